@@ -1,7 +1,7 @@
 //! How a database is closed.
 //!
 //! ```text
-//!   no more calls ─► the timer's turns end ─► jobs end ─► WALs synced ─► the directory is released
+//!   no more calls ─► timer's turns cancelled ─► jobs end ─► WALs synced ─► directory released
 //! ```
 
 use super::background::install::READERS_PATIENCE;
@@ -30,7 +30,8 @@ impl Inner {
         drain(READERS_PATIENCE);
         let synced = match self.status.failure() {
             Some(Error::OpenedReadOnly) => Ok(()),
-            // For lack of space the directory was never taken over, so nothing was written.
+            // The take-over of the directory still waits for space (`open/writable.rs`), so nothing
+            // was written.
             None if self.writing.missing_space().is_some() => Ok(()),
             None => self.sync_wals(),
             Some(error) => Err(error.clone()),

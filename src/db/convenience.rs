@@ -149,7 +149,7 @@ impl Db {
     ///
     /// Calls on clones of one `Db` wait for each other, so no entry is returned twice. Other writes
     /// do not wait: a value that is put under the smallest key during the call may be removed
-    /// unseen.
+    /// without being returned.
     ///
     /// A queue that is emptied this way leaves tombstones in front of its first entry until they
     /// are compacted. Cursors remember ranges in which they saw nothing but tombstones and jump
@@ -218,10 +218,10 @@ impl Db {
     /// The value of the property that RocksDB gives this name, as text; `None` for an unknown name.
     /// [`Db::stats`] has all of these values and more, as numbers.
     ///
-    /// The known names are, each after `rocksdb.`: `stats`, `levelstats`, `num-files-at-level0` to
-    /// `num-files-at-level6`, `estimate-num-keys`, `total-sst-files-size`, `live-sst-files-size`,
-    /// `cur-size-all-mem-tables`, `size-all-mem-tables`, `num-immutable-mem-table`,
-    /// `num-entries-active-mem-table`, `num-entries-imm-mem-tables`,
+    /// The known names, each behind the prefix `rocksdb.`, are: `stats`, `levelstats`,
+    /// `num-files-at-level0` to `num-files-at-level6`, `estimate-num-keys`, `total-sst-files-size`,
+    /// `live-sst-files-size`, `cur-size-all-mem-tables`, `size-all-mem-tables`,
+    /// `num-immutable-mem-table`, `num-entries-active-mem-table`, `num-entries-imm-mem-tables`,
     /// `estimate-pending-compaction-bytes`, `num-running-flushes`, `num-running-compactions`,
     /// `is-write-stopped`, `num-snapshots`, `block-cache-capacity` and `block-cache-usage`. The
     /// text of `stats` and `levelstats` has Maypole's own layout.

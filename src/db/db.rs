@@ -61,7 +61,7 @@ use crate::table::SstReader;
 ///
 /// - [`Error::Io`](crate::Error::Io): the operating system returned an error. After a failed write
 ///   the database is read-only, unless the only cause was [missing
-///   space](crate::Error::is_out_of_space). After a failed sync it always is.
+///   space](crate::Error::is_out_of_space). After a failed sync the database is always read-only.
 /// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
 ///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
@@ -306,7 +306,7 @@ impl Db {
 
     /// Looks up `key` like [`Db::get`] and reports each step: the result and the time of each
     /// memtable, range check, filter, index and block. The counters count the call as a lookup, and
-    /// it loads into the cache what `get` loads.
+    /// the call loads into the cache what `get` would load.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -345,7 +345,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]. One key that cannot be read fails the whole call.
+    /// Those of [`Db`]. If one key cannot be read, the whole call fails.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
         multi_get::multi_get(self.inner.to_read()?, keys, None)
     }
@@ -602,14 +602,14 @@ impl Db {
         self.inner.flush()
     }
 
-    /// Compacts `range`, and waits until this is done: everything that was written to it before the
-    /// call is then in the last level that holds data. Drops old versions and tombstones that no
-    /// snapshot needs.
+    /// Compacts `range`, and waits until this is done: everything that was written to the range
+    /// before the call is then in the last level that holds data. Drops old versions and tombstones
+    /// that no snapshot needs.
     ///
     /// Reads, writes and automatic compactions continue meanwhile. The call first waits for a flush
-    /// of what is in memory. If a running compaction uses the remaining files, the call waits until
-    /// that compaction ends. Calls from several threads run one after the other. The call ends even
-    /// if other threads keep writing, and [`Db::close`] ends it early.
+    /// of what is in memory. If running compactions use all files that the call must still compact,
+    /// the call waits until they end. Calls from several threads run one after the other. The call
+    /// ends even if other threads keep writing, and [`Db::close`] ends it early.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -662,7 +662,7 @@ impl Db {
 
     /// A table of the database, for inspection, by its number in [`Stats::files`](crate::Stats).
     /// The reader shares the open file of the database, so it works even if a writer has deleted
-    /// the file since. `None` where the tree has no such table.
+    /// the file since. `None` if the tree has no table with this number.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -820,7 +820,7 @@ impl Db {
     ///   that RocksDB does not have.
     /// - [`Error::Unsupported`](crate::Error::Unsupported) where tables name several comparators,
     ///   as after an import from MyRocks and further writes, or where level 0 has more tables of
-    ///   one write than RocksDB can order.
+    ///   one write, for example of one ingestion, than RocksDB can order.
     pub fn export_rocksdb(
         &self,
         dir: impl AsRef<Path>,

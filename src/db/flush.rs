@@ -7,17 +7,19 @@
 //!   table 3                                                                           zebra@6 …
 //! ```
 //!
-//! **What no reader can see is not written**: versions that a newer one hides from all snapshots,
-//! and deletions that hide nothing: no older table holds the key, and no older version of it is
-//! kept for a snapshot. The memtable is the oldest one, so only tables are older. The ranges and
-//! the filters of the tables show which of them may hold a key ([`crate::compaction::below`]).
+//! **What no reader can see is not written**: versions that a newer version hides from all
+//! snapshots, and deletions that hide nothing. A deletion hides nothing if no older table holds its
+//! key and no older version of the key is kept for a snapshot. Only tables can be older than the
+//! flushed memtable, because it is the oldest memtable. The key ranges and filters of the tables
+//! show which tables may hold a key ([`crate::compaction::below`]).
 //!
 //! **A long run of deletions gets tables of its own**, and so do range deletions that hide much. If
-//! old keys are deleted and new ones are written, one table of both would overlap all tables
-//! between the old and the new keys, and would be merged with all of them. With separate tables,
-//! the new keys move down as they are, and the deletions meet the tables that they empty. For the
-//! same reason tables of deletions end where older tables start: the deletions that empty one older
-//! table then move down without the deletions for the next table.
+//! old keys are deleted and new keys are written, a table with the deletions and the new keys would
+//! overlap all tables between them, and would be merged with all of these tables. With separate
+//! tables, the new keys move down without a merge, and the deletions are merged only with the
+//! tables that they empty. For the same reason a table of deletions ends where an older table
+//! starts, so that the deletions of one older table's keys move down without the deletions of the
+//! next table's keys.
 
 use std::sync::Arc;
 
@@ -38,19 +40,20 @@ const LONG_RUN_FRACTION: usize = 16;
 /// The minimum number of deletions in such a run.
 const MIN_LONG_RUN: usize = 64;
 
-/// Range deletions that hide less than this in older tables get no tables of their own, unless they
-/// cover a whole table.
+/// Range deletions get tables of their own if they hide at least this many bytes of older tables,
+/// and at least 1 / `LONG_RUN_FRACTION` of the memtable's bytes, or if they cover a whole table.
 const MIN_HIDDEN_BYTES: u64 = 16 << 10;
 
-/// At most this many runs of deletions, and as many joined ranges of range deletions, get tables of
-/// their own in a flush. Within each of them, at most this many cuts are made.
+/// At most this many runs of deletions, and at most this many ranges that range deletions cover,
+/// get tables of their own in a flush. Within each run or range, tables are cut at most this many
+/// times.
 const MAX_CUTS: usize = 8;
 
 /// What a flush needs to know, apart from the memtable.
 pub(crate) struct Flush<'a> {
     pub store: &'a TableStore,
-    /// The tables that are older than the memtable; `None` if they are not known, so that any key
-    /// may have an older entry.
+    /// The tables that are older than the memtable; `None` if they are not known. Then the flush
+    /// assumes that every key has an older entry.
     pub older: Option<&'a Version>,
     /// Sequence numbers that snapshots hold, ascending.
     pub snapshots: Vec<SequenceNumber>,
@@ -59,8 +62,8 @@ pub(crate) struct Flush<'a> {
 
 impl Flush<'_> {
     /// Writes the entries of `memtable` that some reader can see, and the deletions that may hide
-    /// older entries, to tables of disjoint ranges. The tables are synced, but their names are not.
-    /// After an error no table is left.
+    /// older entries, to tables of disjoint ranges. The tables are synced, but the directory with
+    /// their names is not. After an error no table remains.
     pub fn run(&self, memtable: &Arc<Memtable>) -> Result<Vec<Arc<TableFile>>> {
         let nothing = Version::default();
         let below = || self.older.map_or_else(|| Below::unknown(&nothing), Below::memtable);
@@ -95,9 +98,9 @@ impl Flush<'_> {
         tables.finish()
     }
 
-    /// The user keys at which tables are cut, ascending. These are both ends of each run of
-    /// deletions or range deletion that gets tables of its own, and between these ends the starts
-    /// of older tables.
+    /// The user keys at which tables are cut, ascending. A run of deletions that gets tables of its
+    /// own is cut out at its two ends, and cut at the smallest keys of older tables between these
+    /// ends. So is a range that range deletions cover.
     fn cuts(
         &self,
         memtable: &Memtable,
@@ -112,9 +115,9 @@ impl Flush<'_> {
         let runs = long_runs(memtable)?.into_iter().map(|run| (run, false));
         let mut cuts: Vec<Vec<u8>> = Vec::new();
         for ((start, end), is_of_ranges) in runs.chain(hiding.map(|run| (run, true))) {
-            // The deepest level comes first, because at most `MAX_CUTS` cuts are made. Tables that
-            // consist mostly of deletions do not count, because they were cut in this way
-            // themselves.
+            // The deepest level comes first, so that its tables, which hold most of the data, get
+            // the `MAX_CUTS` cuts. Tables that consist mostly of deletions cause no cut, because
+            // they were cut in this way themselves.
             let levels = self.older.into_iter().flat_map(|older| older.levels.iter().rev());
             let starts = levels.flat_map(|files| {
                 let files = files.iter().map(|file| &file.meta);
@@ -169,7 +172,7 @@ fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
     joined
 }
 
-/// The longest runs of deleted keys, each as its first key and a key behind its last one.
+/// The longest runs of deleted keys, each as its first key and a key after its last one.
 fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let long_run = (memtable.len() / LONG_RUN_FRACTION).max(MIN_LONG_RUN);
     if memtable.deletions() < long_run {
@@ -214,7 +217,8 @@ struct Tables<'a> {
     deleted: &'a Ranges<'a>,
     /// The cuts that are still to come.
     cuts: &'a [Vec<u8>],
-    /// Where the current table's part of the range deletions starts. `None`: at the first one.
+    /// The key from which the current table holds range deletions. `None`: from the first range
+    /// deletion on.
     lower: Option<&'a [u8]>,
     finished: Vec<Arc<TableFile>>,
     current: Option<NewTable<'a>>,

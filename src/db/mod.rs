@@ -11,8 +11,8 @@
 //!   flush, compact        flush.rs  background/
 //!   the whole database    maintenance/ (copy, ingest, verify, destroy)  repair/
 //!   short calls over these  convenience.rs (len, first, last, sizes)
-//!   RocksDB's databases   rocks/ (read as they are)
-//!   what all these share  inner/ (parts and their locks)  read_state.rs (no lock)
+//!   RocksDB's databases   rocks/ (read, imported, exported)
+//!   what all these share  inner/ (the state and its locks)  read_state.rs (no lock)
 //! ```
 //!
 //! Start with `inner/mod.rs`. Then follow a key: `write/mod.rs` writes it, `get/mod.rs` finds it.

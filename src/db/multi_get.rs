@@ -23,9 +23,9 @@
 //!
 //! For each key the call reads what a single `get` would read, in the same order. A block that
 //! several keys need is read once. A guard is held while keys are searched, but not while the
-//! device reads, because a slow device must not keep garbage alive. Parts of filters and indexes
-//! that are not in memory are read together for all keys. Whole filters and indexes are read one
-//! after the other.
+//! device reads, because a read may take long, and no memory that the process retires is freed
+//! while a guard is held. Parts of filters and indexes that are not in memory are read together for
+//! all keys. Whole filters and indexes are read one after the other.
 //!
 //! The file is long because the steps share one state, which each of them passes to the next. The
 //! state records how far the search has come, because the search pauses whenever there is something
@@ -62,8 +62,8 @@ const SEARCHED_TOGETHER: usize = 16;
 const GONE: usize = usize::MAX;
 
 /// Looks up the keys, [`TOGETHER`] at a time. If there are more, they are sorted first, so that the
-/// keys of one block are looked up while it is in memory. Sorting takes time too, so fewer keys are
-/// not sorted.
+/// keys of one block are looked up while it is in memory. At most [`TOGETHER`] keys are not sorted,
+/// because sorting takes time too.
 pub(super) fn multi_get<K: AsRef<[u8]>>(
     reading: &Reading,
     keys: &[K],
@@ -136,15 +136,16 @@ struct Lookups<'k, K> {
     open: Vec<OpenLookup<'k>>,
     /// The number of runs whose filters were queried. The last of these runs is being searched.
     runs_begun: usize,
-    /// The files to search in that run, each with its lookup. Their filters returned "maybe" or
-    /// were skipped.
+    /// The files of the run being searched whose filters returned "maybe" or were skipped, each
+    /// with its lookup.
     maybes: Vec<Question>,
-    /// The files of that run, each with its lookup, whose filters are still to be queried, because
-    /// they are not in memory.
+    /// The files of the run being searched whose filters are still to be queried, because the
+    /// filters are not in memory. Each file is listed with its lookup.
     unasked: Vec<Question>,
     /// How many of `maybes` were searched.
     searched: usize,
-    /// Whether a lookup has skipped a filter that was not worth a read, in any run.
+    /// Whether any lookup has skipped a filter that was not worth a read, in this run or an earlier
+    /// one.
     passed_by: bool,
     /// Lookups that need a block that is not in memory.
     parked: Vec<Parked<'k>>,
@@ -199,14 +200,14 @@ struct Waiting<'k> {
     block: usize,
 }
 
-/// The file of a run that an open lookup searches.
+/// An open lookup, and the file of the current run that it is to search.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Question {
     file: u32,
     lookup: u32,
 }
 
-/// One key to search in one table, whose filter said maybe.
+/// One key to search in one table, whose filter returned "maybe" or was skipped.
 struct TableSearch<'g> {
     /// Index of the open lookup.
     lookup: usize,
@@ -244,8 +245,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
     }
 
-    /// Opens the lookups of the next keys. Returns false if there are none. Runs user code, which
-    /// may block, so the caller must hold no guard.
+    /// Opens the lookups of the next keys. Returns false if no keys are left. Calls the user's
+    /// [`AsRef`], which may block, so the caller must hold no guard.
     fn take_keys(&mut self) -> bool {
         assert_no_guard();
         self.open.clear();
@@ -360,7 +361,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<()> {
-        // It grows when it is needed, because lookups of absent keys seldom need it.
+        // Allocated at the first push, because lookups of absent keys seldom need this vector.
         let mut searches = Vec::new();
         loop {
             while self.searched < self.maybes.len() {
@@ -395,7 +396,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             self.open.extend(now.map(|(_, lookup)| lookup));
         }
         if self.passed_by {
-            // The filter that was skipped belongs to a table in another run.
+            // The flag concerns one table only, and a lookup's table in this run is another one.
             self.open.iter_mut().for_each(|lookup| lookup.key.passed_filter_by = false);
         }
         if read_state.version.has_range_deletions {
@@ -518,7 +519,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<()> {
-        // A lookup that is still open after all runs has no entry in any table.
+        // A lookup that is still open after all runs has no entry in any table, so its value stays
+        // `None`.
         self.open.clear();
         self.runs_begun = 0;
         // The first lookup of a block has missed the cache. The other lookups of the block count as

@@ -32,7 +32,7 @@ pub struct Builder {
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) create_if_missing: bool,
     pub(crate) filter: FilterPolicy,
-    /// Why the text of a filter was not understood.
+    /// Why the text given to [`Builder::filter`] was not understood.
     pub(crate) filter_error: Option<String>,
     pub(crate) filter_keys: FilterKeys,
     pub(crate) cache: CacheChoice,
@@ -120,10 +120,10 @@ impl Builder {
     ///
     /// With prefixes, [`Db::prefix`](crate::Db::prefix) and ranges inside one prefix can skip
     /// tables whose filter denies the prefix. That pays where such ranges are often empty, or where
-    /// few of the tables that span a range hold keys of it.
+    /// few of the tables that span a range hold keys in it.
     ///
-    /// - [`FilterKeys::Both`] does not change point lookups, and adds one hash for each prefix.
-    ///   Take it unless memory is short.
+    /// - [`FilterKeys::Both`] does not change point lookups, and adds one hash to the filter for
+    ///   each prefix. Take it unless memory is short.
     /// - [`FilterKeys::Prefix`] holds prefixes only: the fewer there are, the smaller the filter. A
     ///   point lookup then skips a table only if no key of the table has the prefix of the sought
     ///   key.
@@ -167,9 +167,10 @@ impl Builder {
     }
 
     /// The tables whose filters and indexes stay in memory once they are loaded. Default
-    /// [`PinMetadata::None`]: a full cache evicts filters and indexes too, but data blocks first.
-    /// For a new data block it evicts only unused filters and indexes, and only while data blocks
-    /// take less than 1/8 of its capacity, unless all filters and indexes together would fill it.
+    /// [`PinMetadata::None`]: a full cache evicts filters and indexes too. For a new filter or
+    /// index it evicts data blocks first. For a new data block it evicts only unused filters and
+    /// indexes, and only while data blocks take less than 1/8 of its capacity. These limits do not
+    /// apply if all filters and indexes together would fill the cache.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(self, pin: PinMetadata) -> Builder {
         Builder { pin_metadata: pin, ..self }

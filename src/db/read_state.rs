@@ -5,11 +5,12 @@
 //!               ReadState 6  ◄── iterators and cursors, each with one count
 //! ```
 //!
-//! Order of loads: a read loads the read state first, and the sequence number after it, so that the
-//! read state still has every version that a read at this number needs. Then the read checks
-//! whether the read state is still the current one, because an ingestion replaces it without a new
-//! memtable. The old read state would continue to show later writes, but it lacks the ingested
-//! table, which precedes them. `Reading::load_read_point` does all this.
+//! Order of loads: a read loads the read state first, and the sequence number second. In the
+//! opposite order, a compaction between the two loads could drop a version that a read at this
+//! number needs. After both loads the read checks whether its read state is still the current one,
+//! because an ingestion replaces the read state but keeps its memtable. With the old read state,
+//! the read would see later writes in that memtable, but not the ingested table, which is older
+//! than these writes. `Reading::load_read_point` does all this.
 
 use std::sync::Arc;
 
@@ -30,9 +31,9 @@ pub(crate) struct ReadState {
     /// Full memtables that wait for their flush, newest first.
     pub frozen: Vec<Arc<Memtable>>,
     pub version: Arc<Version>,
-    /// Kept here, so that a cursor counts without an `Arc` of its own.
+    /// Kept here, so that a cursor, which holds the read state, needs no second `Arc` to count.
     pub counters: Arc<Counters>,
-    /// Kept here for the same reason.
+    /// Kept here, so that a cursor needs no second `Arc` to find its marks.
     pub marks: Arc<Marks>,
 }
 
@@ -61,8 +62,8 @@ impl ReadState {
 }
 
 impl Retired for ReadState {
-    /// The memtable that holds the byte. Blocks have other owners: the cache's rings, and the slots
-    /// of the tables.
+    /// The memtable that holds the byte at `address`. Blocks are not found here, because other
+    /// objects own them: the cache's rings, and the slots of the tables.
     fn part_at(&self, address: usize) -> Option<Part> {
         let memtable = self.memtables().find(|memtable| memtable.holds(address))?;
         let owner = Arc::<Memtable>::clone(memtable);
@@ -80,8 +81,8 @@ pub(crate) struct ReadPoint {
     open: bool,
     /// Whether `sequence` is that of a snapshot, which may be old.
     pub is_snapshot: bool,
-    /// A forked child reads nothing through this read point, because another thread may have been
-    /// using a block at the fork.
+    /// A forked child reads nothing through this read point, because another thread of the parent
+    /// may have held a lock of a table or of the cache at the fork.
     process: Process,
 }
 

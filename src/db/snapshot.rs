@@ -1,7 +1,8 @@
 //! [`Snapshot`]: the database as of one write.
 //!
 //! A snapshot is a sequence number that stays registered while its handle lives. Compaction reads
-//! the registered numbers and keeps, for each of them, the newest version at or below it.
+//! the registered numbers and keeps, for each of these numbers, the newest version of each key at
+//! or below it.
 
 use std::sync::Arc;
 

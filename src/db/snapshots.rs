@@ -1,6 +1,6 @@
 //! [`SnapshotList`]: the sequence numbers of the live snapshots.
 //!
-//! Compaction keeps, for each of these numbers, the newest version at or below it.
+//! Compaction keeps, for each of these numbers, the newest version of each key at or below it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,8 +30,8 @@ struct Live {
 
 impl SnapshotList {
     /// Registers the number that `current` returns. `current` is called under the lock, so that a
-    /// compaction that has read the list without this number drops only versions that were already
-    /// hidden at that time.
+    /// compaction that has read the list before this call drops only versions that are hidden from
+    /// this number.
     pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
         if !self.process.is_current() {
             return current();

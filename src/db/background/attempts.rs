@@ -1,5 +1,5 @@
 //! [`Work`]: the jobs of a database, and which of their attempts found no space or no thread. It is
-//! plain data in the state of the tree.
+//! plain data, the field `work` of `TreeState`.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) struct Work {
     pub compactions: Attempts,
     /// A job waits to try a compaction again, or is trying it now.
     pub retrying_compaction: bool,
-    /// Damaged files, which compactions leave out. `state.unavailable` has them too.
+    /// Damaged files, which compactions leave out. `TreeState::unavailable` lists them too.
     pub damaged: Vec<DamagedTable>,
 }
 

@@ -2,7 +2,7 @@
 //! compaction of such a range frees space, and later scans read less.
 //!
 //! The ranges are hints. The list is short and in memory only. When it is full, a new range is
-//! dropped, because the next long walk requests it again.
+//! dropped: the next cursor that passes the hidden entries of that range requests it again.
 
 use std::collections::VecDeque;
 
@@ -10,16 +10,17 @@ use crate::compaction::{Conditions, Plan, Planner};
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
-/// The most ranges that wait.
+/// The maximum number of waiting ranges.
 const MAX_CLEANUPS: usize = 8;
 
-/// A request to compact those tables of a range that existed when a cursor walked over it.
+/// A request to compact those tables of a range that existed when a cursor passed the range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::db) struct Cleanup {
-    /// The first user key of the range, and the first key behind it (`None`: no key is behind it).
+    /// The first user key of the range, and the first key after it (`None`: no key is after it).
     pub from: Vec<u8>,
     pub end: Option<Vec<u8>>,
-    /// Tables of this number and above were written after the walk, so the walk did not read them.
+    /// Tables with this number or a larger one were written after the cursor passed the range, so
+    /// it did not read them.
     pub next_file: u64,
 }
 
@@ -34,7 +35,7 @@ impl Cleanup {
     }
 }
 
-/// The waiting ranges, oldest first. None covers another.
+/// The waiting ranges, oldest first. No range covers another.
 #[derive(Debug, Default)]
 pub(in crate::db) struct Cleanups(VecDeque<Cleanup>);
 
@@ -97,10 +98,10 @@ mod tests {
         let mut cleanups = Cleanups::default();
         assert!(cleanups.request(cleanup("c", Some("f"))));
         assert!(cleanups.request(cleanup("x", None)));
-        // A waiting range covers it.
+        // A waiting range covers each of these two.
         assert!(!cleanups.request(cleanup("d", Some("f"))));
         assert!(!cleanups.request(cleanup("y", Some("z"))));
-        // It covers a waiting range, which is removed.
+        // Each of these two covers a waiting range, which is removed.
         assert!(cleanups.request(cleanup("a", Some("f"))));
         assert!(cleanups.request(cleanup("a", Some("g"))));
         assert_eq!(cleanups.0, [cleanup("x", None), cleanup("a", Some("g"))]);
@@ -115,8 +116,8 @@ mod tests {
         assert!(!cleanups.wants(&file(7, b"b", b"k")), "it was written later");
     }
 
-    /// A walk over the memtable requests no compaction, nor does a walk that a mark (`iter/marks/`)
-    /// shortens.
+    /// A cursor that passes hidden entries of the memtable requests no compaction, and a cursor
+    /// that jumps over hidden entries by a mark (`iter/marks/`) requests none either.
     #[cfg(not(loom))]
     #[test]
     fn a_long_walk_over_hidden_entries_of_tables_asks_for_their_range_once() {

@@ -130,8 +130,8 @@ impl Inner {
         let mut edit = VersionEdit::default();
         edit.removed.extend(plan.inputs.iter().map(|&number| (plan.level, number)));
         edit.removed.extend(plan.output_inputs.iter().map(|&number| (plan.output_level, number)));
-        // If the inputs have range deletions, they are merged rather than moved, because a merge
-        // drops range deletions that hide nothing any more.
+        // Inputs with range deletions are merged rather than moved, because a merge drops range
+        // deletions that hide nothing any more.
         let deletes_ranges = version.files().any(|(_, file)| {
             plan.inputs.contains(&file.meta.number) && file.table.ranges().is_some()
         });
@@ -190,7 +190,7 @@ impl Inner {
 pub(super) enum Caller {
     /// One of the database's `compaction_threads`.
     Job,
-    /// A thread of the user, which is not one of these.
+    /// A thread of the user, which is not one of the `compaction_threads`.
     User,
 }
 

@@ -24,7 +24,8 @@ impl Inner {
                 self.tree.lock().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
             }
         };
-        // This call waits even if no memtable was rotated, because older ones may still be frozen.
+        // This call waits even if it has frozen no memtable, because older memtables may still be
+        // frozen.
         drop(self.wait_until(Awaited::Flushes, |state| match &memtable {
             Some(memtable) => state.frozen.iter().all(|f| !Arc::ptr_eq(&f.memtable, memtable)),
             None => state.frozen.is_empty(),
@@ -79,8 +80,9 @@ impl Inner {
         let context = FilterContext::new(&version.metas(), 0, memtable.len() as u64);
         let flush = Flush {
             store: &self.store,
-            // No older table enters the tree before the flush is installed: compactions only
-            // rewrite the tree's tables, and ingested tables are newer than the memtable.
+            // No table that is older than the memtable enters the tree before the flush is
+            // installed: compactions only rewrite the tree's tables, and ingested tables are newer
+            // than the memtable.
             older: Some(&version),
             snapshots: self.reading.snapshots().sequences(),
             filter: self.options.filter.spec_for(&context),

@@ -49,12 +49,13 @@ thread_local! {
 /// Counts as one of the database's jobs while it lives.
 pub(crate) struct Working {
     inner: Arc<Inner>,
-    /// Dropped after `inner`, because closing waits for this drop.
+    /// Dropped after `inner`: closing waits for this drop, after which the job holds no reference
+    /// to the database.
     _holds: Arc<()>,
 }
 
 impl Working {
-    /// For a job that [`Inner::start_job`] has counted.
+    /// The value for a job that [`Inner::start_job`] or `work_if` has counted already.
     fn counted(inner: Arc<Inner>) -> Working {
         WORKS_FOR.with_borrow_mut(|works_for| works_for.push(Arc::as_ptr(&inner)));
         Working { _holds: inner.background.hold(), inner }

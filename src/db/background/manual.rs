@@ -45,7 +45,7 @@ const STEP_TABLES: u64 = 16;
 /// A manual compaction under way.
 struct Manual {
     range: Bounds,
-    /// The last write before the call.
+    /// The sequence number of the last write before the call.
     last_old: SequenceNumber,
     /// Tables from this number on were written after work on the current level had begun.
     first_new: u64,
@@ -80,7 +80,8 @@ impl Inner {
 
     /// Compacts the files that overlap `range` and hold old entries, level by level from the top.
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
-        // The number is read before the flush, which writes everything up to this number to tables.
+        // `last_old` is read before the flush, so that the flush writes everything up to this
+        // number to tables.
         let last_old = self.reading.visible();
         self.flush()?;
         let _working = self.work_in_this_thread()?;
@@ -108,7 +109,7 @@ impl Inner {
         while let Some(step) = self.next_step(level, manual)? {
             match self.compact(step) {
                 Ok(written) => manual.written.extend(written),
-                // The next round leaves the damaged file out.
+                // The next step leaves the damaged file out.
                 Err(error) if self.tree.lock().has_set_aside(&error) => {}
                 Err(error) => return Err(error),
             }

@@ -6,7 +6,7 @@
 //!           └─► none is idle: a new thread
 //! ```
 //!
-//! Unless the system refuses another thread, no job waits for another one to end, so a database
+//! Unless the system refuses another thread, no job waits for another job to end, so a database
 //! whose device stalls delays no other database. Each database limits its own jobs. Flushes have a
 //! pool of their own, so that they do not queue behind compactions even if the system refuses a
 //! thread.

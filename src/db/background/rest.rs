@@ -60,7 +60,8 @@ impl Inner {
         // The wait is at least `LOOK_EVERY`, because a deletion that is overdue, but whose
         // compaction was not picked, involves a damaged table or waits for space.
         let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
-        // A change of the tree during a longer wait makes the timer look earlier.
+        // Before a longer wait the flag is cleared, so that a change of the tree makes the timer
+        // look earlier.
         if wait != Some(LOOK_EVERY) {
             self.background.set_awaits_rest(false);
         }

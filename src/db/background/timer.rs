@@ -8,11 +8,12 @@
 //!   C          12:00:10.0
 //! ```
 //!
-//! There is one thread while any database waits for its turn, and otherwise none. While the thread
-//! works for a database it counts as one of that database's jobs. So closing waits for it, and
-//! nothing is written after the lock of the directory is released.
+//! A *turn* is one call of a database's work at its time. The thread exists only while some
+//! database waits for a turn. While the thread works for a database, it counts as one of that
+//! database's jobs. So closing waits for it, and nothing is written after the lock of the directory
+//! is released.
 //!
-//! There are no threads for slow devices: a stalled device delays the turns of other databases, but
+//! All databases share the one thread, so a stalled device delays the turns of other databases, but
 //! no other work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -96,7 +97,8 @@ pub(super) fn turns(inner: &Inner, work: &'static TurnWork) -> Vec<Instant> {
     state.turns.iter().filter(of_work).map(|turn| turn.at).collect()
 }
 
-/// Moves the database's turn with this work to the end of `wait`, as if it had just worked.
+/// Moves the database's turn with this work to the end of `wait`, as if the work had just run and
+/// returned `wait`.
 #[cfg(test)]
 pub(super) fn set(inner: &Arc<Inner>, wait: Duration, work: &'static TurnWork) {
     cancel(inner);
@@ -115,8 +117,8 @@ fn work_by_turns() {
             continue;
         }
         let Turn { inner, work, .. } = state.turns.swap_remove(i);
-        // The list is still locked here, so that a database that is closing either has no turn any
-        // more or waits for this work.
+        // The list stays locked until the work counts as a job, so that a closing database either
+        // has removed this turn before or waits for the work.
         let working = inner.upgrade().and_then(|inner| inner.work_until_closed().ok());
         let Some(working) = working else { continue };
         drop(state);

@@ -38,7 +38,7 @@ pub struct LookupTrace {
     pub key: Vec<u8>,
     /// The hash with which filters are queried. Filters in old files are queried with another hash.
     pub hash: KeyHash,
-    /// The last write that the lookup sees.
+    /// The sequence number of the last write that the lookup sees.
     pub sequence: SequenceNumber,
     /// The memtables that were searched: no memtable if all of them are empty.
     pub memtables: Vec<MemtableTrace>,
@@ -72,7 +72,7 @@ pub enum LookupOutcome {
     Tombstone,
     /// A range deletion covers the key, and the lookup found no newer entry of the key.
     RangeDeletion,
-    /// Nothing is known of the key.
+    /// The lookup found no entry of the key, and no range deletion that covers it.
     #[default]
     Absent,
 }

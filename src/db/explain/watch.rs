@@ -154,8 +154,8 @@ impl<'w> TreeObserver for &'w Watch<'_> {
 }
 
 impl LookupTrace {
-    /// Why the traced lookup found no value. The last source decides, because the lookup went no
-    /// further.
+    /// Why the traced lookup found no value. The last memtable or file that was searched decides,
+    /// because the lookup ended there.
     fn why_without_value(&self) -> LookupOutcome {
         let in_table = self.levels.last().map(|last| {
             // A mixed version is searched level by level, and the newest entry of a level counts.

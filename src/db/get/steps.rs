@@ -120,7 +120,8 @@ pub(in crate::db) fn find_in_memtables<'g>(
         if let Some((sequence, kind, value)) = newest {
             tickers.add(Ticker::MemtableHit, 1);
             let is_value = kind == EntryKind::Value as u8;
-            // Only a log of RocksDB has entries of kinds that this build does not know.
+            // In a memtable, entries of kinds that this build does not know come only from a log of
+            // RocksDB.
             if !is_value && EntryKind::of_point(kind).is_none() && sequence >= deleted_at {
                 return Err(unsupported_entry(Path::new("the log"), key.user_key, kind));
             }

@@ -18,7 +18,7 @@ pub(crate) struct Background {
     pub cleanups: Mutex<Cleanups>,
     /// The timer will soon check whether the tree has come to rest.
     awaits_rest: AtomicBool,
-    /// The last visible write when the timer looked.
+    /// The sequence number of the last visible write when the timer looked.
     visible_at_look: AtomicU64,
     /// `None`: the counters are not published.
     pub publishing: Option<Publishing>,

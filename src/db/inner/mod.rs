@@ -57,7 +57,7 @@ use crate::version::TableStore;
 /// What the handles ([`Db`](crate::Db), [`Snapshot`](crate::Snapshot)) and the jobs of one database
 /// share.
 pub(crate) struct Inner {
-    /// Itself, for the jobs it starts.
+    /// A reference to this `Inner`, for the jobs that it starts.
     pub(in crate::db) this: OnceLock<Weak<Inner>>,
     pub(in crate::db) status: Status,
     pub(in crate::db) options: Builder,
@@ -74,7 +74,8 @@ impl Inner {
         let _ = self.this.set(Arc::downgrade(self));
     }
 
-    /// Itself, for a job. `None` if the database is being dropped, or starts no jobs.
+    /// A reference to this `Inner`, for a job. `None` if the database is being dropped, or starts
+    /// no jobs.
     pub fn this(&self) -> Option<Arc<Inner>> {
         self.this.get().and_then(Weak::upgrade)
     }

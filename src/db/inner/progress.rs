@@ -27,8 +27,8 @@ impl Progress {
         after.settled()
     }
 
-    /// The progress without its obsolete parts. A skipped number that follows the flushed one is in
-    /// a table too, so it counts as flushed.
+    /// The progress without its obsolete parts. A skipped sequence number that follows the flushed
+    /// one counts as flushed, because its entry is in a table too.
     pub fn settled(mut self) -> Progress {
         self.durable_wals.retain(|&number, _| number >= self.oldest_wal);
         self.flushed_sequence = self.skipped.after(self.flushed_sequence);

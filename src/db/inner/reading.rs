@@ -181,9 +181,10 @@ mod tests {
     }
 
     /// Regression: a reader had loaded the read state when a file was ingested and a later write
-    /// followed. It continued with the sequence number of that write and the tables from before, so
-    /// it saw the later write, which is in the memtable of both read states, but not the file
-    /// before it. Now it checks whether its read state is still the current one.
+    /// followed. The reader continued with the sequence number of that write and the read state
+    /// from before the ingestion. So it saw the later write, which is in the memtable of both read
+    /// states, but not the file, which is older. Now a reader checks whether its read state is
+    /// still the current one.
     #[test]
     fn a_reader_that_an_ingestion_interrupts_sees_the_file_before_the_later_write() {
         type Read = fn(&Db) -> [bool; 2];

@@ -35,7 +35,7 @@ use crate::version::{Manifest, TableFile, TableStore, Version, VersionEdit};
 pub(crate) struct Tree {
     /// `None`: the directory is not taken over.
     manifest: Mutex<Option<Manifest>>,
-    /// Locked only while the manifest is.
+    /// Locked only while `manifest` is locked.
     progress: Mutex<Progress>,
     state: Mutex<TreeState>,
     /// Signalled whenever `state` or the status changes.
@@ -137,7 +137,7 @@ impl Tree {
         let version = Arc::clone(&self.lock().version);
         let edit = VersionEdit { durable_wals: wals.clone(), ..VersionEdit::default() };
         match self.record(store, manifest, edit, &version) {
-            // The writes are durable all the same.
+            // The WALs are synced, so their writes are durable without this record.
             Err(error) if error.is_out_of_space() => {
                 self.enter_durable_wals_later(wals);
                 Ok(())

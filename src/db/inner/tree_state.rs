@@ -1,5 +1,5 @@
-//! [`TreeState`]: what changes when the tree does. It is plain data; its lock is in
-//! [`Tree`](super::tree::Tree).
+//! [`TreeState`]: the memtables and tables, and the state of the work on them. It is plain data;
+//! its lock is in [`Tree`](super::tree::Tree).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::db::write::write_stall::Pressure;
 use crate::memtable::Memtable;
 use crate::version::Version;
 
-/// What changes when the tree does.
+/// The memtables and tables, and the state of the work on them.
 pub(crate) struct TreeState {
     pub memtable: Arc<Memtable>,
     /// Oldest first.

@@ -25,7 +25,7 @@ use crate::sync::{CombiningLock, Leading, lock};
 use crate::version::{TableStore, names};
 use crate::wal::{LogKind, LogWriter};
 
-/// What only the leader uses.
+/// What only the leader of the writers uses (`write/mod.rs`).
 pub(crate) struct Writer {
     /// `None`: the directory is not taken over; see [`crate::db::open::writable`].
     pub wal: Option<LogWriter>,

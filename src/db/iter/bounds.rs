@@ -96,7 +96,7 @@ impl Bounds {
         (!self.lower.is_empty()).then_some(&self.lower)
     }
 
-    /// The first key behind the range; `None`: there is none.
+    /// The first key after the range; `None`: the range has no end.
     pub fn upper(&self) -> Option<&[u8]> {
         self.upper.as_deref()
     }

@@ -10,17 +10,18 @@
 //! entry for the key if that version is a tombstone, or if a range deletion hides it
 //! ([`RangeDelAggregator`]).
 //!
-//! **Forward**, the versions of a key come newest first, so the cursor stays on the entry it shows,
-//! in its block. **Backward**, they come oldest first, so the cursor must pass all of them to know
-//! which one to show. It keeps a copy of that version, while the merge is at the entry before the
-//! key.
+//! **Forward**, the versions of a key come newest first, so the cursor stays on the entry that it
+//! shows, and lends this entry from its block. **Backward**, they come oldest first, so the cursor
+//! must pass all of them to know which one to show. It keeps a copy of that version, while the
+//! merge is at the entry before the key.
 //!
 //! **Hidden entries.** A *mark* (`marks/`) is an interval of keys in which nothing is shown. A seek
-//! forward to a key in a mark goes to the end of the mark, a seek backward to its start. A walk
-//! that has passed many hidden entries jumps over marks too.
+//! forward to a key in a mark goes to the end of the mark, a seek backward to its start. When one
+//! call passes hidden entries one by one, this is called a *walk*. After many hidden entries a walk
+//! jumps over marks too.
 //!
-//! **Counting.** A step adds to a plain counter of the cursor. The tickers get the sum at the next
-//! seek and when the cursor is dropped.
+//! **Counting.** A step adds to a plain counter of the cursor. The tickers of the database get the
+//! sum at the next seek and when the cursor is dropped.
 
 use super::bounds::Bounds;
 use super::range_del::RangeDelAggregator;
@@ -112,7 +113,7 @@ pub(super) enum Position {
 pub(super) enum WalkEnd<'a> {
     /// Before this key; `None`: after the last one.
     Known(Option<&'a [u8]>),
-    /// At the first entry that it passes.
+    /// At the first entry that the walk passes.
     FirstPassed,
 }
 
@@ -353,8 +354,8 @@ impl DbCursor {
         trailer >> 8 <= self.point.sequence && trailer as u8 == EntryKind::Value as u8
     }
 
-    /// The rare step that reads a block or enters another file. A copy of the key tells whether the
-    /// next entry has the same key.
+    /// The rare step that reads a block or enters another file. The key is copied first and
+    /// compared with the next key, because the current block may be dropped.
     #[inline(never)]
     fn next_by_copy(&mut self) -> Result<()> {
         self.position = Position::NoEntry;
@@ -405,7 +406,8 @@ impl Drop for DbCursor {
         if self.point.is_of_this_process() {
             return self.count_steps();
         }
-        // These are leaked, because blocks and tables take locks when they are dropped.
+        // The merge and the range deletions are leaked, because blocks and tables take locks when
+        // they are dropped.
         std::mem::forget(std::mem::replace(&mut self.merged, MergingCursor::new(Vec::new())));
         std::mem::forget(self.aggregator.take());
     }

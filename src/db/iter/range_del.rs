@@ -1,9 +1,9 @@
 //! [`RangeDelAggregator`]: which of a cursor's entries are hidden by range deletions.
 //!
-//! A cursor meets the entries of all sources in one order, so it must know the range deletions of
-//! all of them. An entry is hidden when any source has a range deletion that is newer, covers its
-//! key, and is visible to the cursor. Range deletions count also in sources that the cursor skips
-//! because their filter denies the prefix.
+//! A cursor merges the entries of all sources, so for each entry it must know the range deletions
+//! of all sources. An entry is hidden when any source has a range deletion that is newer, covers
+//! its key, and is visible to the cursor. The range deletions of a source count even if the cursor
+//! skips its entries because its filter denies the prefix.
 //!
 //! ```text
 //!   memtables, files of level 0     each is checked
@@ -15,10 +15,10 @@
 //!                                                           5, 9, 4: sequence numbers
 //! ```
 //!
-//! A result holds for a *stretch* of keys: the common part of the fragments of all sources. It is
-//! kept until the cursor leaves the stretch, so most entries cost two comparisons of keys. Once
-//! many entries of a stretch were hidden, the sources older than the range deletion skip the rest
-//! of the stretch.
+//! A result holds for a *stretch* of keys: the intersection of the fragments of all sources at this
+//! key (`range_tombstones.rs`). The result is kept until the cursor leaves the stretch, so most
+//! entries cost two comparisons of keys. Once many entries of a stretch were hidden, the sources
+//! older than the range deletion skip the rest of the stretch.
 
 use std::sync::Arc;
 

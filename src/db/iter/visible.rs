@@ -146,7 +146,7 @@ impl DbCursor {
         let from = if sought { &self.key } else { self.merged.key() };
         self.walked_from.extend_from_slice(user_key(from));
         if follows_shown {
-            // This key is shown: the walk starts behind it.
+            // This key is shown, so the walk starts after it.
             self.walked_from.push(0);
         }
     }
@@ -178,8 +178,8 @@ impl DbCursor {
     /// Ends a walk: many entries were passed from `from` to before `end`, and nothing is shown
     /// there.
     fn end_long_walk(&self, from: &[u8], end: Option<&[u8]>, passed: Passed) {
-        // An old snapshot proves nothing about the present: entries that it does not see may have
-        // been written since.
+        // An old snapshot proves nothing about the present, because entries that it does not see
+        // may have been written since.
         if self.point.is_snapshot {
             return;
         }
@@ -245,7 +245,7 @@ impl DbCursor {
                     break;
                 }
                 if versions > 0 {
-                    // The key passed last is hidden.
+                    // No version of the previous key is shown.
                     if passed == 0 {
                         self.walked_from.clear();
                         self.walked_from.extend_from_slice(&self.key);

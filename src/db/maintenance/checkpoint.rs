@@ -61,8 +61,8 @@ impl Inner {
         self.status.check_open()?;
         let fs = &self.store.fs;
         let dir = &lasting(&**fs, dir)?;
-        // The flush comes before anything is made, so that a database that cannot be written makes
-        // no copy.
+        // The flush comes first, so that it fails before any file is made if the database cannot be
+        // written.
         make_database(&**fs, &self.store.dir, dir, || self.flush(), || self.fill(dir, copy))
     }
 
@@ -128,8 +128,8 @@ pub(in crate::db) fn spec_at(
     level: usize,
     file: &TableFile,
 ) -> FilterSpec {
-    // A table of level 0 is a run of its own. The tables of a deeper level are one run, to which
-    // nothing is added.
+    // A table of level 0 is a run of its own, so its entries count as new ones. The tables of a
+    // deeper level are one run, which has these entries already.
     let mut metas = version.metas();
     metas[0].retain(|meta| meta.number != file.meta.number);
     let new_entries = if level == 0 { file.meta.entries } else { 0 };

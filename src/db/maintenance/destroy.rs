@@ -28,7 +28,7 @@ use crate::version::{Recovered, names};
 pub struct DestroyReport {
     /// Files removed.
     pub removed: usize,
-    /// Names of the files and directories that are not the database's and were left, in order. The
+    /// Names of the files and directories that are not the database's and were left, sorted. The
     /// directory `lost` of a repair is among them.
     pub left: Vec<String>,
 }

@@ -71,8 +71,8 @@ const COPY_BYTES: usize = 1 << 20;
 /// deepest level.
 const DEEPEST: usize = LEVELS - 1;
 
-/// How often an ingestion looks for a memtable that overlaps the files. If the last look finds one,
-/// writers wait for the flush of this memtable.
+/// How often an ingestion looks for a memtable that overlaps the files. If the last look finds such
+/// a memtable, writers wait for its flush.
 const MAX_ATTEMPTS: u32 = 4;
 
 impl Inner {
@@ -146,8 +146,8 @@ impl Inner {
     }
 
     /// Locks out writers and other ingestions at a moment when no memtable overlaps the files.
-    /// First flushes the memtables that do. Writers wait for a flush only if they wrote to the
-    /// range again during each of the earlier flushes.
+    /// First flushes the memtables that overlap the files. Writers wait for a flush only if they
+    /// wrote to the range again during each of the earlier flushes.
     fn keep_writers_out(
         &self,
         files: &[FileMeta],
@@ -239,7 +239,7 @@ impl Inner {
         self.tree.notify();
         drop(state);
         listed.map_err(|error| {
-            // The writes are durable nevertheless.
+            // The WALs were synced although this change failed, so a later MANIFEST must list them.
             self.tree.enter_durable_wals_later(durable_wals);
             if error.is_out_of_space() {
                 *copied = unlisted;

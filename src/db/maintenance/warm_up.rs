@@ -35,8 +35,8 @@ pub struct WarmUpReport {
     pub left_out: usize,
 }
 
-/// Warm-up leaves 1/16 of the cache free, because memory that waits to be freed counts too and must
-/// not displace what was just loaded.
+/// Warm-up leaves 1/16 of the cache free, because memory that waits to be freed still counts as
+/// used, and must not displace what was just loaded.
 const FREE_SHARE: u64 = 16;
 
 pub(in crate::db) fn warm_up(inner: &Inner) -> Result<WarmUpReport> {

@@ -94,8 +94,8 @@ impl Builder {
     /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be
     ///   read of them.
     /// - Otherwise all tables and WALs are merged into new tables, except tables that a readable
-    ///   part of a MANIFEST removed. The new tables take as much space again. Deleted keys may come
-    ///   back from a table that a crash left over.
+    ///   part of a MANIFEST removed. The new tables take as much space again as the old ones.
+    ///   Deleted keys may come back from a table that a crash left over.
     /// - The WALs are kept up to the first damage, so that no write comes back without the writes
     ///   before it. See [`Builder::salvage_logs`].
     ///

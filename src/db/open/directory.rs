@@ -119,8 +119,8 @@ fn holds_writes(fs: &dyn Fs, dir: &Path, number: u64) -> Result<bool> {
     }
 }
 
-/// The [`TableStore`], which makes and opens the tables of a database. Its fields document
-/// `keeps_tables_open`.
+/// The [`TableStore`], which makes and opens the tables of a database. For `keeps_tables_open` see
+/// the field of this name.
 pub(crate) fn table_store(
     options: &Builder,
     directory: &Directory,

@@ -31,7 +31,8 @@ use crate::table::TableContext;
 
 /// An obstacle is accepted as the result after this number of consecutive attempts have met it.
 const BELIEVED_AFTER: u32 = 6;
-/// The most attempts. A writer is unlikely to change the directory during each of them.
+/// The maximum number of attempts. A writer is unlikely to change the directory during each of
+/// them.
 const MAX_LOOKS: u32 = 1000;
 /// Descriptors that are left to the program in addition to those of the tables.
 const OTHER_OPEN_FILES: u64 = 32;
@@ -61,8 +62,9 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         let mut manifest = None;
         let (what, otherwise) = match attempt(&options, &mut kept, &mut manifest) {
             Ok(Attempt { inner, gap: None }) => return Ok(inner),
-            // A gap is no damage if a power loss took the end of a log. But if a writer is active,
-            // it may have deleted a log since the directory was listed.
+            // If a power loss took the end of a log, the gap is no damage. But an active writer may
+            // also have caused the gap by deleting a log since the directory was listed, so the
+            // directory is read again.
             Ok(Attempt { inner, gap: Some(gap) }) => (gap, Ok(inner)),
             Err(error) if error.is_damage() => (error.to_string(), Err(error)),
             Err(error) => return Err(error),

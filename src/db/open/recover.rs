@@ -18,8 +18,9 @@
 //! - a write missing before an ingestion, because an ingestion is recorded only after all writes
 //!   before it are synced.
 //!
-//! Nothing that is written here belongs to the database yet. Tables made of replayed writes count
-//! once [`super::writable`] has listed them in a MANIFEST. A read-only opening ends here.
+//! Nothing that a replay writes belongs to the database yet. Tables made of replayed writes count
+//! once [`super::writable`] has listed them in a MANIFEST. A read-only opening ends with the
+//! replay.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The writes of the WALs become tables, as far as they can be read.
+//! Turns the writes of the WALs into tables, as far as the WALs can be read.
 //!
 //! ```text
 //! 5.wal  │ 1 2 3 │ 4 5 │      6.wal  │ 6 7 │ ~~~ │ 9 │      7.wal  │ 10 11 │
@@ -47,7 +47,8 @@ struct Writes<'a> {
     skipped: &'a Skipped,
     memtable: Arc<Memtable>,
     writer: MemtableWriter,
-    /// The last write; `None` if none was read and no MANIFEST states it.
+    /// The sequence number of the last write; `None` if no write was read and no MANIFEST states
+    /// the number.
     last: Option<SequenceNumber>,
 }
 
@@ -165,7 +166,7 @@ impl Repair<'_> {
             self.report.problems.push(what);
         }
         for (sequence, operation) in (first..).zip(operations) {
-            // A recovered WAL repeats the writes of older ones.
+            // A recovered WAL repeats writes of older WALs, which are skipped here.
             if writes.last.is_none_or(|last| sequence > last) {
                 let kind = operation.kind as u8;
                 writes.writer.insert(operation.key, sequence, kind, operation.value);

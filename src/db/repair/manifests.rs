@@ -53,8 +53,9 @@ impl Parts {
 }
 
 impl Recovered {
-    /// Whether the MANIFEST seems to have lost its end, which looks like a torn tail: files that it
-    /// lists are missing, and there are tables that it does not know.
+    /// Whether the MANIFEST seems to have lost its end. A reader takes such a loss for a torn tail,
+    /// so it is recognised by the files: some that the MANIFEST lists are missing, and there are
+    /// tables that it does not know.
     pub(super) fn is_of_the_past(&self, kinds: &[FileKind], parts: &Parts) -> bool {
         let tables: BTreeSet<u64> = kinds.iter().filter_map(|kind| kind.table()).collect();
         let misses_table = self.files.keys().any(|number| !tables.contains(number));

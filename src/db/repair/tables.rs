@@ -264,8 +264,9 @@ impl Repair<'_> {
             if !self.report.problems.contains(&why) {
                 self.report.problems.push(why);
             }
-            // The hole may have held newer versions of the key behind it, but only older versions
-            // of the key before it.
+            // The key after the hole is concerned, because the hole may have held newer versions of
+            // it. The key before the hole is not, because the hole can only have held older
+            // versions.
             let from = after.map_or(keys.0.clone(), Bound::Excluded);
             let to = before.map_or(keys.1.clone(), Bound::Included);
             self.lose(number, offset, bytes, (from, to), "a part of a table");

@@ -6,8 +6,8 @@
 //!   level 1   [a .. f@9] [f@5 .. k]            neighbours share a user key: a group
 //! ```
 //!
-//! In such a tree, a read-only database searches all tables of a level for a key
-//! ([`Version::mixed`]). An import merges each group into one table.
+//! In a tree with such groups, a read-only database searches all tables of a level that may hold
+//! the key ([`Version::mixed`]). An import merges each group into one table.
 //!
 //! Level 0 of a database with universal or FIFO compaction may hold so many tables that Maypole
 //! would slow writers down. Then the tables that can move down without being rewritten do so
@@ -279,11 +279,11 @@ mod tests {
         let groups = join_neighbours(level_0(24));
         assert_eq!(groups.len(), 20);
         assert_eq!(shown(&groups)[0], (0, vec![1, 2, 3, 4, 5]));
-        // The first six have one largest sequence number.
+        // The first six tables have the same largest sequence number.
         let mut flush = level_0(24);
         flush[..6].iter_mut().for_each(|group| group.meta.largest_sequence = 6);
         assert_eq!(shown(&join_neighbours(flush))[0], (0, vec![1, 2, 3, 4, 5, 6]));
-        // All tables have one largest sequence number.
+        // All tables have the same largest sequence number.
         let mut one = level_0(30);
         one.iter_mut().for_each(|group| group.meta.largest_sequence = 40);
         assert_eq!(join_neighbours(one).len(), 1);

@@ -35,10 +35,10 @@ fn leveldb(comparator: &str, tables: &[Table], compression: u8) -> MemFs {
 
 const BYTEWISE: &str = "leveldb.BytewiseComparator";
 
-/// The directory has tables in level 0 that overlap, with both file name endings; LevelDB's repair
-/// has put one of them there with a number that says nothing of its age. It also has neighbours
-/// that share a key, and a log. LevelDB states no sequence numbers of tables, so those of the
-/// entries decide.
+/// The directory has tables in level 0 that overlap, with the file name endings `.ldb` and `.sst`.
+/// LevelDB's repair has put one of them into level 0, with a file number that says nothing of the
+/// table's age. The directory also has neighbours that share a key, and a log. LevelDB states no
+/// sequence numbers of tables, so those of the entries decide.
 #[test]
 fn a_directory_of_leveldb_is_read_and_imported() {
     let tables: [Table; 6] = [
@@ -61,7 +61,7 @@ fn a_directory_of_leveldb_is_read_and_imported() {
     ];
     let (report, levels) = read_and_imported(&fs, &expected);
     assert_eq!((report.rewritten, report.linked, report.log_entries), (6, 0, 2));
-    // The log is a table of level 0, too.
+    // The log has become a table of level 0, too.
     assert_eq!(levels[..4], [2, 1, 1, 0]);
     let db = crate::Db::builder("/new").fs(std::sync::Arc::new(fs)).open().unwrap();
     let files = db.stats().files;

@@ -1,4 +1,4 @@
-//! RocksDB's databases, read as they are.
+//! RocksDB's databases: read as they are, imported, and written by an export.
 //!
 //! ```text
 //!   RocksDb                            the directory (`crate::rocksdb`), opened read-only

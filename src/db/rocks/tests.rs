@@ -158,7 +158,7 @@ fn level_0_is_searched_by_sequence_numbers() {
     assert_eq!(db.get("l").unwrap().unwrap(), b"old");
 }
 
-/// Keys and values, from every kind of read.
+/// The entries of the database. Checks that every kind of read finds them.
 fn pairs(db: &Db) -> Vec<(String, String)> {
     let keys = keys(db);
     let found = db.multi_get(&keys).unwrap();
@@ -374,14 +374,15 @@ fn neighbours_that_overlap_further_are_damage() {
 }
 
 /// Universal and FIFO compaction leave any number of tables in level 0. With 36 or more, an
-/// imported database stopped all writers until it had merged them. Now an import leaves at most 20.
+/// imported database once stopped all writers until it had merged these tables. Now an import
+/// leaves at most 20.
 #[test]
 fn a_full_level_0_is_moved_down_or_merged_at_an_import() {
     let fs = directory();
     let key = |n: u64| format!("{n:03}");
     let mut listed = Vec::new();
     for n in 1..=40 {
-        // All hold "a" and share a key with the one before.
+        // Each table holds "a", and shares a key with the table before it.
         let (own, before) = (key(n), key(n - 1));
         let value = n.to_string();
         let entries =

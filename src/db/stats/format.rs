@@ -200,8 +200,8 @@ fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), 
     read_words(stats, name, &mut words).ok_or(Wrong(expected))
 }
 
-/// Reads the words that follow `name` on a line. `None` if they are not those that belong to the
-/// name.
+/// Reads the words that follow `name` on a line. `None` if they are not the words that a line of
+/// this name must have.
 fn read_words<'a>(
     stats: &mut PublishedStats,
     name: &str,
@@ -281,7 +281,7 @@ fn named<'a>(words: &mut impl Iterator<Item = &'a str>, name: &str) -> Option<()
 }
 
 /// Reads a number. Rejects numbers from [`MOST`] on, so that sums of a few counts do not overflow.
-/// No real count comes near that.
+/// No real count comes near [`MOST`].
 fn number<'a, N: TryFrom<u64>>(words: &mut impl Iterator<Item = &'a str>) -> Option<N> {
     let number = words.next()?.parse::<u64>().ok().filter(|&number| number < MOST)?;
     N::try_from(number).ok()
@@ -341,7 +341,8 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // Only these lines existed in the first version of the text. They are still read alone.
+        // The first version of the text had no lines `dead`, `metadata` and `snapshots`. A text
+        // without these lines is still read.
         let is_new = |line: &&str| {
             ["dead ", "metadata ", "snapshots "].iter().any(|word| line.starts_with(word))
         };
@@ -362,7 +363,7 @@ mod tests {
                 .filter(|line| line.starts_with("level "))
                 .all(|line| { line.split(' ').count() == 28 && line.contains(" predicted -") })
         );
-        // A number that is no rate counts as no prediction.
+        // A number that is not a rate between 0 and 1 is written as no prediction.
         let mut stats = sample();
         stats.predicted_fpr = Some(f64::NAN);
         stats.levels[0].predicted_fpr = Some(2.0);

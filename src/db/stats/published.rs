@@ -105,7 +105,8 @@ impl PublishedStats {
         }
     }
 
-    /// The counters without the owner, which a line of its own states in the file.
+    /// The counters only. The fields about the owner are empty, because another line of the file
+    /// states them.
     pub(super) fn of_nobody(stats: Stats) -> PublishedStats {
         PublishedStats {
             is_open: false,
@@ -145,7 +146,8 @@ pub(crate) struct Publishing {
     pub(super) written: Mutex<Option<Shown>>,
 }
 
-/// What is published again when it changes.
+/// The values that are compared with those of the last write: `STATS` is written again if one has
+/// changed.
 pub(super) struct Shown {
     pub(super) tickers: Tickers,
     /// When the oldest snapshot was made.

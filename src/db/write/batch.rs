@@ -231,7 +231,7 @@ pub enum BatchOperation<'a> {
     DeleteRange {
         /// The first key of the range.
         start: &'a [u8],
-        /// The first key behind it.
+        /// The first key after the range.
         end: &'a [u8],
     },
 }
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn what_no_table_can_hold_is_refused_when_the_batch_is_written() {
         let refused = |batch: &WriteBatch| matches!(batch.check(), Err(Error::InvalidArgument(_)));
-        // Never copied, because it is rejected.
+        // A batch rejects these bytes before it would copy them.
         let large = vec![0; MAX_WRITE_BYTES];
         let mut batch = WriteBatch::new();
         batch.put("k", &large);

@@ -22,7 +22,7 @@
 //! other writers get an error.
 //!
 //! **A full memtable** is frozen together with its WAL. The next write goes to a new memtable and a
-//! new WAL. The old WAL may not be synced yet: a later synced write syncs it first, so that the
+//! new WAL. If the old WAL is not synced yet, a later synced write syncs it first, so that the
 //! durable writes never have a gap. Recovery checks that sequence numbers follow each other.
 
 pub(crate) mod batch;
@@ -151,8 +151,8 @@ impl Inner {
                 write_stall_for(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
             match stall {
                 WriteStall::Stop(cause) => {
-                    // Flushes or compactions have found no space or no thread, so the stop may last
-                    // for ever.
+                    // If flushes or compactions have found no space or no thread, the stop might
+                    // last for ever, so the writer gets their error instead.
                     if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
                         return Err(error);
                     }

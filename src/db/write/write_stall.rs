@@ -17,12 +17,12 @@
 //! The delay is graded, so that writers slow down to the speed of flushes and compactions before
 //! they must stop, and have many short waits rather than one long wait. Level 0 is limited because
 //! a lookup may have to search each of its files. The *debt*, the bytes that compaction must still
-//! rewrite, is limited because it fills the disk first and level 0 later.
+//! rewrite, is limited because a growing debt first fills the disk, and later level 0.
 //!
 //! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its
 //! `max_bytes_for_level_base` of 256 MiB.
 //!
-//! What is absent: time. The caller waits.
+//! What is absent: clocks and sleeps. The caller waits.
 
 use std::fmt;
 use std::time::Duration;
@@ -125,7 +125,7 @@ pub(crate) struct Pressure {
     pub debt_bytes: u64,
     pub level_base_bytes: u64,
     pub frozen_memtables: usize,
-    /// The memtable that writers use is full too.
+    /// Whether the memtable that writers use is full.
     pub memtable_is_full: bool,
 }
 

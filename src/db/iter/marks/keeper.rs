@@ -1,5 +1,5 @@
-//! [`Keeper`]: the leader's side of the marks. It alone changes the marks, under the lock of the
-//! writers.
+//! [`Keeper`]: the part of the marks that only the leader of the writers uses. Only the keeper
+//! changes the marks, under the lock of the writers.
 //!
 //! ```text
 //!   before a group      take_in(proposals, last sequence number)
@@ -14,11 +14,12 @@ use crate::encoding::key::SequenceNumber;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::collect;
 
-/// The most extents of a mark.
+/// The maximum number of extents of a mark.
 const MAX_EXTENTS: usize = 3;
 
 /// Once a growing mark has three extents ([`super`]), the oldest is at least this many writes old.
-/// A reader that is late by fewer writes uses that extent, and passes only what was hidden since.
+/// A reader whose sequence number is fewer writes behind uses that extent, and passes only the
+/// entries that were hidden later.
 const LATE_BY: u64 = 1 << 14;
 
 /// A mark that is cut more often than this in a row, without being used in between, is dropped,

@@ -1,5 +1,5 @@
-//! A *mark* is an interval of keys in which cursors show nothing. A cursor that passed many hidden
-//! entries leaves a mark, and later cursors jump over it.
+//! A *mark* is an interval of keys in which cursors show nothing. A cursor that has passed many
+//! hidden entries proposes a mark over them, and later cursors jump over it.
 //!
 //! ```text
 //!   a queue:      † † † † † † † † † † a b c d            †: tombstones of what was popped

@@ -12,8 +12,8 @@ pub(super) const MAX_MARKS: usize = 16;
 /// A bound of a mark has at most this many bytes, so that all marks together take little memory.
 pub(super) const MAX_KEY_BYTES: usize = 1 << 10;
 
-/// The most proposals that wait for a leader. More proposals are dropped, because the next walk
-/// proposes again.
+/// The maximum number of proposals that wait for a leader. More proposals are dropped, because the
+/// next walk over the same entries proposes a mark again.
 pub(super) const MAX_PROPOSALS: usize = 8;
 
 /// The user keys from `from` to before `end`; `None`: to the last key.

@@ -124,7 +124,7 @@ impl Inner {
     }
 }
 
-/// The tables of an export, one after the other.
+/// An export under way, to which tables are added one after the other.
 struct Export<'a> {
     inner: &'a Inner,
     version: &'a Version,
@@ -216,7 +216,7 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
         smallest_sequence: meta.smallest_sequence,
         largest_sequence: meta.largest_sequence,
         has_sequences: true,
-        // RocksDB compares it with what the properties say.
+        // RocksDB compares the identity in the MANIFEST with the one in the table's properties.
         identity: file.table.properties().identity(),
         ..ListedTable::default()
     }
@@ -232,9 +232,9 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
 /// RocksDB uses the smallest sequence number for this check only, so another number in its place
 /// does no harm. The table gets:
 ///
-/// - its own `largest`, where that of the file before is larger. The table then looks like an
-///   ingested one.
-/// - one less than the smallest number of the file before, where both have the same largest number.
+/// - its own largest number, if the file before it has a larger one. The table then looks like an
+///   ingested table.
+/// - one less than the smallest number of the file before it, if both have the same largest number.
 fn descend(tables: &mut [ListedTable]) -> bool {
     let mut newer: Option<(u64, u64)> = None;
     for table in level_0_newest_first(tables) {

@@ -127,7 +127,7 @@ fn an_export_reads_as_the_database_does() {
     db.delete_range(key(100), key(200)).unwrap();
     db.put(key(150), "again").unwrap();
     db.flush().unwrap();
-    // A long run of deletions gets a table of its own, and so do the keys before and behind it.
+    // A long run of deletions gets a table of its own, and so do the keys before and after it.
     for n in (1100..1500).chain([3, 1900]) {
         db.delete(key(n)).unwrap();
     }
@@ -152,7 +152,7 @@ fn an_export_reads_as_the_database_does() {
     let rocks = exported(&fs);
     check_reads(&rocks.column_family("default").unwrap(), &expected, &keys);
     assert_eq!(snapshot.get(key(3)).unwrap().unwrap(), b"first 3");
-    // And back.
+    // The export is imported again.
     rocks.import("default", "/back").unwrap();
     let back = Db::builder("/back").fs(Arc::new(fs.clone())).open().unwrap();
     check_reads(&back, &expected, &keys);
@@ -348,7 +348,7 @@ fn smallest_sequence_numbers_of_level_0_descend() {
     assert_eq!(descended(&[(20, 20); 3]).unwrap(), [(20, 20), (19, 20), (18, 20)]);
     assert_eq!(descended(&[(10, 20), (10, 20)]).unwrap(), [(10, 20), (9, 20)]);
     assert_eq!(descended(&[(2, 2); 4]), None, "there are not enough numbers");
-    // Any numbers are possible if the largest ones differ.
+    // If the largest numbers differ, any smallest numbers can be made to descend.
     let mut state = 7u64;
     let mut random = |below: u64| {
         state =
