@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! family 0, `default`, is there from the start
-//! edit in an atomic group   held back until the group is whole; one that the file's end cuts off
-//!                           never counted
+//! edit in an atomic group   held back until the group is whole; ignored if the file ends before
+//!                           that
 //! edit                      creation or drop, then tables that leave, then tables that enter
 //! end                       next file number, last sequence number and a log number must be known
 //! ```
