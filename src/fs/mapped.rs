@@ -62,7 +62,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// size, and divides [`WINDOW_BYTES`].
 const STEP_BYTES: usize = 64 << 10;
 
-/// One call writes the zeros of a step, and refers to this array many times.
+/// One system call writes the zeros of a whole step, because it can refer to this array many times.
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
 /// How the system's cache holds a step. Linux makes each page as large as the write that creates
@@ -98,7 +98,7 @@ impl MappedWindow {
     /// mapped.
     fn new(file: &File, offset: u64) -> Option<MappedWindow> {
         let (anywhere, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping, at an address of the kernel's choice.
+        // SAFETY: the kernel chooses the address, so the new mapping replaces no other.
         let mapped =
             unsafe { mmap(anywhere, WINDOW_BYTES, access, MapFlags::SHARED, file, offset) };
         let start = NonNull::new(mapped.ok()?.cast())?;
@@ -120,7 +120,7 @@ impl MappedWindow {
         }
         if pages == Pages::Large {
             let zeros = [IoSlice::new(&ZEROS); STEP_BYTES / ZEROS.len()];
-            // The rest after a short write is touched below.
+            // If the write was short, `madvise` below creates the pages of the rest.
             retry_on_intr(|| pwritev(file, &zeros, offset))?;
         }
         // SAFETY: the step is inside the mapping: `ready` is less than `WINDOW_BYTES`, and both are

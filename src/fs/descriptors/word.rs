@@ -364,8 +364,9 @@ mod models {
         });
     }
 
-    /// A thread that finds no descriptor opens the file, while no other thread opens it. So the
-    /// check whether all words are idle must never make an open descriptor look closed.
+    /// A thread that finds no descriptor opens the file and installs the new descriptor, and panics
+    /// if another one is installed already. So the check whether all words are idle must never make
+    /// an open descriptor look closed.
     #[test]
     fn loom_what_one_word_has_pinned_is_found_by_every_other() {
         check_model(|| {
