@@ -7,8 +7,8 @@
 //!
 //! Where filters and indexes fill the cache, a data block is cached only at its second use, because
 //! most blocks are used only once in such a cache. Caching every block would evict parts of filters
-//! and indexes, although a hit on such a part saves as much as a hit on a block. This is the
-//! doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache
+//! and indexes, although a hit on such a part saves as much as a hit on a block. The structure is
+//! the doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache
 //! Admission Policy", ACM Transactions on Storage 13(4), 2017), with two generations in place of
 //! the paper's reset.
 //!

@@ -212,12 +212,13 @@ impl MissBuffers {
 impl MissBufferState {
     fn take_buffer(&mut self, len: usize) -> Option<LineBuf> {
         let memory_bytes = LineBuf::needed_bytes(len);
-        // Blocks have few different sizes, so this ends soon.
+        // Blocks have few different sizes, so the search ends soon.
         let i = self.buffers.iter().rposition(|buffer| buffer.memory_bytes() == memory_bytes)?;
         let is_last = i + 1 == self.buffers.len();
         let taken = if is_last { self.buffers.pop_back()? } else { self.buffers.remove(i)? };
         self.buffers_bytes -= memory_bytes;
-        // When the next buffer is taken, `LineBuf::reused` writes its tail first.
+        // Prefetches the end of the buffer that is taken next, because `LineBuf::reused` writes its
+        // tail first.
         if let Some(next) = self.buffers.back() {
             let memory_bytes = next.memory_bytes();
             next.prefetch(memory_bytes - 1);

@@ -92,9 +92,10 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
 const MAX_UNUSED_SHARE: usize = 2;
 
 /// The filters and indexes of all open tables fill the cache if they would take more than this
-/// share of it (numerator and denominator). If whole ones would, new ones are written in parts
-/// (`table/parts.rs`), and large whole ones are loaded in pieces (`table/pieces`), because evicting
-/// and loading whole ones would cause more reads.
+/// share of it (numerator and denominator). If they would fill it if they were all whole, new ones
+/// are written in parts (`table/parts.rs`). If they would fill it as they are stored, large whole
+/// ones are loaded in pieces (`table/pieces`). Otherwise evicting and loading whole ones would
+/// cause more reads.
 const METADATA_SHARE: (usize, usize) = (7, 8);
 
 /// How the cache keeps a data block that was loaded.
@@ -210,7 +211,8 @@ impl BlockCache {
         self.is_filled_by(self.metadata_bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether they would fill it if they were whole. If so, new ones are split into parts.
+    /// Whether the filters and indexes of all open tables would fill most of the cache if they were
+    /// whole. If so, new filters and indexes are split into parts.
     pub(crate) fn whole_metadata_fills_it(&self) -> bool {
         self.is_filled_by(self.whole_metadata_bytes())
     }

@@ -684,7 +684,8 @@ fn misses_of_a_small_cache_use_the_memory_of_evicted_values() {
             wait_for_readers(&cache);
             let lease = slots.load(i, false, || {
                 let mut buffer = cache.buffer(4_200);
-                // Memory from the allocator is cleared.
+                // Memory from the allocator is cleared, so a 7 shows that the memory was used
+                // before.
                 reused += usize::from(buffer[0] == 7);
                 buffer[0] = 7;
                 let bytes = buffer.memory_bytes();
@@ -752,7 +753,7 @@ fn memory_beside_the_pool_does_not_empty_the_cache() {
         };
         drop(filters.load(i, false, load));
     };
-    // Slabs hold blocks of every age, and filters, which stay.
+    // Fills the slabs with blocks of every age, and with filters, which stay.
     let churn = |from: usize| {
         for i in from..from + 60_000 {
             load(i);
