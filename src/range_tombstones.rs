@@ -295,7 +295,8 @@ pub(crate) fn fragment_of_disjoint<'a>(
         Some(reaching) => sets[reaching].fragment_at(user_key, sequence),
         None => Fragment::EVERYTHING,
     };
-    // After its last range a set does not know where the next set starts.
+    // The fragment after a set's last range is unbounded in that set, but ends where the next set
+    // starts.
     if fragment.end.is_none() {
         fragment.end = sets.get(behind).and_then(|next| start(next));
     }

@@ -49,7 +49,7 @@ const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 /// applies to its spare values. The multiple is above 1, because blocks have several sizes and a
 /// batch of lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
-/// In small caches this is the limit, enough for a few blocks, unless all miss buffers together
+/// The limit is at least this, which is enough for a few blocks, unless all miss buffers together
 /// could then exceed 1/16 of the capacity.
 const MIN_UNUSED_BYTES: usize = 16 << 10;
 

@@ -92,10 +92,9 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
 const MAX_UNUSED_SHARE: usize = 2;
 
 /// The filters and indexes of all open tables fill the cache if they would take more than this
-/// share of it (numerator and denominator). If they would fill it if they were all whole, new ones
-/// are written in parts (`table/parts.rs`). If they would fill it as they are stored, large whole
-/// ones are loaded in pieces (`table/pieces`). Otherwise evicting and loading whole ones would
-/// cause more reads.
+/// share of it (numerator and denominator). If they would fill it when all are whole, new ones are
+/// written in parts (`table/parts.rs`). If they fill it as they are stored, large whole ones are
+/// loaded in pieces (`table/pieces`). Evicting and loading whole ones would cause more reads.
 const METADATA_SHARE: (usize, usize) = (7, 8);
 
 /// How the cache keeps a data block that was loaded.

@@ -244,7 +244,7 @@ pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool
 }
 
 /// The largest sequence number of a snapshot that may keep data from being freed, or 0 if no
-/// snapshot does. The release of a younger snapshot frees nothing.
+/// snapshot does. The release of a newer snapshot frees nothing.
 pub(crate) fn newest_needed_snapshot<'a>(
     files: impl Iterator<Item = &'a FileMeta>,
     snapshots: &[SequenceNumber],

@@ -76,8 +76,8 @@ impl<'a> Planner<'a> {
 
     /// Moves the files of level 0 that can move to `next`: all together, or else one of them,
     /// because a file of `next` may lie between two of them. Files with much garbage are planned
-    /// last and separately, because [`Planner::pick`] merges them with what moves together with
-    /// them.
+    /// last and separately, because [`Planner::pick`] merges them with the files that move together
+    /// with them.
     fn plan_moves(&self, next: usize, conditions: &Conditions) -> Option<Plan> {
         let mut lone = lone_files(self.levels);
         lone.retain(|file| {

@@ -16,9 +16,9 @@
 //!   pages are made writable, before bytes are copied to it, so that a full disk is an error of
 //!   `append`, not a signal during the copy. An append waits only for the steps that it needs
 //!   ([`Pages`]).
-//! * After the written bytes the file holds zeros, to the end of the step. Dropping the file cuts
-//!   the zeros off. If the process was killed, the zeros remain, and the reader of the log takes
-//!   them for a torn tail.
+//! * After the written bytes the file holds zeros, up to the end of the steps that are ready.
+//!   Dropping the file cuts the zeros off. If the process was killed, the zeros remain, and the
+//!   reader of the log takes them for a torn tail.
 //! * If no window is available, the rest of the file is written as a plain file of [`super::real`].
 //!   This happens, for example, if the file system does not allocate ahead, if memory for the
 //!   mapping is short (`ulimit -v`), or if the file would exceed the limit on its length (`ulimit
@@ -165,7 +165,7 @@ const TMPFS_MAGIC: u32 = 0x0102_1994;
 
 /// Whether an allocated page of `file` can be written again without further space.
 pub(super) fn is_safe_to_map(file: &File) -> bool {
-    // The types have 32 bits, in a field that is wider on some systems.
+    // The numbers of file-system types have 32 bits, but `f_type` is wider on some systems.
     fstatfs(file).is_ok_and(|system| matches!(system.f_type as u32, EXT_MAGIC | TMPFS_MAGIC))
 }
 

@@ -89,8 +89,8 @@ impl LargePages {
         let offset = page * LARGE_PAGE_BYTES;
         assert!(offset < self.bytes);
         let start = self.start.as_ptr().wrapping_add(offset);
-        // SAFETY: inside the mapping, and unreferenced by the caller's promise. If the call fails,
-        // the page keeps its memory and its bytes.
+        // SAFETY: the page is inside the mapping, and by the caller's promise no reference to it
+        // exists. If the call fails, the page keeps its memory and its bytes.
         let _ = unsafe { madvise(start.cast(), LARGE_PAGE_BYTES, Advice::LinuxDontNeed) };
     }
 }

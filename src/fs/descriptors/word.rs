@@ -103,8 +103,8 @@ impl Words {
         Words { words, changes: Mutex::new(()) }
     }
 
-    /// Pins the descriptor, which stays open until the word is unpinned. Returns `None` if there is
-    /// none.
+    /// Pins the descriptor, which stays open until the word is unpinned. Returns `None` if the
+    /// words hold no descriptor.
     #[inline]
     fn pin(&self, thread: usize) -> Option<(&Word, u32)> {
         let word = &self.words[thread % WORDS];
@@ -119,7 +119,7 @@ impl Words {
         word.pin()
     }
 
-    /// Stores `descriptor` and pins it. Returns `None` if there is one already.
+    /// Stores `descriptor` and pins it. Returns `None` if the words hold one already.
     fn install(&self, thread: usize, descriptor: u32) -> Option<&Word> {
         let _unchanging = lock(&self.changes);
         if self.is_open() {
@@ -180,7 +180,8 @@ impl Descriptor {
         self.0.pin(thread_index()).map(|(word, number)| self.pinned(word, number))
     }
 
-    /// Stores `descriptor` and pins it. If there is one already, returns `descriptor` as the error.
+    /// Stores `descriptor` and pins it. If this value holds one already, returns `descriptor` as
+    /// the error.
     pub fn install(
         &self,
         descriptor: system::Descriptor,

@@ -75,7 +75,8 @@ impl Cursor for SkipListCursor {
         if let Some(next) = next {
             // Neighbouring nodes are far apart in memory, so the node after `next` is fetched while
             // the caller uses `next`. This shortens iterations that do much work on each entry, as
-            // a flush does. SAFETY: every node has level 0.
+            // a flush does.
+            // SAFETY: every node has level 0.
             unsafe { next.prefetch_next(0) };
         }
         self.node = next.map(|next| next.node);

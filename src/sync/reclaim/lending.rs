@@ -38,8 +38,8 @@ use super::{Guard, Record, Registry, collector};
 
 /// An object that can be retired.
 pub(crate) trait Retired: Send + Sync + 'static {
-    /// The part that holds the byte at this address. `None` if no part holds it, or if no part is
-    /// ever lent.
+    /// The part that holds the byte at this address. `None` if no part holds the byte, or if parts
+    /// of this object are never lent.
     fn part_at(&self, _address: usize) -> Option<Part> {
         None
     }
