@@ -147,7 +147,7 @@ pub struct BlockCache {
     /// The bytes of the metadata of all open tables if all were in memory, as it is stored: in
     /// parts or whole.
     metadata_bytes: AtomicUsize,
-    /// The same, if all of it were whole.
+    /// Like `metadata_bytes`, but as if all of the metadata were whole.
     whole_metadata_bytes: AtomicUsize,
     state: Mutex<CacheState>,
     /// As many as [`WAITING_PLACES`].
@@ -480,9 +480,9 @@ pub(crate) struct Reservation {
 /// The heap bytes of a table's filters and indexes, resident or not.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct MetadataBytes {
-    /// As the table stores them: whole or in parts.
+    /// Their bytes as the table stores them: whole or in parts.
     pub as_stored: usize,
-    /// If they were whole.
+    /// Their bytes if they were whole.
     pub if_whole: usize,
 }
 

@@ -80,7 +80,7 @@ pub(crate) struct Conditions {
     pub hit_rate: f64,
     /// The current time, in seconds since 1970.
     pub now: u64,
-    /// In seconds. A table with an older deletion is compacted.
+    /// In seconds. A table with a deletion that is older than this is compacted.
     pub max_deletion_age: u64,
     /// Every write with a smaller sequence number is in a table.
     pub flushed_before: SequenceNumber,

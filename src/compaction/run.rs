@@ -36,7 +36,7 @@ use crate::filter::FilterSpec;
 use crate::table::{MetadataForm, ScanOptions};
 use crate::version::{LevelCursor, NewTable, TableFile, TableStore, Version};
 
-/// The inputs of a compaction besides its plan.
+/// What a compaction needs besides its plan.
 pub(crate) struct Job<'a> {
     pub store: &'a TableStore,
     pub version: &'a Version,

@@ -119,7 +119,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Restores the order after the current source has moved.
+    /// Restores the order of the sources after the current one has moved.
     #[inline]
     fn settle(&mut self, current: usize) {
         if !self.sources[current].valid() {
@@ -333,7 +333,7 @@ mod tests {
             Ok(())
         }
         fn step(&mut self) -> Option<Step> {
-            // Fails sometimes, so that `next` runs too.
+            // Returns `None` sometimes, so that `next` is called too.
             let [last, entry] = self.entries.get(self.position..self.position + 2)? else {
                 return None;
             };

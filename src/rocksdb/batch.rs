@@ -31,7 +31,7 @@ const HEADER_BYTES: usize = 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operation<'a> {
     pub family: u32,
-    /// The kind byte of its entry.
+    /// The kind byte of the entry that the operation writes.
     pub kind: u8,
     pub key: &'a [u8],
     /// Empty for a deletion; the exclusive end for a range deletion.

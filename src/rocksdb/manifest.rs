@@ -360,7 +360,7 @@ mod tests {
             Family { tables, ..Family::default() }.refusal()
         };
         let reason = |tables: &[ListedTable]| with(tables).unwrap();
-        // Levels, paths, comparators.
+        // Too deep levels, other paths and other comparators are refused.
         assert_eq!(with(&[listed(6, 1, "a", "f")]), None);
         assert!(reason(&[listed(7, 1, "a", "f")]).contains("level 7"));
         assert!(reason(&[ListedTable { path: 1, ..listed(1, 1, "a", "f") }]).contains("cf_paths"));

@@ -166,8 +166,8 @@ impl LogReader {
         self.tail
     }
 
-    /// The largest `synced_to` seen. Once the end of the log is reached, this is the largest of all
-    /// record headers in the file, including those after a torn record. It is then above 0 exactly
+    /// The largest `synced_to` seen. Once the end of the log is reached, this is the largest in any
+    /// record header of the file, including those after a torn record. It is then above 0 exactly
     /// if the file is known to have been synced.
     pub fn synced_to(&self) -> u64 {
         self.synced_to

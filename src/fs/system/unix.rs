@@ -75,8 +75,8 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
 }
 
 /// A directory that is held open, and the path by which it was opened. With an anchor, this path
-/// refers to the open directory, even if another directory has the path now. A path of a file in
-/// that directory refers to a file in the open directory. Every other path has its usual meaning.
+/// refers to the open directory, and the path with a file name appended refers to a file in it,
+/// even if another directory has the path now. Every other path has its usual meaning.
 #[derive(Debug)]
 pub struct Anchor {
     dir: PathBuf,
