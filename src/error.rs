@@ -123,8 +123,8 @@ impl Error {
         Error::Io { path: path.to_owned(), operation, source: Arc::new(source) }
     }
 
-    /// Replaces the path `own` of a deleted temporary copy by `known`, the path of the caller's
-    /// file.
+    /// Replaces `own`, the path of a deleted temporary copy, by `known`, the path of the file that
+    /// was copied.
     pub(crate) fn in_place_of(mut self, own: &Path, known: &Path) -> Error {
         match &mut self {
             Error::Io { path: file, .. }
@@ -143,8 +143,8 @@ impl Error {
         self
     }
 
-    /// Whether a file is damaged or missing. A repair can mend both. A reader may also find files
-    /// in this state for a moment, while a writer replaces them.
+    /// Whether the error is that a file is damaged or missing. A repair can mend either. A reader
+    /// may also get this error for a moment, while a writer replaces files.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             Error::Corruption { .. } => true,

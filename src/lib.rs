@@ -27,10 +27,10 @@
 //! - [`fs`] is the interface to the operating system. [`fs::MemFs`] simulates a power loss on
 //!   demand, for tests.
 //!
-//! Features: `lz4` (default), `snappy` and `zstd` (binds C) add compression methods; `bzip2` and
-//! `zlib` only read RocksDB's tables; `bytes` converts a [`Slice`] to
-//! [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `serde` serializes a [`Slice`] as bytes;
-//! `cli` builds the command-line program `maypole`.
+//! Features: `lz4` (default), `snappy` and `zstd` (a binding to the C library) add compression
+//! methods; `bzip2` and `zlib` add methods for reading RocksDB's tables, not for writing; `bytes`
+//! converts a [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `serde`
+//! serializes a [`Slice`] as bytes; `cli` builds the command-line program `maypole`.
 
 // WebAssembly has no files and no threads. There the crate consists of its filters, `hash64` and
 // what these need, so code that only the store uses is unused.
@@ -94,7 +94,8 @@ pub use {
     filter_policy::FilterPolicy,
     slice::Slice,
     stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95},
-    // These types are options of `Builder`. The other types of tables are only in `table`.
+    // These types are options of `Builder`. The module's other types are exported only as
+    // `table::…`.
     table::{Compression, FilterKeys, PrefixExtractor},
 };
 

@@ -16,15 +16,15 @@
 //!                                                up; sequence numbers of a node descend.
 //! ```
 //!
-//! The bounds cut the keys into *fragments*; all keys of a fragment have the same result. A segment
-//! tree over the fragments holds the sequence numbers: the ranges that cover a fragment are at the
-//! nodes from its leaf to the root. That takes n log n memory. A list at every fragment would be
-//! faster by a factor of log n, but would take n² memory if ranges are nested, as they may be in a
-//! hostile table.
+//! The bounds cut the keys into *fragments*; a query returns the same sequence number for all keys
+//! of a fragment. A segment tree over the fragments holds the sequence numbers: the ranges that
+//! cover a fragment are at the nodes from its leaf to the root. For n ranges the tree takes n log n
+//! memory. A list of ranges at every fragment would be faster by a factor of log n, but would take
+//! n² memory if ranges are nested, as they may be in a hostile table.
 //!
-//! Empty ranges hide nothing and are left out. A set never changes. It knows only sequence numbers;
-//! `version/mod.rs`, `db/get/steps.rs`, `db/iter/range_del.rs`, `compaction/ranges.rs` and
-//! `compaction/dead.rs` apply it to the tables and levels of a tree.
+//! Empty ranges hide nothing and are left out. A set never changes. It knows sequence numbers, but
+//! no tables and no levels: `version/mod.rs`, `db/get/steps.rs`, `db/iter/range_del.rs`,
+//! `compaction/ranges.rs` and `compaction/dead.rs` apply it to the tables and levels of a tree.
 //!
 //! The tests are at the foot, although the file is long, because a benchmark includes this file
 //! alone, by its path.
@@ -66,7 +66,8 @@ pub(crate) struct RangeTombstones {
     sequences: Vec<SequenceNumber>,
 }
 
-/// Keys around a given key that all have the same newest visible range deletion.
+/// A range of keys around the key of a query. All of them have the same newest range deletion that
+/// the query's snapshot sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fragment<'a> {
     /// The first key of the fragment; `None` if it starts before all keys.
@@ -294,7 +295,8 @@ pub(crate) fn fragment_of_disjoint<'a>(
         Some(reaching) => sets[reaching].fragment_at(user_key, sequence),
         None => Fragment::EVERYTHING,
     };
-    // After its last range a set does not know where the next set starts.
+    // The fragment after a set's last range is unbounded in that set, but ends where the next set
+    // starts.
     if fragment.end.is_none() {
         fragment.end = sets.get(behind).and_then(|next| start(next));
     }
@@ -443,8 +445,8 @@ mod tests {
             let lowers = std::iter::once(None).chain(cuts.iter().map(|cut| Some(&cut[..])));
             let uppers = cuts.iter().map(|cut| Some(&cut[..])).chain([None]);
             let parts = lowers.zip(uppers).map(|(lower, upper)| {
-                // Each part is like the range deletions of one table of a level: clipped to the
-                // part's keys, with all versions.
+                // Each part has what one table of a level would store: the range deletions of all
+                // sequence numbers, clipped to the keys of the part.
                 let fragments = whole.clipped(lower, upper);
                 let all = fragments.flat_map(|(start, end, fragment)| {
                     let all = (1..30).map(move |snapshot| (snapshot, fragment));

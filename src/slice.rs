@@ -179,7 +179,7 @@ impl From<Slice> for Vec<u8> {
     }
 }
 
-/// Converts without a copy: the `Bytes` keeps the slice, which keeps its block.
+/// Converts without a copy: the `Bytes` owns the slice, which keeps its block in memory.
 #[cfg(feature = "bytes")]
 impl From<Slice> for bytes::Bytes {
     fn from(slice: Slice) -> bytes::Bytes {
@@ -223,7 +223,7 @@ impl<'de> serde::Deserialize<'de> for Slice {
                 self,
                 mut numbers: A,
             ) -> Result<Slice, A::Error> {
-                // The length that the input claims is not trusted.
+                // No capacity is reserved, because the length that the input claims may be false.
                 let mut bytes = Vec::new();
                 while let Some(byte) = numbers.next_element()? {
                     bytes.push(byte);

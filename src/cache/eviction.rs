@@ -50,7 +50,7 @@ const METADATA_STEPS_FOR_DATA: usize = 4;
 /// Data on probation takes up to 1/10 of the bytes of all data, as in the paper on S3-FIFO.
 const PROBATION_SHARE: usize = 10;
 
-/// The values that the cache owns, counts and evicts. Guarded by its mutex.
+/// The values that the cache owns, counts and evicts. Guarded by the cache's mutex.
 pub(super) struct CacheState {
     pub usage_bytes: usize,
     /// The part of `usage_bytes` that pinned entries and reservations take.

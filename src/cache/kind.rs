@@ -61,6 +61,6 @@ pub enum PinMetadata {
 pub struct KindUsage {
     /// Resident values.
     pub entries: usize,
-    /// Heap bytes charged for them.
+    /// Heap bytes charged for these values.
     pub bytes: usize,
 }

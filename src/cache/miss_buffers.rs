@@ -49,7 +49,7 @@ const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 /// applies to its spare values. The multiple is above 1, because blocks have several sizes and a
 /// batch of lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
-/// In small caches this is the limit, enough for a few blocks, unless all miss buffers together
+/// The limit is at least this, which is enough for a few blocks, unless all miss buffers together
 /// could then exceed 1/16 of the capacity.
 const MIN_UNUSED_BYTES: usize = 16 << 10;
 
@@ -212,12 +212,13 @@ impl MissBuffers {
 impl MissBufferState {
     fn take_buffer(&mut self, len: usize) -> Option<LineBuf> {
         let memory_bytes = LineBuf::needed_bytes(len);
-        // Blocks have few different sizes, so this ends soon.
+        // Blocks have few different sizes, so the search ends soon.
         let i = self.buffers.iter().rposition(|buffer| buffer.memory_bytes() == memory_bytes)?;
         let is_last = i + 1 == self.buffers.len();
         let taken = if is_last { self.buffers.pop_back()? } else { self.buffers.remove(i)? };
         self.buffers_bytes -= memory_bytes;
-        // When the next buffer is taken, `LineBuf::reused` writes its tail first.
+        // Prefetches the end of the buffer that is taken next, because `LineBuf::reused` writes its
+        // tail first.
         if let Some(next) = self.buffers.back() {
             let memory_bytes = next.memory_bytes();
             next.prefetch(memory_bytes - 1);

@@ -92,9 +92,9 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
 const MAX_UNUSED_SHARE: usize = 2;
 
 /// The filters and indexes of all open tables fill the cache if they would take more than this
-/// share of it (numerator and denominator). If whole ones would, new ones are written in parts
-/// (`table/parts.rs`), and large whole ones are loaded in pieces (`table/pieces`), because evicting
-/// and loading whole ones would cause more reads.
+/// share of it (numerator and denominator). If they would fill it when all are whole, new ones are
+/// written in parts (`table/parts.rs`). If they fill it as they are stored, large whole ones are
+/// loaded in pieces (`table/pieces`). Evicting and loading whole ones would cause more reads.
 const METADATA_SHARE: (usize, usize) = (7, 8);
 
 /// How the cache keeps a value that was loaded.
@@ -147,7 +147,7 @@ pub struct BlockCache {
     /// The bytes of the metadata of all open tables if all were in memory, as it is stored: in
     /// parts or whole.
     metadata_bytes: AtomicUsize,
-    /// The same, if all of it were whole.
+    /// Like `metadata_bytes`, but as if all of the metadata were whole.
     whole_metadata_bytes: AtomicUsize,
     state: Mutex<CacheState>,
     /// As many as [`WAITING_PLACES`].
@@ -210,7 +210,8 @@ impl BlockCache {
         self.is_filled_by(self.metadata_bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether they would fill it if they were whole. If so, new ones are split into parts.
+    /// Whether the filters and indexes of all open tables would fill most of the cache if they were
+    /// whole. If so, new filters and indexes are split into parts.
     pub(crate) fn whole_metadata_fills_it(&self) -> bool {
         self.is_filled_by(self.whole_metadata_bytes())
     }
@@ -489,9 +490,9 @@ pub(crate) struct Reservation {
 /// The heap bytes of a table's filters and indexes, resident or not.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct MetadataBytes {
-    /// As the table stores them: whole or in parts.
+    /// Their bytes as the table stores them: whole or in parts.
     pub as_stored: usize,
-    /// If they were whole.
+    /// Their bytes if they were whole.
     pub if_whole: usize,
 }
 

@@ -138,7 +138,7 @@ fn loom_a_reader_never_meets_a_value_that_came_through_a_lane_and_was_dropped() 
     check_model(|| {
         collect();
         let cache = BlockCache::new(16 << 20);
-        // Enough values for a portion of garbage.
+        // Five values are enough for a portion of garbage.
         let (slots, closing) = (slots(&cache, 5), slots(&cache, 1));
         for i in 0..5 {
             let value = || Ok::<_, Infallible>((Canary::new(i as u64), 7000));

@@ -204,7 +204,7 @@ impl PoolState {
             let slab = &mut self.slabs[i];
             slab.flip(first, here);
             slab.free_lines += here;
-            // The freed run may have joined a free run at either end.
+            // The freed run may have joined a free run at each end, of at most `longest` lines.
             slab.longest = slab.free_lines.min(2 * slab.longest + here);
             self.free_lines += here;
             if slab.free_lines == SLAB_LINES && self.free_lines > SLAB_LINES {

@@ -61,7 +61,7 @@ pub(super) struct Header {
     /// mutex.
     ring: AtomicU8,
     was_cached: AtomicBool,
-    /// The position in its ring. Used under the cache's mutex only.
+    /// The value's position in its ring. Used under the cache's mutex only.
     position: AtomicU32,
     /// Heap bytes of the value and its bookkeeping.
     pub charge_bytes: usize,
@@ -183,7 +183,7 @@ impl Ring {
         self.queue.push_back(entry);
     }
 
-    /// Takes an entry of this ring out of it.
+    /// Takes `entry` out of this ring.
     pub fn take(&mut self, entry: &dyn Entry) -> Arc<dyn Entry> {
         let position = entry.header().position.load(Ordering::Relaxed);
         let index = position.wrapping_sub(self.first) as usize;

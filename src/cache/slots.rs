@@ -388,7 +388,7 @@ impl<T: Cached> Slots<T> {
     #[inline]
     pub fn peek<'g>(&'g self, i: usize, _guard: &'g Guard) -> Option<&'g Resident<T>> {
         let pointer = full(self.array[i].resident.load(Ordering::Acquire))?;
-        // SAFETY: alive for as long as the guard is held and the array exists (module comment).
+        // SAFETY: the resident lives while the guard is held and the array exists (module comment).
         Some(unsafe { pointer.as_ref() })
     }
 

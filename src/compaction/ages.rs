@@ -146,10 +146,9 @@ impl Tree {
     }
 }
 
-/// Returns the bytes that flushes and compactions write, and the greatest age of a deletion in
-/// seconds, while as many entries are written as there are live keys. The tree was filled before.
-/// Each day brings a `1/days` part of these writes: half are overwrites, a quarter deletions, a
-/// quarter new keys.
+/// Fills a tree, and then writes as many entries as there are live keys, `1/days` of them each day:
+/// half are overwrites, a quarter deletions, a quarter new keys. Returns the bytes that flushes and
+/// compactions write during these writes, and the greatest age of a deletion in seconds.
 fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     let mut rng = StdRng::seed_from_u64(9);
     let mut tree = Tree { levels: Default::default(), next_number: 1, now: DAY, written_bytes: 0 };

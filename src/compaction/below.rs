@@ -46,8 +46,8 @@ impl<'a> Below<'a> {
         Below::new(version, &level_0[behind..], 1, false)
     }
 
-    /// The tables that are older than a memtable that is about to be flushed. Their filters are
-    /// used.
+    /// The tables that are older than a memtable that is about to be flushed. The filters of these
+    /// tables are queried.
     pub fn memtable(version: &'a Version) -> Below<'a> {
         Below::new(version, &version.levels[0], 1, true)
     }

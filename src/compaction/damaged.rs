@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(outline(Tree::new(&files, &[]).pick()).1.len(), 5);
         let mut tree = Tree::new(&files, &[1]);
         assert_eq!(outline(tree.pick()), (6, vec![9, 8, 7], vec![]));
-        // The two sides may run at the same time.
+        // The merges on the two sides of the damaged file may run at the same time.
         let plan = tree.pick().unwrap();
         tree.1.reserve(&plan);
         assert_eq!(outline(tree.pick()), (6, vec![6, 5], vec![]));

@@ -10,8 +10,8 @@
 //!                                                      entries there, and are dropped in the end
 //! ```
 //!
-//! A table and the older tables in its range are a *place*. The **dead share** of a place is the
-//! bytes that its rewrite would free, divided by all of its bytes. It counts:
+//! A table and the older tables that overlap its range are a *place*. The **dead share** of a place
+//! is the bytes that its rewrite would free, divided by all of its bytes. The rewrite would free:
 //!
 //! - hidden versions that no snapshot needs;
 //! - deletions that hide nothing in this table;
@@ -80,7 +80,7 @@ pub(crate) struct Conditions {
     pub hit_rate: f64,
     /// The current time, in seconds since 1970.
     pub now: u64,
-    /// In seconds. A table with an older deletion is compacted.
+    /// In seconds. A table with a deletion that is older than this is compacted.
     pub max_deletion_age: u64,
     /// Every write with a smaller sequence number is in a table.
     pub flushed_before: SequenceNumber,
@@ -110,7 +110,7 @@ impl Conditions {
     }
 }
 
-/// The result of rewriting a place.
+/// What the rewrite of a place would free.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Dead {
     /// Entries and bytes that would be freed.
@@ -217,7 +217,7 @@ fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dea
     }
 }
 
-/// The result of rewriting each table, in the order of the levels.
+/// What the rewrite of each table's place would free, in the order of the levels.
 pub(crate) fn dead_of_all(levels: &Levels, conditions: &Conditions) -> Vec<Dead> {
     let places = (0..LEVELS).flat_map(|level| (0..levels[level].len()).map(move |i| (level, i)));
     places.map(|(level, i)| dead(levels, level, i, conditions)).collect()
@@ -244,7 +244,7 @@ pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool
 }
 
 /// The largest sequence number of a snapshot that may keep data from being freed, or 0 if no
-/// snapshot does. The release of a younger snapshot frees nothing.
+/// snapshot does. The release of a newer snapshot frees nothing.
 pub(crate) fn newest_needed_snapshot<'a>(
     files: impl Iterator<Item = &'a FileMeta>,
     snapshots: &[SequenceNumber],
@@ -261,7 +261,7 @@ struct Place {
     /// Its dead share.
     share: f64,
     level: usize,
-    /// The index of the file that requests the rewrite.
+    /// The index of the file whose dead data is the reason for the rewrite.
     file: usize,
     /// The indexes, ascending, of the files of the level that are compacted together, `file`
     /// included.
@@ -641,7 +641,7 @@ mod tests {
         // Earlier deletions met an entry in one case of ten.
         let conditions = Conditions { hit_rate: 0.1, ..settled() };
         assert_eq!(plan_of(&tree(30), &conditions), None);
-        // Old deletions go whatever they free.
+        // Old deletions go down, however little they free.
         let mut old = tree(1);
         old[0].1.contents.garbage.oldest_deletion = 100;
         let at = |now| Conditions { now, max_deletion_age: 50, ..Conditions::default() };
@@ -683,8 +683,8 @@ mod tests {
             inputs.sort_unstable();
             assert_eq!((inputs, plan.output_inputs), (vec![8, 9], vec![1]), "level {level}");
         }
-        // Deletions over different tables do not go down together, and fresh deletions wait
-        // separately.
+        // Deletions that cover different older tables do not go down together, and fresh deletions
+        // wait even if others go down.
         let below = [(6, table(2, 0, 3)), (6, table(1, 4, 9))];
         let tree = [[(0, next), (0, first)], below].concat();
         let plan = plan_into_last(&tree, &at(300)).unwrap();

@@ -36,8 +36,8 @@ const CHEAP_FRACTION: u64 = 16;
 const MAX_FILES: usize = 12;
 
 /// The score of level 0, which is compacted if the score is at least 1. It is the larger of two
-/// ratios: the number of files to the trigger, and the bytes to a limit that only unusually large
-/// files reach first.
+/// ratios: the number of files divided by the trigger, and the bytes divided by a limit. Only
+/// unusually large files reach that limit before the trigger.
 pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
     let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
     let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
@@ -94,7 +94,7 @@ pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
     let mut by_key: Vec<usize> = (0..files.len()).collect();
     by_key.sort_by(|&a, &b| key::compare(&files[a].smallest, &files[b].smallest));
     let mut is_alone = vec![true; files.len()];
-    // Of the files before this one in key order, the one with the largest key.
+    // Of the files before file `i` in key order, the one with the largest key.
     let mut furthest: Option<usize> = None;
     for i in by_key {
         if let Some(before) = furthest

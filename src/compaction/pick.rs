@@ -4,10 +4,10 @@
 //! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). If some
 //! files of level 0 can move, only they are compacted. If level 0 is small, its files are merged
 //! among themselves. Otherwise it is compacted as a whole. Any other level compacts one file: the
-//! file that overlaps the fewest bytes of the next level, relative to its own bytes and to those
-//! that its deletions would free. Compacting this file moves the most data per rewritten byte. If
-//! no level is due, or if none of the due levels can be compacted although no compaction is
-//! running, dead data is removed ([`super::dead`]) or small tables are merged
+//! file that overlaps the fewest bytes of the next level, relative to the sum of its own bytes and
+//! those that its deletions would free. Compacting this file moves the most data per rewritten
+//! byte. If no level is due, or if none of the due levels can be compacted although no compaction
+//! is running, dead data is removed ([`super::dead`]) or small tables are merged
 //! ([`super::small_tables`]).
 
 use super::dead::{Conditions, is_better_merged, weight};
@@ -75,8 +75,9 @@ impl<'a> Planner<'a> {
     }
 
     /// Moves the files of level 0 that can move to `next`: all together, or else one of them,
-    /// because a file of `next` may lie between two of them. Files with much garbage come last and
-    /// among themselves, because [`Planner::pick`] merges them with what moves together with them.
+    /// because a file of `next` may lie between two of them. Files with much garbage are planned
+    /// last and separately, because [`Planner::pick`] merges them with the files that move together
+    /// with them.
     fn plan_moves(&self, next: usize, conditions: &Conditions) -> Option<Plan> {
         let mut lone = lone_files(self.levels);
         lone.retain(|file| {
@@ -92,7 +93,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Compacts the file of `level` that overlaps the fewest bytes of the next level, relative to
-    /// its own bytes and to those that its deletions and hidden versions would free.
+    /// the sum of its own bytes and those that its deletions and hidden versions would free.
     fn pick_file(&self, level: usize, conditions: &Conditions) -> Option<Plan> {
         let next = self.next_level(level);
         let free = self.levels[level].iter().enumerate().filter(|(_, file)| !self.is_busy(file));
@@ -152,8 +153,9 @@ mod tests {
         assert_eq!((plan.kind, &plan.inputs[..]), moved, "a file that overlaps another stays");
     }
 
-    /// Regression: level 0 had new keys at one end and range deletions at the other. Everything
-    /// between them was rewritten with both, at each compaction of a retention.
+    /// A workload wrote new keys at one end of the key space and deleted ranges of old keys at the
+    /// other. Each compaction of level 0 once rewrote both and everything between them. Now a file
+    /// that overlaps nothing moves alone.
     #[test]
     fn files_of_level_0_move_alone_where_a_file_lies_between_them() {
         let mut files: Vec<_> = vec![(0, file(9, 50, 59, 10)), (0, file(8, 0, 9, 10))];
@@ -163,7 +165,8 @@ mod tests {
         assert_eq!((plan.kind, plan.inputs), (PlanKind::Move, vec![9]));
     }
 
-    /// Deletions above nothing are dropped by a merge, which must not rewrite other files.
+    /// Deletions with no older entries below them are dropped by a merge, which must not rewrite
+    /// the files that can move.
     #[test]
     fn files_of_level_0_that_are_garbage_are_not_merged_with_files_that_move() {
         let mut files: Vec<_> = vec![(0, file(9, 50, 59, 10)), (0, file(8, 0, 9, 10))];

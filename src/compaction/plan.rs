@@ -237,7 +237,7 @@ impl<'a> Planner<'a> {
         }
         let fences = self.damaged.fences(output_level, first, last);
         // A file that overlaps much of the level after the output level would be expensive to
-        // compact later.
+        // compact later, so it is not moved but merged, which cuts it.
         let may_move = are_disjoint(files)
             && below.is_empty()
             && output_level != level

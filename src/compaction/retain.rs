@@ -197,7 +197,7 @@ mod tests {
 
     /// A queue once put and deleted all its entries while an older snapshot was held. Each of the
     /// tombstones stayed until the snapshot was released, although it hid nothing that the snapshot
-    /// saw. Now the next merge drops it.
+    /// saw. Now the next merge drops such a tombstone.
     #[test]
     fn a_tombstone_above_a_snapshot_goes_when_no_older_version_stays() {
         assert_eq!(kept(&[3], &[(9, 0), (6, 1)], false), [] as [u64; 0]);
@@ -220,7 +220,7 @@ mod tests {
 
     /// A compaction once kept only the newest version of each stripe, whatever its kind. So a merge
     /// operand lost the older value to which it applies, and RocksDB could not restore that value
-    /// either. Now all versions below an entry of an unknown kind stay.
+    /// either. Now all versions that are older than an entry of an unknown kind stay.
     #[test]
     fn what_lies_below_an_entry_that_is_not_understood_stays() {
         let versions = [(9, 2), (8, 2), (6, 1), (5, 0), (3, 1)];

@@ -36,7 +36,7 @@ use crate::filter::FilterSpec;
 use crate::table::{MetadataForm, ScanOptions};
 use crate::version::{LevelCursor, NewTable, TableFile, TableStore, Version};
 
-/// The inputs of a compaction besides its plan.
+/// What a compaction needs besides its plan.
 pub(crate) struct Job<'a> {
     pub store: &'a TableStore,
     pub version: &'a Version,
@@ -309,7 +309,8 @@ impl<'a> Outputs<'a> {
     /// the previous key.
     fn is_full(&self, crossed_before: usize) -> bool {
         let Some(table) = &self.current else { return false };
-        // A merge within level 0 has one output, because two outputs would have no order of age.
+        // A merge within level 0 has one output, because neither of two outputs would be the newer
+        // one.
         if self.output_level == 0 {
             return false;
         }

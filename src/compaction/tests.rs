@@ -538,7 +538,7 @@ fn the_end_of_a_range_deletion_may_be_the_first_key_of_the_next_file() {
     let first = table_of(&store, &[("ant", 1, 1)], Some(("bat", "cow", 2)));
     let second = table_of(&store, &[("cow", 1, 1), ("dog", 1, 1)], None);
     let version = version_of(&[(6, Arc::clone(&first)), (6, Arc::clone(&second))]);
-    // The filters are in memory.
+    // Loads the filters into memory.
     for file in [&first, &second] {
         file.table.filter_part(0).unwrap();
     }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The current source stays outside the heap, so that a step within one source costs one
-//! comparison, with the top of the heap. In a fully compacted tree nearly every step is such a
-//! step.
+//! comparison, with the top of the heap. In a fully compacted tree nearly every step stays within
+//! one source.
 //!
 //! Sources should hold distinct internal keys. If two keys are equal, the key of the source given
 //! first comes first. When the cursor moves backward, the order is reversed, and each source but
@@ -56,7 +56,8 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// The sources. The caller may change how they read from now on, but not their positions.
+    /// The sources. The caller may change how the sources read from now on, but not their
+    /// positions.
     pub fn sources_mut(&mut self) -> &mut [C] {
         &mut self.sources
     }
@@ -118,7 +119,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Restores the order after the current source has moved.
+    /// Restores the order of the sources after the current one has moved.
     #[inline]
     fn settle(&mut self, current: usize) {
         if !self.sources[current].valid() {
@@ -143,8 +144,8 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Moves all sources but the current one to the other side of the current entry, and rebuilds
-    /// the heap.
+    /// Changes the direction: moves all sources but the current one to the nearest entry after the
+    /// current entry (forward) or before it (backward), and rebuilds the heap.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let current = self.current;
         let Some(source) = self.sources.get(current) else { return Ok(()) };
@@ -332,7 +333,7 @@ mod tests {
             Ok(())
         }
         fn step(&mut self) -> Option<Step> {
-            // Fails sometimes, so that `next` runs too.
+            // Returns `None` sometimes, so that `next` is called too.
             let [last, entry] = self.entries.get(self.position..self.position + 2)? else {
                 return None;
             };

@@ -49,7 +49,7 @@ pub(crate) trait Cursor {
     /// The value, until the cursor moves.
     fn value(&self) -> &[u8];
 
-    /// The value as a slice to keep. The slice shares the cached block if there is one.
+    /// The value as a slice to keep. If the value is in a cached block, the slice shares the block.
     fn value_slice(&self) -> Slice {
         Slice::copy_from(self.value())
     }

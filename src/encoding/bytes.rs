@@ -28,8 +28,8 @@ pub(crate) fn head(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The [`head`] of this part of `bytes`. A part shorter than 8 bytes is read without a copy if
-/// `bytes` continues for 8 bytes from the start of the part.
+/// The [`head`] of `bytes[part]`. A part shorter than 8 bytes is read without a copy if `bytes`
+/// continues for 8 bytes from the start of the part.
 #[inline(always)]
 pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     let length = part.len();
@@ -142,8 +142,8 @@ pub(crate) fn compare_words(mut a: &[u8], mut b: &[u8]) -> Ordering {
     a.cmp(b)
 }
 
-/// Keeps code that a lookup seldom needs out of its hot path. The registers that this frees save
-/// more than the call costs.
+/// Calls `settle`, which a lookup seldom needs, and is never inlined. The hot path then needs no
+/// registers for `settle`, which saves more than the call costs.
 #[cold]
 #[inline(never)]
 pub(crate) fn cold_path<R>(settle: impl FnOnce() -> R) -> R {

@@ -134,7 +134,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A varint of at most `most`; `expected` describes such a number.
+    /// A varint of at most `most`; for a larger one, the error says that `expected` was expected.
     pub fn varint_up_to(
         &mut self,
         most: u64,

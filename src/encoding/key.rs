@@ -130,7 +130,7 @@ pub(crate) fn internal_key(user_key: &[u8], sequence: SequenceNumber, kind: u8) 
     out
 }
 
-/// The target that finds the newest version of `user_key` at or below `sequence`.
+/// The seek target that finds the newest version of `user_key` at or below `sequence`.
 pub(crate) fn seek_key(user_key: &[u8], sequence: SequenceNumber) -> Vec<u8> {
     internal_key(user_key, sequence, SEEK_KIND)
 }

@@ -54,7 +54,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// A count with its noun, given in the singular: `1 table`, `1,886 entries`.
+/// A count with the noun `thing`, which is given in the singular: `1 table`, `1,886 entries`.
 pub fn counted(number: u64, thing: &str) -> String {
     // `entry` becomes `entries`, but `key` becomes `keys`.
     let stem = thing.strip_suffix('y').filter(|stem| !stem.ends_with('e'));

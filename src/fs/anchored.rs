@@ -6,9 +6,9 @@
 //!   restored:  /data/db ──► directory 23        and never touches this
 //! ```
 //!
-//! With an anchor, the path by which the directory was opened refers to the open directory, and a
-//! path with this parent refers to a file in it, even if another directory has that path now. Every
-//! other path has its usual meaning. Errors show each path as it was given.
+//! With an anchor, the path by which the directory was opened refers to the open directory, and
+//! that path with a file name appended refers to a file in it, even if another directory has the
+//! path now. Every other path has its usual meaning. Errors show each path as it was given.
 //!
 //! A removed directory contains no files any more: nothing can be created there, and the sync of a
 //! file that has lost its last name fails (`real/mod.rs`).

@@ -16,9 +16,9 @@
 //!   pages are made writable, before bytes are copied to it, so that a full disk is an error of
 //!   `append`, not a signal during the copy. An append waits only for the steps that it needs
 //!   ([`Pages`]).
-//! * After the written bytes the file holds zeros, to the end of the step. Dropping the file cuts
-//!   the zeros off. If the process was killed, the zeros remain, and the reader of the log takes
-//!   them for a torn tail.
+//! * After the written bytes the file holds zeros, up to the end of the steps that are ready.
+//!   Dropping the file cuts the zeros off. If the process was killed, the zeros remain, and the
+//!   reader of the log takes them for a torn tail.
 //! * If no window is available, the rest of the file is written as a plain file of [`super::real`].
 //!   This happens, for example, if the file system does not allocate ahead, if memory for the
 //!   mapping is short (`ulimit -v`), or if the file would exceed the limit on its length (`ulimit
@@ -62,7 +62,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// size, and divides [`WINDOW_BYTES`].
 const STEP_BYTES: usize = 64 << 10;
 
-/// One call writes the zeros of a step, and refers to this array many times.
+/// One system call writes the zeros of a whole step, because it can refer to this array many times.
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
 /// How the system's cache holds a step. Linux makes each page as large as the write that creates
@@ -98,7 +98,7 @@ impl MappedWindow {
     /// mapped.
     fn new(file: &File, offset: u64) -> Option<MappedWindow> {
         let (anywhere, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping, at an address of the kernel's choice.
+        // SAFETY: the kernel chooses the address, so the new mapping replaces no other.
         let mapped =
             unsafe { mmap(anywhere, WINDOW_BYTES, access, MapFlags::SHARED, file, offset) };
         let start = NonNull::new(mapped.ok()?.cast())?;
@@ -120,7 +120,7 @@ impl MappedWindow {
         }
         if pages == Pages::Large {
             let zeros = [IoSlice::new(&ZEROS); STEP_BYTES / ZEROS.len()];
-            // The rest after a short write is touched below.
+            // If the write was short, `madvise` below creates the pages of the rest.
             retry_on_intr(|| pwritev(file, &zeros, offset))?;
         }
         // SAFETY: the step is inside the mapping: `ready` is less than `WINDOW_BYTES`, and both are
@@ -165,7 +165,7 @@ const TMPFS_MAGIC: u32 = 0x0102_1994;
 
 /// Whether an allocated page of `file` can be written again without further space.
 pub(super) fn is_safe_to_map(file: &File) -> bool {
-    // The types have 32 bits, in a field that is wider on some systems.
+    // The numbers of file-system types have 32 bits, but `f_type` is wider on some systems.
     fstatfs(file).is_ok_and(|system| matches!(system.f_type as u32, EXT_MAGIC | TMPFS_MAGIC))
 }
 

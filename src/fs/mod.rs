@@ -8,7 +8,7 @@
 //! RealFs    the operating system
 //! DirectFs  like RealFs, but reads bypass the system's cache
 //! MemFs     memory; simulates power losses, which may lose all or some of the unsynced bytes
-//! FaultFs   wraps another: fails the n-th call, counts calls, runs a hook before every change
+//! FaultFs   wraps another Fs: fails the n-th call, counts calls, runs a hook before every change
 //!
 //! OverlappedReader   reads many ranges of many files at one time: a kernel ring, or threads
 //! ```

@@ -176,7 +176,8 @@ impl<'a> RecordLog<'a> {
         self.holds(b"omparator") || matches!(self.payload.first_chunk(), Some([0x81, 0x40]))
     }
 
-    /// Whether the log is certainly a MANIFEST of RocksDB: LevelDB's edits have no tags above 9.
+    /// Whether the log is certainly a MANIFEST of RocksDB: its first version edit begins with tag
+    /// 8193, and LevelDB's edits have no tags above 9.
     pub fn is_rocksdbs_manifest(&self) -> bool {
         matches!(self.payload.first_chunk(), Some([0x81, 0x40]))
     }

@@ -1,7 +1,8 @@
 //! [`LineBuf`]: memory in whole cache lines.
 //!
-//! A Bloom filter's query reads one 64-byte line of the filter. That is one cache miss only if
-//! these lines are the processor's lines, so the bytes must start at a multiple of 64.
+//! A Bloom filter's query reads one 64-byte line of the filter. That costs one cache miss only if
+//! the filter's lines are also lines of the processor's cache, so the bytes must start at a
+//! multiple of 64.
 //!
 //! ```text
 //! |<------------- len ------------->|<-- zero bytes: at least TAIL_BYTES -->|
@@ -73,7 +74,7 @@ impl LineBuf {
     /// initialised and exclusive to the buffer until `lender` has them back. The lender does not
     /// drop a buffer that it takes back, but calls [`LineBuf::into_raw`].
     pub unsafe fn lent(start: NonNull<u8>, len: usize, lender: Arc<dyn LineLender>) -> LineBuf {
-        // SAFETY: within the lent memory, after the payload.
+        // SAFETY: the zeroed bytes are within the lent memory, after the payload.
         unsafe { start.add(len).write_bytes(0, Self::needed_bytes(len) - len) };
         LineBuf { start, len, lender: Some(lender) }
     }
@@ -85,7 +86,7 @@ impl LineBuf {
         let memory_bytes = self.memory_bytes();
         assert_eq!(Self::needed_bytes(len), memory_bytes, "memory of another size");
         self.len = len;
-        // SAFETY: within the memory of the buffer, after the new payload.
+        // SAFETY: the zeroed bytes are within the memory of the buffer, after the new payload.
         unsafe { self.start.add(len).write_bytes(0, memory_bytes - len) };
         self
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It is meant for arrays that lookups read at random positions. If the buffer comes from a cache
-//! that has large pages ([`super::large_pages`]), the array is in them too.
+//! that has large pages ([`super::large_pages`]), the array is in large pages too.
 //!
 //! Invariant: the first `count` values are initialised, and the buffer is not read as bytes,
 //! because values may be atomics, which change behind shared references.
@@ -38,8 +38,9 @@ impl<T> LineArray<T> {
         assert!(Self::needed_bytes(count) <= memory.len(), "memory for {count} values");
         let start = memory.start().cast::<T>();
         for i in 0..count {
-            // SAFETY: within the buffer, to which this function has exclusive access, and aligned,
-            // because it starts at a line. If `value` panics, the values so far are never dropped.
+            // SAFETY: value `i` is within the buffer, to which this function has exclusive access.
+            // It is aligned, because the buffer starts at a line. If `value` panics, the values so
+            // far are never dropped.
             unsafe { start.add(i).write(value(i)) };
         }
         LineArray { memory, count, values: PhantomData }

@@ -11,10 +11,11 @@
 //!                touched: has memory   not yet: has none
 //! ```
 //!
-//! Such pages are requested on Linux only (`madvise(MADV_HUGEPAGE)`; its transparent huge pages
-//! must not be switched off). A kernel that has none available gives small pages, and nothing else
-//! changes. Memory of the program's allocator rarely gets large pages, because its heap grows in
-//! small steps, and each step is touched before it could be part of a large page.
+//! Such pages are requested on Linux only, by `madvise(MADV_HUGEPAGE)`, which has an effect unless
+//! the system's transparent huge pages are switched off. A kernel that has no large page available
+//! gives small pages, and nothing else changes. Memory of the program's allocator rarely gets large
+//! pages, because its heap grows in small steps, and each step is touched before it could be part
+//! of a large page.
 
 use std::ptr::NonNull;
 
@@ -60,14 +61,14 @@ impl LargePages {
         let mapped_bytes = bytes.checked_add(LARGE_PAGE_BYTES)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping, at an address of the kernel's choice.
+        // SAFETY: the kernel chooses the address, so the new mapping replaces no other.
         let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped_bytes, access, flags) };
         let mapped = mapped.ok()?.cast::<u8>();
         let front = mapped.align_offset(LARGE_PAGE_BYTES);
         let start = mapped.wrapping_add(front);
-        // SAFETY: the two unmapped pieces are in the mapping made above, outside the part that is
-        // kept, and no reference to them exists. If the kernel keeps a piece, only addresses are
-        // wasted. The advice changes no byte.
+        // SAFETY: the two pieces that `munmap` removes are in the mapping made above, outside the
+        // part that is kept, and no reference to them exists. If the kernel keeps a piece, only
+        // addresses are wasted. The advice changes no byte.
         unsafe {
             if front > 0 {
                 let _ = munmap(mapped.cast(), front);
@@ -88,8 +89,8 @@ impl LargePages {
         let offset = page * LARGE_PAGE_BYTES;
         assert!(offset < self.bytes);
         let start = self.start.as_ptr().wrapping_add(offset);
-        // SAFETY: inside the mapping, and unreferenced by the caller's promise. If the call fails,
-        // the page keeps its memory and its bytes.
+        // SAFETY: the page is inside the mapping, and by the caller's promise no reference to it
+        // exists. If the call fails, the page keeps its memory and its bytes.
         let _ = unsafe { madvise(start.cast(), LARGE_PAGE_BYTES, Advice::LinuxDontNeed) };
     }
 }

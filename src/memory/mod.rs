@@ -3,7 +3,7 @@
 //! are requested.
 //!
 //! ```text
-//! aligned.rs      LineBuf: bytes that start at a cache line, so each line of a filter is one line
+//! aligned.rs      LineBuf: bytes that start at a cache line, as a filter's lines do
 //! array.rs        LineArray: other values in such a buffer
 //! large_pages.rs  LargePages: pages of 2 MiB, so that translating an address seldom costs a read
 //! prefetch.rs     prefetch: requests a line whose address is known early

@@ -184,7 +184,8 @@ impl Bump {
 mod tests {
     use super::*;
 
-    /// Fills pieces of many sizes with their own number, then looks for overwritten ones.
+    /// Fills each of many pieces of different sizes with its number, then looks for pieces that
+    /// were overwritten.
     #[test]
     fn pieces_are_aligned_and_disjoint_and_the_account_is_the_sum_of_the_chunks() {
         for arena_bytes in [0, 1 << 20, 8 << 20, usize::MAX] {
@@ -206,7 +207,7 @@ mod tests {
                 asked += bytes;
             }
             for (i, &(piece, bytes)) in pieces.iter().enumerate() {
-                // SAFETY: written above, and the arena lives.
+                // SAFETY: the piece was written above, and the arena is alive.
                 let held = unsafe { std::slice::from_raw_parts(piece, bytes) };
                 assert!(held.iter().all(|&byte| byte == i as u8), "piece {i} was trampled");
             }
@@ -236,7 +237,7 @@ mod tests {
             })
             .collect();
         for (i, &piece) in pieces.iter().enumerate() {
-            // SAFETY: written above, and the arena lives.
+            // SAFETY: the piece was written above, and the arena is alive.
             let held = unsafe { std::slice::from_raw_parts(piece, 10_000) };
             assert!(held.iter().all(|&byte| byte == i as u8), "piece {i} was trampled");
         }

@@ -15,8 +15,9 @@ use crate::encoding::key::{SEEK_KIND, pack, user_key};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::check_model;
 
-/// Runs `read` while a writer inserts "a" (height 2) and then "c" (height 1) around "b" (height 2).
-/// `read` gets the list and how many of the two writes were published before it started.
+/// Runs `read` while a writer inserts "a" (height 2) and then "c" (height 1) around an existing "b"
+/// (height 2). `read` gets the list and how many of the two writes were published before it
+/// started.
 fn beside_two_inserts(read: fn(&Arc<SkipList>, u64)) {
     check_model(move || {
         let (list, mut writer) = SkipListWriter::new(0);

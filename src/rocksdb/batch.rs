@@ -17,8 +17,8 @@
 //!   9 10 11 12 18 19 21    two-phase transactions     -  rejected
 //! ```
 //!
-//! Keys and values are length-prefixed strings. The tags of the second column are followed by a
-//! varint32, the column family. Operations with other tags belong to family 0.
+//! Keys and values are length-prefixed strings. The tags under WITH COLUMN FAMILY are followed by a
+//! varint32, the number of the column family. Operations with other tags belong to family 0.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed32, fixed64};
@@ -31,14 +31,15 @@ const HEADER_BYTES: usize = 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operation<'a> {
     pub family: u32,
-    /// The kind byte of its entry.
+    /// The kind byte of the entry that the operation writes.
     pub kind: u8,
     pub key: &'a [u8],
     /// Empty for a deletion; the exclusive end for a range deletion.
     pub value: &'a [u8],
 }
 
-/// A batch. [`Batch::next`] returns its operations one by one, and finally checks their number.
+/// A batch. [`Batch::next`] returns its operations one by one, and after the last one checks that
+/// there were as many as the header says.
 pub(super) struct Batch<'a> {
     pub first: SequenceNumber,
     pub count: u32,

@@ -75,8 +75,9 @@ impl Directory {
     }
 
     /// Rejects a database whose logs are in another directory. RocksDB stores the name of the logs'
-    /// directory even if this is the database's directory, and a copy of the database keeps that
-    /// name. So a directory that holds a database does not count as a directory of logs.
+    /// directory even if that is the database's own directory, so the options of a copy name the
+    /// directory of the original. A directory with a `CURRENT` is therefore taken for an original,
+    /// and not for a directory of logs.
     fn check_logs_are_here(&self, fs: &dyn Fs) -> Result<()> {
         let wal_dir = self.options.as_ref().and_then(|options| options.database("wal_dir"));
         let Some(wal_dir) = wal_dir.filter(|dir| !dir.is_empty()).map(Path::new) else {

@@ -28,7 +28,7 @@
 //!
 //! Tags 8194 to 8197 have bit 13, but their fields are not strings. A custom field consists of a
 //! varint tag and a string. Tag 1, without a string, ends the custom fields. An unknown custom
-//! field with bit 6 is rejected.
+//! field whose tag has bit 6 is rejected.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed64, put_length_prefixed, put_varint};

@@ -101,7 +101,7 @@ pub(super) struct RecordLog {
 struct Fragment {
     kind: u8,
     offset: u64,
-    /// In the block.
+    /// The position of the payload in the block.
     payload: std::ops::Range<usize>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! family 0, `default`, is there from the start
-//! edit in an atomic group   held back until the group is whole; one that the file's end cuts off
-//!                           never counted
+//! edit in an atomic group   held back until the group is whole; ignored if the file ends before
+//!                           that
 //! edit                      creation or drop, then tables that leave, then tables that enter
 //! end                       next file number, last sequence number and a log number must be known
 //! ```
@@ -360,7 +360,7 @@ mod tests {
             Family { tables, ..Family::default() }.refusal()
         };
         let reason = |tables: &[ListedTable]| with(tables).unwrap();
-        // Levels, paths, comparators.
+        // Too deep levels, other paths and other comparators are refused.
         assert_eq!(with(&[listed(6, 1, "a", "f")]), None);
         assert!(reason(&[listed(7, 1, "a", "f")]).contains("level 7"));
         assert!(reason(&[ListedTable { path: 1, ..listed(1, 1, "a", "f") }]).contains("cf_paths"));

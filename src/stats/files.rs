@@ -16,7 +16,7 @@ pub(crate) enum FileTicker {
     FilterFullPositive,
     FilterFullTruePositive,
     FilterUntrusted,
-    /// Data blocks a lookup searched, resident or read.
+    /// Data blocks that lookups searched, in the cache or read from the file.
     DataBlocksExamined,
     /// Reads from the file.
     Reads,
@@ -51,7 +51,7 @@ impl FileCounters {
         ThreadFileTickers(self.0.row_beside(tickers.0, guard.thread_index()))
     }
 
-    /// What the current thread has counted; beyond 64 threads, what all these threads have.
+    /// The count of `ticker` in the current thread's row, which threads beyond the 64th share.
     pub fn of_thread(&self, ticker: FileTicker) -> u64 {
         self.0.of_thread(ticker as usize)
     }
@@ -104,7 +104,7 @@ impl ThreadFileTickers<'_> {
 pub struct FileCounts {
     /// The results of filter queries.
     pub filter: FilterCounts,
-    /// Data blocks that lookups searched, resident or read.
+    /// Data blocks that lookups searched, whether they were in the cache or had to be read.
     pub data_blocks_examined: u64,
     /// Reads from the file.
     pub reads: u64,

@@ -1,9 +1,9 @@
 //! [`PerThread`]: counters with a separate row for each thread.
 //!
-//! A shared counter would be slow: an atomic addition is a full fence on x86, which prevents
-//! lookups from overlapping, and the cache line moves between the cores. So each thread adds with a
-//! plain load and store, on lines that only it writes. To read a counter, the rows of all threads
-//! are added up.
+//! A shared counter would be slow: an atomic addition is a full fence on x86, which keeps the
+//! processor from starting the reads of the next lookup early, and the counter's cache line moves
+//! between the cores. So each thread adds with a plain load and store, on lines that only it
+//! writes. To read a counter, the rows of all threads are added up.
 //!
 //! ```text
 //!   groups[8] ─► 8 rows, made when the first of their threads counts

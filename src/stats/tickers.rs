@@ -40,7 +40,7 @@ macro_rules! tickers {
                 }
             }
 
-            /// What it counts, in words.
+            /// What the ticker counts, in words.
             ///
             /// ```
             /// use maypole::Ticker;

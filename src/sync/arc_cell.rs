@@ -66,10 +66,10 @@ impl<T: Retired> ArcCell<T> {
 /// A value that was in an [`ArcCell`] when it was loaded.
 pub(crate) struct Held<'g, T: Retired> {
     /// A pointer from `Arc::into_raw`. The cell gives up its count in two places only.
-    /// `ArcCell::replace` retires the count after unlinking, so the value lives until the guard is
-    /// gone. The cell's drop needs exclusive access to the cell, which `'g` forbids. The field is
-    /// not a reference, because a reference to the value could not reach the counts of the `Arc`,
-    /// which are outside the value.
+    /// `ArcCell::replace` first unlinks the value and then retires the count, so the value lives
+    /// until the guard is gone. The cell's drop needs exclusive access to the cell, which `'g`
+    /// forbids. The field is not a reference, because a reference to the value could not reach the
+    /// counts of the `Arc`, which are outside the value.
     pointer: *const T,
     _guard: PhantomData<&'g T>,
 }

@@ -11,8 +11,8 @@
 //! that is not running executes one when it is switched in.
 //!
 //! A reader whose flag `fenced` is set executes a full fence itself, so a fence on the other side
-//! is enough. The flag is always set on other systems, under Miri, and if the kernel refuses the
-//! barrier.
+//! is enough. The flag is always set on systems other than Linux, under Miri, and if the kernel
+//! refuses the barrier.
 
 use super::atomic::{AtomicBool, Ordering, fence};
 
@@ -46,9 +46,9 @@ mod system {
     }
 }
 
-/// The model of the barrier. Both sides change one word, so the side that changes it second sees
-/// everything that came before the first change. If the other side executes only a fence, without
-/// [`barrier`], nothing is proved about a reader without a fence.
+/// The model of the barrier. Both sides write one word, so the side that writes second sees every
+/// store before the first write. A collector that executes a fence but not [`barrier`] does not
+/// write the word, so the model does not order it with a reader that executes no fence.
 #[cfg(loom)]
 mod system {
     use super::{AtomicBool, Ordering};

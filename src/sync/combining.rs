@@ -21,13 +21,13 @@
 //!
 //! 1. A thread that unlocks looks at the queue afterwards and chooses the waiter at its front to
 //!    lead.
-//! 2. A thread that queues tries to lock afterwards.
-//! 3. A thread that is chosen to lead clears this choice, takes the mutex of the queue for a
-//!    moment, and tries to lock afterwards.
+//! 2. A thread that queues its work tries to lock afterwards.
+//! 3. A thread that is chosen to lead sets its state back to waiting, takes the mutex of the queue
+//!    for a moment, and tries to lock afterwards.
 //!
 //! The mutex of the queue orders step 1 and the other steps. If step 1 comes first, steps 2 and 3
-//! find the lock either free or with a holder that will reach step 1 again. If step 2 comes first,
-//! step 1 sees what was queued. If step 3 comes first, step 1 sees a waiter that can be chosen
+//! find the lock free, or held by a thread that will reach step 1 later. If step 2 comes first,
+//! step 1 sees the queued work. If step 3 comes first, step 1 sees a waiter that can be chosen
 //! again. If another thread does a chosen waiter's work in the meantime, the waiter need not lead,
 //! because that thread reaches step 1 too.
 
@@ -232,7 +232,8 @@ mod tests {
 
     type Lock = CombiningLock<u64, u64, u64>;
 
-    /// Adds the waiting numbers, at most three at a time, and answers each with the sum after it.
+    /// Adds the waiting numbers, at most three at a time, and answers each with the sum that
+    /// includes it.
     fn add(leading: &mut Leading<'_, u64, u64, u64>) {
         let mut left = 3;
         for waiting in leading.take_while(|_| {
@@ -310,7 +311,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
             add(&mut leading);
             let heard = answer.recv_timeout(Duration::from_secs(10));
-            // The waiter must end, whatever was received.
+            // Lets the waiter end even if no answer was received, so that the scope ends.
             drop(leading);
             assert_eq!(heard, Ok(5));
         });

@@ -116,7 +116,8 @@ pub(crate) fn check_model(model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// A test value that detects two faults: a read after its drop, and a read that is not ordered
-/// before the drop. loom reports either in a model. Elsewhere an assertion detects the first.
+/// before the drop. loom reports either in a model. Without loom an assertion detects the read
+/// after the drop.
 #[cfg(test)]
 pub(crate) mod canary {
     use std::sync::Arc;

@@ -112,7 +112,8 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
     pub fn get(&'static self) -> &'static T {
         let process = Process::current();
         let found = self.made.load(Ordering::Acquire);
-        // SAFETY: null, or a value that `make` has published and that is never freed.
+        // SAFETY: the pointer is null, or it points to a value that `make` has published and that
+        // is never freed.
         match unsafe { found.as_ref() } {
             Some(made) if made.process == process => &made.value,
             _ => self.make(process, found),

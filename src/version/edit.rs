@@ -51,7 +51,7 @@ pub(crate) const OLDEST_WAL: u64 = 3;
 pub(crate) const REMOVED: u64 = 4;
 pub(crate) const ADDED_V1: u64 = 5;
 pub(crate) const ADDED: u64 = 6;
-/// A length follows each tag from here on.
+/// From this tag on, a length follows each tag.
 pub(crate) const FIRST_WITH_LENGTH: u64 = 64;
 pub(crate) const DB_IDENTITY: u64 = 64;
 pub(crate) const DURABLE_WAL: u64 = 65;
@@ -86,7 +86,7 @@ pub(crate) struct FileMeta {
     /// [`key::range_end`], whose user key the file does not hold.
     pub largest: Vec<u8>,
     /// `None` if the table does not record its creator, or if a MANIFEST of log version 1 listed it
-    /// and it is not open yet.
+    /// and the table is not open yet.
     pub identity: Option<TableIdentity>,
     /// Bytes at the end of the file that are read when it is opened; 0 if that is not known.
     pub tail_bytes: u64,
@@ -97,7 +97,7 @@ pub(crate) struct FileMeta {
 /// Information about a table that compaction needs and that the MANIFEST does not record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TableContents {
-    /// Entries and bytes that may become droppable.
+    /// The entries and bytes that a compaction may be able to drop.
     pub garbage: Garbage,
     /// The range deletions, if there are any.
     pub ranges: Option<Arc<RangeTombstones>>,
@@ -244,7 +244,7 @@ fn file_number(decoder: &mut Decoder) -> Result<u64, Damage> {
     decoder.varint_up_to(MAX_FILE_NUMBER, "file number", expected)
 }
 
-/// Decodes a field whose value is two numbers, by `read`.
+/// Decodes a field whose value is two numbers, which `read` decodes.
 fn pair(
     decoder: &mut Decoder,
     what: &str,
@@ -314,7 +314,7 @@ pub(crate) fn put_field(out: &mut Vec<u8>, tag: u64, value: &[u8]) {
     put_length_prefixed(out, value);
 }
 
-/// Appends a field whose value is these varints.
+/// Appends a field whose value is `numbers`, as varints.
 pub(crate) fn put_numbers(out: &mut Vec<u8>, tag: u64, numbers: &[u64]) {
     let mut value = Vec::new();
     numbers.iter().for_each(|&number| put_varint(&mut value, number));

@@ -1,9 +1,9 @@
 //! [`KeyRanges`]: the key ranges of a version's files, next to each other in memory.
 //!
-//! The keys themselves are behind three pointers for each file, and each pointer can cost a cache
-//! miss. Here the *heads* of all bounds are next to each other. A head is the first 8 bytes after
-//! the prefix that all bounds share. Heads are compared first; only if two are equal, the whole
-//! keys are compared, which is rare.
+//! A file's keys are reached through three pointers, each of which can cost a cache miss. So the
+//! *heads* of all bounds are stored here, next to each other. A head is the first 8 bytes after the
+//! prefix that all bounds share. Heads are compared first; only if two are equal, the whole keys
+//! are compared, which is rare.
 //!
 //! ```text
 //! common_prefix   of all bounds: compared once per lookup
@@ -38,8 +38,9 @@ pub(super) struct KeyRanges<F> {
     runs: Vec<Run<F>>,
 }
 
-/// One file of level 0, or all files of a deeper level. These files share no user key, so at most
-/// one of them holds a key, except in a mixed version ([`Version::mixed`](super::Version::mixed)).
+/// One file of level 0, or all files of a deeper level. The files of a run share no user key, so at
+/// most one of them holds a given key, except in a mixed version
+/// ([`Version::mixed`](super::Version::mixed)).
 pub(crate) struct Run<F> {
     pub level: usize,
     /// At least one file, in key order.
@@ -49,12 +50,12 @@ pub(crate) struct Run<F> {
 }
 
 /// Ascending numbers. A search reads one cache line for up to seven numbers and two for up to 55,
-/// without a branch that depends on them. For more numbers it reads three lines or more.
+/// without a branch that depends on the numbers. For more numbers it reads three lines or more.
 ///
-/// A binary search over the files themselves takes more instructions, so that consecutive lookups
-/// overlap less. A binary search in one array of numbers takes fewer instructions for fifty files
-/// than this structure, but is slower for seven files, because each step waits for the previous
-/// one.
+/// A binary search over the files themselves takes more instructions, so that the processor
+/// overlaps consecutive lookups less. A binary search in one array of numbers takes fewer
+/// instructions for fifty files than this structure, but is slower for seven files, because each
+/// step waits for the previous one.
 ///
 /// ```text
 /// line_ends   [ 7 │ 15 │ … ]          the last of each line; padded, like all lines, with
@@ -105,7 +106,7 @@ struct RangedFile<F> {
     /// Heads of the bounds.
     smallest: u64,
     largest: u64,
-    /// The index in its run.
+    /// The file's index in its run.
     position: usize,
     file: F,
 }
@@ -313,7 +314,8 @@ mod tests {
     #[test]
     fn ends_in_any_number_of_lines_are_counted() {
         for count in (0..2 * IN_LINE).chain([63, 64, 65, 127, 128, 511, 512, 513, 1000]) {
-            // Each number occurs twice, so that bounds equal numbers and fall into gaps.
+            // Each number occurs twice, with gaps between them, so that some bounds are equal to
+            // numbers and others are between them.
             let numbers: Vec<u64> = (0..count as u64).map(|i| i / 2 * 4 + 4).collect();
             let with_largest = [&numbers[..], &[u64::MAX, u64::MAX]].concat();
             for numbers in [numbers, with_largest] {

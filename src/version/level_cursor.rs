@@ -41,14 +41,14 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         self.files.iter().map(|file| file.meta.largest_sequence).max().unwrap_or(0)
     }
 
-    /// Opens file `index` and moves the cursor in it by `position`. If there is no such file, no
-    /// file is open afterwards.
+    /// Opens file `index` and calls `position` to place the cursor in it. If there is no file
+    /// `index`, no file is open afterwards.
     fn enter(
         &mut self,
         index: usize,
         position: impl FnOnce(&mut TableCursor) -> Result<()>,
     ) -> Result<()> {
-        // A cursor that is already open keeps its current block.
+        // If the file is already open, its cursor is reused and keeps its current block.
         let reused = self.open.take().filter(|&(open, _)| open == index);
         let Some(file) = self.files.get(index) else { return Ok(()) };
         let mut cursor = match reused {
@@ -65,7 +65,7 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         self.files.partition_point(|file| key::compare(&file.meta.largest, target).is_lt())
     }
 
-    /// Moves on to the next file that has an entry.
+    /// If the cursor has passed the end of its file, moves to the next file that has an entry.
     fn skip_forward(&mut self) -> Result<()> {
         while let Some((index, cursor)) = self.open.take_if(|(_, cursor)| !cursor.valid()) {
             self.walk_into(Some(index + 1), cursor, TableCursor::seek_to_first)?;

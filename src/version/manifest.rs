@@ -26,9 +26,9 @@ use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is replaced when it has grown since its first edit by more than this, and by more
-/// than the size of that edit. So its size is at most about twice the size of its first edit or, if
-/// that is more, the size of its first edit plus this many bytes. When it is replaced for its size,
-/// its first edit, which repeats the tree, takes at most half of its bytes.
+/// than the size of that edit. So its size is at most about the size of its first edit plus the
+/// larger of these two numbers. When a MANIFEST is replaced because of its size, its first edit,
+/// which repeats the tree, takes at most half of its bytes.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.
@@ -193,7 +193,7 @@ pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Rec
     }
     tree.durable_wals.retain(|&number, _| number >= tree.oldest_wal);
     tree.manifest = (number, log.end());
-    // The first edit is durable before CURRENT names the file.
+    // The first edit is durable before CURRENT names the file, so a MANIFEST without it is damaged.
     if edits == 0 {
         return Err(Damage::new(0, "a first version edit", "none").in_file(path, 0));
     }
@@ -206,9 +206,9 @@ mod tests {
     use crate::fs::MemFs;
 
     /// A MANIFEST was once replaced after 4 MiB, whatever the size of the tree. During fast writes,
-    /// reading it took longer than tables lived, so that a reader always found that the tree had
-    /// changed. Now a small tree has a small MANIFEST. The MANIFEST of a large tree may grow
-    /// further, because it must not be rewritten after every few edits.
+    /// reading it took longer than the tables existed, so that a reader always found that tables
+    /// had been deleted meanwhile. Now a small tree has a small MANIFEST. The MANIFEST of a large
+    /// tree may grow further, because it must not be rewritten after every few edits.
     #[test]
     fn a_manifest_grows_with_its_tree() {
         let table = |number| FileMeta {

@@ -123,8 +123,8 @@ impl Version {
     /// key, and their order does not tell which of them is newer.
     pub fn mixed(mut self) -> Version {
         self.mixed = Some(std::mem::take(&mut self.ranges));
-        // All range deletions move to level 0, whose files are searched one by one for range
-        // deletions. Files of deeper levels must not overlap.
+        // All range deletions move to level 0, because the search of a deeper level expects that at
+        // most one file's range deletions cover a key.
         let sets = std::mem::take(&mut self.range_deletions).into_iter().flatten();
         self.range_deletions[0] = sets.collect();
         self

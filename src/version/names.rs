@@ -6,14 +6,14 @@
 //! MANIFEST-000011   record log of version edits
 //! 000013.wal        record log of writes that are in no table yet
 //! 000012.sst        table
-//! STATS             counters that the owner publishes; the database does not need them
+//! STATS             counters that the database's process publishes; no data depends on them
 //! CURRENT.tmp       the next CURRENT while it is written; useless after a crash
 //! STATS.tmp         the next STATS while it is written; useless after a crash
 //! ```
 //!
 //! All numbered files share one sequence of numbers, and no number is used twice. A file belongs to
-//! the database only if its name has exactly this form: `7.wal` is a foreign file, and foreign
-//! files are not touched.
+//! the database only if its name has exactly one of these forms: `7.wal` is a foreign file, and
+//! foreign files are not touched.
 
 use std::path::{Path, PathBuf};
 

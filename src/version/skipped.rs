@@ -19,7 +19,7 @@ use crate::encoding::key::SequenceNumber;
 pub(crate) struct Skipped(BTreeMap<SequenceNumber, SequenceNumber>);
 
 impl Skipped {
-    /// Adds the numbers from `first` to `last`, some of which may be there already.
+    /// Adds the numbers from `first` to `last`, some of which may be in the set already.
     pub fn add(&mut self, mut first: SequenceNumber, mut last: SequenceNumber) {
         while let Some((&start, &end)) = self.0.range(..=last.saturating_add(1)).next_back()
             && end.saturating_add(1) >= first

@@ -78,8 +78,8 @@ impl TableStore {
         meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
         meta.global_sequence = table.global_sequence();
         // RocksDB requires that in level 0 the smallest sequence numbers descend with the largest
-        // ones. Maypole's trees need not satisfy this, so an export may list another smallest
-        // number than the table stores. The table's number is used.
+        // ones. Maypole's trees need not satisfy this, so a MANIFEST that Maypole exported may list
+        // another smallest number than the table stores. The number in the table is used.
         let stated = || table.properties().number(property::SMALLEST_SEQUENCE);
         let smallest = meta.global_sequence.or_else(stated);
         meta.smallest_sequence = smallest.unwrap_or(meta.smallest_sequence);
@@ -224,7 +224,7 @@ pub(super) fn check_described(path: &Path, meta: &FileMeta, table: &Table) -> Re
         (property::SMALLEST_SEQUENCE, meta.smallest_sequence),
         (property::LARGEST_SEQUENCE, meta.largest_sequence),
     ];
-    // The sequence numbers in an ingested file do not count.
+    // The sequence numbers in an ingested file do not count, because the global one replaces them.
     let sequences = sequences.into_iter().filter(|_| meta.global_sequence.is_none());
     let mut facts = vec![
         ("bytes", meta.file_bytes, Some(stored_file_bytes)),

@@ -73,7 +73,7 @@ impl TableFile {
     }
 
     /// Whether this is the table that `meta` describes. Checks the open file, whose name may have
-    /// been removed since.
+    /// been removed since it was opened.
     pub fn is_described_by(&self, meta: &FileMeta) -> bool {
         self.meta.global_sequence == meta.global_sequence
             && check_described(&self.path, meta, &self.table).is_ok()

@@ -8,7 +8,7 @@ use byteorder::{ByteOrder, LittleEndian};
 use super::*;
 use crate::fs::{Fs, MemFs};
 
-/// Reads `data` without its first byte as a log. The first byte decides which checksums are
+/// Reads `data`, except for its first byte, as a log. The first byte decides which checksums are
 /// repaired before the reading.
 pub fn log(data: &[u8]) {
     const NUMBER: u64 = 7;

@@ -175,7 +175,7 @@ impl RecordHeader {
             payload_bytes: fixed32(&bytes[8..]),
             synced_to: fixed64(&bytes[12..]),
         };
-        // The cheap checks come first, because the search for headers tries every byte.
+        // The cheap checks come first, because the search for headers tries every offset.
         let plausible = match header.payload_bytes {
             0 => header.synced_to == offset,
             _ => header.synced_to <= offset,

@@ -53,8 +53,8 @@ pub(crate) struct LogReader {
 
 impl LogReader {
     /// Opens the log and checks its file header. If the file ends within its header, or the header
-    /// is zeros, a crash came right after its creation: the log is then empty. This is an error
-    /// only if a later record header says that the file had been synced.
+    /// is zeros, a crash came right after its creation, and the log counts as empty. Such a log is
+    /// an error only if a later record header says that the file had been synced.
     pub fn open(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
         let mut reader = LogReader::open_damaged(fs, path, kind, number)?;
         match reader.window.array::<FILE_HEADER_BYTES>(0)? {
@@ -166,9 +166,9 @@ impl LogReader {
         self.tail
     }
 
-    /// The largest `synced_to` seen. At the end of the log it covers every record header in the
-    /// file, including those after a torn record. It is then above 0 exactly if the file is known
-    /// to have been synced.
+    /// The largest `synced_to` seen. Once the end of the log is reached, this is the largest in any
+    /// record header of the file, including those after a torn record. It is then above 0 exactly
+    /// if the file is known to have been synced.
     pub fn synced_to(&self) -> u64 {
         self.synced_to
     }

@@ -99,7 +99,7 @@ fn records_of_every_size_come_back_in_order() {
         let (head, rest) = payload.split_at(payload.len() / 3);
         let offset = writer.append(&[head, b"", rest]).unwrap();
         assert_eq!(offset + (RECORD_HEADER_BYTES + payload.len()) as u64, writer.len());
-        // Handed to the operating system before the call returned.
+        // `append` had handed the record to the operating system before it returned.
         assert_eq!(read_fs(&fs.kill()).unwrap().0.last(), Some(payload));
     }
     assert_eq!(read_fs(&fs).unwrap(), (payloads, Tail::Clean, 0));
@@ -224,8 +224,8 @@ fn every_zeroed_or_foreign_stretch_is_an_error_or_a_cut() {
 }
 
 /// The search for evidence after rot once ended after 4 KiB, so that synced records after longer
-/// rot were dropped silently. The MANIFEST detects that too, but only for logs that it lists, so
-/// the reader must detect it alone.
+/// rot were dropped silently. The MANIFEST detects the loss too, but only for logs that it lists,
+/// so the reader must detect it without the MANIFEST.
 #[test]
 fn rot_of_any_length_before_a_synced_record_is_an_error() {
     let payload = [7; 700];
@@ -256,7 +256,8 @@ fn records_of_another_file_or_place_are_no_records() {
 
 #[test]
 fn what_users_store_is_no_witness() {
-    // A payload that holds a genuine header for its own offset, which claims that all is synced.
+    // The payload holds a genuine record header, with the checksum for its offset in the file. This
+    // header claims that all bytes before it are synced.
     let offset = (FILE_HEADER_BYTES + RECORD_HEADER_BYTES + 5) as u64;
     let claim = RecordHeader { payload_crc32: 0, payload_bytes: 0, synced_to: offset };
     let payload = [&b"12345"[..], &claim.encode(NUMBER, offset), b"end"].concat();
@@ -357,8 +358,8 @@ fn a_log_ends_where_there_is_no_space() {
 
 #[test]
 fn a_failed_write_poisons_the_writer_and_cuts_the_log() {
-    // The second append of the third record fails, so that its header is written and its payload is
-    // not.
+    // The writer appends the third record's header and then its payload. The second append fails,
+    // so that the header is written and the payload is not.
     let memory = Arc::new(MemFs::new());
     let fs = FaultFs::new(memory.clone());
     let mut writer = LogWriter::create(&fs, path(), LogKind::Wal, NUMBER).unwrap();

@@ -142,7 +142,7 @@ fn memory_of_evicted_values_is_counted_until_readers_let_go() {
         peak_bytes = peak_bytes.max(disk.alive_bytes());
     }
     assert!(peak_bytes <= (1 << 20) + (1 << 20) / 20, "{peak_bytes}");
-    // Memory that another test's reader keeps for a moment is missing from the room until it is
+    // Memory that another test's reader keeps for a moment reduces the room for blocks until it is
     // released.
     let slots = data(&cache, 1_000_000);
     for i in 0.. {
@@ -549,7 +549,7 @@ fn an_evicted_index_takes_its_data_blocks_along() {
         collect();
         thread::yield_now();
     }
-    // Some of the data is spare: the next misses would drop it.
+    // Some of the data is in miss buffers as spare values, which the drop of the cache drops.
     drop((indexes, cache));
     disk.wait_until_nothing_is_alive();
 }
@@ -643,7 +643,7 @@ fn meet_only_live_values(capacity: usize, block_bytes: usize) {
         collect();
         thread::yield_now();
     }
-    // Some of the data is spare: the next misses would drop it.
+    // Some of the data is in miss buffers as spare values, which the drop of the cache drops.
     drop(cache);
     disk.wait_until_nothing_is_alive();
 }
@@ -684,7 +684,8 @@ fn misses_of_a_small_cache_use_the_memory_of_evicted_values() {
             wait_for_readers(&cache);
             let lease = slots.load(i, false, || {
                 let mut buffer = cache.buffer(4_200);
-                // Memory from the allocator is cleared.
+                // Memory from the allocator is cleared, so a 7 shows that the memory was used
+                // before.
                 reused += usize::from(buffer[0] == 7);
                 buffer[0] = 7;
                 let bytes = buffer.memory_bytes();
@@ -752,7 +753,7 @@ fn memory_beside_the_pool_does_not_empty_the_cache() {
         };
         drop(filters.load(i, false, load));
     };
-    // Slabs hold blocks of every age, and filters, which stay.
+    // Fills the slabs with blocks of every age, and with filters, which stay.
     let churn = |from: usize| {
         for i in from..from + 60_000 {
             load(i);

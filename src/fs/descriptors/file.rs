@@ -53,8 +53,8 @@ impl PooledFile {
 
     #[inline]
     fn pin(&self) -> Result<Pinned<'_>> {
-        // `used` is written only if it is not set, because a write would take its cache line from
-        // the other threads that read the file.
+        // `used` is written only if it is not set, because a write would take the flag's cache line
+        // from the other threads that read the file.
         if !self.slot.used.load(Ordering::Relaxed) {
             self.slot.used.store(true, Ordering::Relaxed);
         }

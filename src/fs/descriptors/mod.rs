@@ -47,8 +47,8 @@ pub(super) use urings::MakeUring;
 
 /// When the system has no descriptor left, each pool closes up to this many at a time.
 const CLOSED_AT_ONCE: usize = 16;
-/// How many times descriptors are closed to open one file. Once may not be enough, because other
-/// threads may take the descriptors that become free.
+/// At most how many times descriptors are closed to open one file. Once may not be enough, because
+/// other threads may take the descriptors that become free.
 const ATTEMPTS: usize = 64;
 
 /// Runs `open`, which takes a descriptor. If the process or the system has none left, closes table

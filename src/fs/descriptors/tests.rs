@@ -71,7 +71,7 @@ fn threads_that_read_and_evict_each_others_files_read_the_right_bytes() {
                 for step in 0..3000 {
                     let n = (step * (thread + 2) + step / 7) % files.len();
                     assert_eq!(read(&*files[n]).unwrap(), [n as u8; 64]);
-                    // Each reading thread may hold one more.
+                    // Each of the four reading threads may exceed the capacity by one descriptor.
                     assert!(pool.open_files() <= 2 + 4);
                 }
             });

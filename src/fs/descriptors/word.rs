@@ -103,8 +103,8 @@ impl Words {
         Words { words, changes: Mutex::new(()) }
     }
 
-    /// Pins the descriptor, which stays open until the word is unpinned. Returns `None` if there is
-    /// none.
+    /// Pins the descriptor, which stays open until the word is unpinned. Returns `None` if the
+    /// words hold no descriptor.
     #[inline]
     fn pin(&self, thread: usize) -> Option<(&Word, u32)> {
         let word = &self.words[thread % WORDS];
@@ -119,7 +119,7 @@ impl Words {
         word.pin()
     }
 
-    /// Stores `descriptor` and pins it. Returns `None` if there is one already.
+    /// Stores `descriptor` and pins it. Returns `None` if the words hold one already.
     fn install(&self, thread: usize, descriptor: u32) -> Option<&Word> {
         let _unchanging = lock(&self.changes);
         if self.is_open() {
@@ -180,7 +180,8 @@ impl Descriptor {
         self.0.pin(thread_index()).map(|(word, number)| self.pinned(word, number))
     }
 
-    /// Stores `descriptor` and pins it. If there is one already, returns `descriptor` as the error.
+    /// Stores `descriptor` and pins it. If this value holds one already, returns `descriptor` as
+    /// the error.
     pub fn install(
         &self,
         descriptor: system::Descriptor,
@@ -364,8 +365,9 @@ mod models {
         });
     }
 
-    /// A thread that finds no descriptor opens the file, while no other thread opens it. So the
-    /// check whether all words are idle must never make an open descriptor look closed.
+    /// A thread that finds no descriptor opens the file and installs the new descriptor, and panics
+    /// if another one is installed already. So the check whether all words are idle must never make
+    /// an open descriptor look closed.
     #[test]
     fn loom_what_one_word_has_pinned_is_found_by_every_other() {
         check_model(|| {

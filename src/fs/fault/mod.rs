@@ -42,7 +42,8 @@ pub struct FaultFs {
 }
 
 impl FaultFs {
-    /// Passes every call to `inner` until a method makes one fail.
+    /// Passes every call to `inner`, until [`FaultFs::fail_once`] or a similar method makes calls
+    /// fail.
     pub fn new(inner: Arc<dyn Fs>) -> FaultFs {
         FaultFs { inner, control: Arc::default() }
     }

@@ -1,6 +1,7 @@
 //! A file system in memory that can lose power.
 //!
-//! [`MemFs::crash`] makes an image that a power loss may leave. It may be as bad as POSIX permits:
+//! [`MemFs::crash`] makes an image that a power loss may leave. The image may be as bad as POSIX
+//! permits:
 //!
 //! * Each unsynced block of 4 KiB of a file survives or not, independently of the others. If the
 //!   length survives without a block, the block reads as zeros or, sometimes, as other bytes of the

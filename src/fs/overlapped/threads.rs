@@ -72,7 +72,7 @@ struct Job {
 /// A job's number and its bytes, or the panic of its read.
 type Answer = (usize, thread::Result<Result<ReadBuffer>>);
 
-/// Its drop removes the jobs that have not begun, also if `done` panics.
+/// When this value is dropped, also by a panic of `done`, it removes the jobs that have not begun.
 struct Closing<'a>(&'a Batch);
 
 impl Drop for Closing<'_> {

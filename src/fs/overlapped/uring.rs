@@ -191,7 +191,7 @@ impl<'u, 'r> Flight<'u, 'r> {
         pushed.expect("the queue is as long as there are places");
     }
 
-    /// Submits the queue and waits for this many completions. Returns early after a signal, or if
+    /// Submits the queue and waits for `answers` completions. Returns early after a signal, or if
     /// the kernel takes no more reads at the moment.
     ///
     /// # Errors

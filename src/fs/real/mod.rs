@@ -164,7 +164,8 @@ impl WritableFile for RealWritableFile {
         // fdatasync covers the length of the file, and leaves the time stamps out of the journal.
         let synced = self.file.sync_data().and_then(|()| match system::has_name(&self.file)? {
             true => Ok(()),
-            // The file would be lost when this process ends, and nothing can make it durable.
+            // The file has no name any more, so it is lost when this process ends, and nothing can
+            // make it durable.
             false => Err(io::Error::new(ErrorKind::NotFound, NO_NAME)),
         });
         synced.map_err(|error| Error::io(&self.path, "sync", error))
@@ -303,7 +304,7 @@ impl FileLock for RealFileLock {}
 
 impl Drop for RealFileLock {
     fn drop(&mut self) {
-        // A forked child shares all open files with its parent, including the lock.
+        // A forked child shares the lock with its parent, so the child must not release the lock.
         if !self.process.is_current() {
             return;
         }

@@ -16,7 +16,7 @@
 //! promise.
 //!
 //! A *descriptor* is Unix' file descriptor or Windows' handle. Both fit into 32 bits, and
-//! [`super::descriptors`] stores them as such.
+//! [`super::descriptors`] stores them as 32-bit numbers.
 
 #[cfg(unix)]
 mod unix;

@@ -75,8 +75,8 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
 }
 
 /// A directory that is held open, and the path by which it was opened. With an anchor, this path
-/// refers to the open directory, and a path with this parent refers to a file in it, even if
-/// another directory has that path now. Every other path has its usual meaning.
+/// refers to the open directory, and the path with a file name appended refers to a file in it,
+/// even if another directory has the path now. Every other path has its usual meaning.
 #[derive(Debug)]
 pub struct Anchor {
     dir: PathBuf,
@@ -234,7 +234,7 @@ pub fn sync_dir(anchor: Option<&Anchor>, dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Asks Linux to drop the cached pages of a file. Does nothing on other systems.
+/// Requests that Linux drop the cached pages of a file. Does nothing on other systems.
 pub fn drop_page_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::fs::fadvise(descriptor, 0, None, rustix::fs::Advice::DontNeed)?;

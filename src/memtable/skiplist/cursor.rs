@@ -73,9 +73,9 @@ impl Cursor for SkipListCursor {
         // SAFETY: every node has level 0.
         let next = unsafe { self.node().next(0) };
         if let Some(next) = next {
-            // Neighbours are far apart in memory, so the node after the new one is fetched while
-            // the new one is used. This shortens walks that do much work on each entry, as a flush
-            // does.
+            // Neighbouring nodes are far apart in memory, so the node after `next` is fetched while
+            // the caller uses `next`. This shortens iterations that do much work on each entry, as
+            // a flush does.
             // SAFETY: every node has level 0.
             unsafe { next.prefetch_next(0) };
         }

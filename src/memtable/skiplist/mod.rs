@@ -27,8 +27,8 @@
 //! bytes in random order (16 MiB); medians of 9 runs on an AMD Zen 4:
 //!
 //! ```text
-//! 470  590   1/4 of the nodes rise, keys compared by memcmp
-//! 390  430   3/8 rise, keys compared by words, the next nodes prefetched: this version
+//! 470  590   1/4 of the nodes reach the next level, keys compared by memcmp
+//! 390  430   3/8 reach it, keys compared by words, the next nodes prefetched: this version
 //! 440  440   with a key prefix next to each link; 610 and 640 when the keys start alike
 //! 470  380   upper levels and their prefixes in separate memory; 650 and 720 when keys start alike
 //! 610  340   this version, all of it on huge pages
@@ -52,7 +52,7 @@ use crate::sync::atomic::Ordering;
 pub(crate) use cursor::SkipListCursor;
 use node::{Node, NodeRef, build_node};
 
-/// With [`RISE_EIGHTHS`], enough for some ten million entries.
+/// The greatest height of a node. With [`RISE_EIGHTHS`] it is enough for some ten million entries.
 #[cfg(not(loom))]
 const MAX_HEIGHT: usize = 16;
 #[cfg(loom)]
@@ -230,7 +230,7 @@ impl SkipListWriter {
 
         let trailer = trailer.to_le_bytes();
         let node = build_node(&list.arena, &mut self.bump, height, user_key, &trailer, value);
-        // SAFETY: built just now, in the arena of `list`.
+        // SAFETY: the node was built just now, in the arena of `list`.
         let node = unsafe { NodeRef::new(node) };
         node.previous().store(before.as_ptr(), Ordering::Relaxed);
         for (level, left) in self.splice[..height].iter_mut().enumerate() {

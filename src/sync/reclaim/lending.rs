@@ -2,8 +2,8 @@
 //!
 //! User code may block for hours. A guard that it held meanwhile would keep all garbage of the
 //! process alive. So the thread announces one address instead, and a collector that is about to
-//! drop the memory at this address takes a count of the part that holds it: one block, or one
-//! memtable.
+//! drop the memory at this address takes a reference count of the part that holds it: one block, or
+//! one memtable.
 //!
 //! ```text
 //! reader       [ finds v, lent = v ]  user code reads v ...................  lent = 0
@@ -11,14 +11,14 @@
 //! collector                         drops the rest, takes a count of the block    drops the block
 //! ```
 //!
-//! Announcing the address is enough. The memory at `v` is freed in two places only: by a collection
-//! that drops the last owner of the memory, or the container of this owner ([`Retired::part_at`]
-//! finds the part), or by a thread that destroys the container after all readers have left it
-//! ([`drop_at_once`]). Both read `lent` after they have seen the guard gone: the thread stored
-//! `lent` before it withdrew the guard, with release, and the collector loads the thread's
-//! announcement with acquire. A guard that began later cannot reach the memory any more. So both
-//! read either `v`, or a value that the thread stored in `lent` after reading the bytes, again with
-//! release.
+//! Announcing the address is enough. Only two events free the memory at `v`. Either a collection
+//! drops the last owner of the memory, or the container of this owner ([`Retired::part_at`] finds
+//! the part). Or a thread destroys the container when no guard can reach it any more
+//! ([`drop_at_once`]). In both cases `lent` is read after the reader's guard was seen to be gone:
+//! the reader stored `lent` before it withdrew the guard, with release, and the collector loads the
+//! reader's announcement with acquire. A guard that began later cannot reach the memory any more.
+//! So the value read is either `v`, or one that the reader stored in `lent` after reading the
+//! bytes, again with release.
 //!
 //! The part that contains the address in `lent` is kept, so no other memory can get this address
 //! while `lent` shows `v`.
@@ -38,8 +38,8 @@ use super::{Guard, Record, Registry, collector};
 
 /// An object that can be retired.
 pub(crate) trait Retired: Send + Sync + 'static {
-    /// The part that holds the byte at this address. `None` if no part holds it, or if no part is
-    /// ever lent.
+    /// The part that holds the byte at this address. `None` if no part holds the byte, or if parts
+    /// of this object are never lent.
     fn part_at(&self, _address: usize) -> Option<Part> {
         None
     }

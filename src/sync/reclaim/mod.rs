@@ -12,22 +12,22 @@
 //! bag 2                   x  x  x  x  |sealed 2          waits for A
 //! ```
 //!
-//! Sealing a bag of garbage ends the global epoch. The bag is stamped with that epoch. A thread's
-//! record announces the epoch at which the thread last pinned, and whether the thread still holds
-//! that guard. A collection reads all records, and drops the bags whose stamps are below the epoch
-//! of every thread that may still reach garbage. A thread that keeps doing lookups soon announces a
-//! later epoch.
+//! Sealing a bag of garbage ends the current global epoch. The bag is stamped with the epoch that
+//! ended. A thread's record announces the epoch at which the thread last pinned, and whether the
+//! thread still holds that guard. A collection reads all records, and drops the bags whose stamps
+//! are below the epoch of every thread that may still reach garbage. A thread that keeps doing
+//! lookups soon announces a later epoch, so it does not keep a bag for long.
 //!
 //! If a thread has become idle, the collector marks its record and executes the heavy barrier
 //! (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no later
 //! collection needs a barrier for it. After [`MARKED_PINS`] pins the thread clears the mark.
 //!
 //! A thread that is about to read a file marks itself ([`before_reading`]) and clears this mark in
-//! its next pin. So threads whose lookups miss the cache need no barrier for each other, although
-//! they hold no guard while they read.
+//! its next pin. So collections need no barrier for threads whose lookups miss the cache, although
+//! such threads hold no guard while they read.
 //!
-//! The proof considers an object unlinked at U, a bag sealed with stamp e, and what the collector
-//! reads in a record:
+//! The proof that no object is dropped too early: an object is unlinked at U, and the bag that
+//! holds it is sealed with stamp e. The collector finds one of these in a thread's record:
 //!
 //! - An epoch above e, held or idle. The thread read this epoch from an increment that came after
 //!   U, so from there on it sees U and never finds the object. It announced the epoch with release,
@@ -37,15 +37,15 @@
 //! - An epoch of e or less, idle, after a heavy barrier. If the light barrier of the thread's next
 //!   pin had come before the heavy one, the collector would have read that pin. So the light
 //!   barrier comes later, and the thread's later loads see U. The end of its last guard is ordered
-//!   as above.
+//!   before the drop by release and acquire, as in the first case.
 //! - An epoch of e or less, idle, without a barrier, but with a mark. The collector executes a
-//!   fence before it reads.
+//!   fence before it reads the records.
 //!   - The next pin sees the mark, so it executes a fence. If this fence had come before the
-//!     collector's, the collector would have read that pin. So it comes later, and the thread's
-//!     later loads see U.
-//!   - The next pin does not see a collector's mark: then it came before the barrier that followed
-//!     the mark, and the collector reads it. Collectors mark, pass the barrier and read under one
-//!     mutex.
+//!     collector's, the collector would have read that pin. So the pin's fence comes later, and the
+//!     thread's later loads see U.
+//!   - A collector set the mark, and the next pin does not see it. Then the pin came before the
+//!     barrier that followed the mark, and the collector reads the pin. Collectors mark, execute
+//!     the barrier and read the records under one mutex.
 //!   - The thread marked itself after pins that the collector does not read yet. It stored the mark
 //!     with release after its accesses under those guards; the collector loads it with acquire,
 //!     before the drop. Its next pin sees its own mark, as above.
@@ -118,8 +118,8 @@ struct Record {
     /// barrier failed. On systems without a heavy barrier it is always set.
     marked: AtomicBool,
     /// The number of pins since a collector set the mark. If the thread set the mark, the count
-    /// starts so high that the next pin clears it. Only the thread reads it, so loom does not model
-    /// it.
+    /// starts so high that the next pin clears the mark. Only the thread reads it, so loom does not
+    /// model it.
     marked_pins: AtomicU32,
     /// How many guards the thread holds. Only the thread reads it.
     depth: AtomicU32,
@@ -166,7 +166,8 @@ impl Record {
         let pins = self.marked_pins.load(Ordering::Relaxed) + 1;
         self.marked_pins.store(pins % MARKED_PINS, Ordering::Relaxed);
         if pins == MARKED_PINS && barrier::has_heavy() {
-            // After this pin's fence and before the release that ends the pin: see the proof.
+            // This store comes after this pin's fence and before the release that ends the pin, as
+            // the proof requires.
             self.marked.store(false, Ordering::Relaxed);
         }
     }
@@ -359,7 +360,7 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
 /// Returns the least epoch of the records that keep a bag with a stamp from `first` to `last`, and
 /// the loans. The epoch is at most `last + 1`, because bags that are sealed from here on wait for
 /// another collection. Executes a barrier if an unmarked thread has been idle since epoch `urgent`
-/// or earlier, and the barrier lets a bag be dropped.
+/// or earlier, and if a bag can then be dropped.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);
@@ -380,8 +381,8 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
         return without_barrier;
     }
     // A barrier interrupts every processor, so none is executed if it would free nothing: a guard
-    // keeps its bags, with or without a barrier. While one thread is suspended under its guard,
-    // every cache miss of the others may come here.
+    // that is held keeps its bags, with or without a barrier. While one thread is suspended under
+    // its guard, every cache miss of other threads may reach this line.
     let held = |_: &Record, shown: Shown| shown.held;
     if oldest(held) <= without_barrier.max(first) {
         return without_barrier;
@@ -397,7 +398,7 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     if barrier::heavy() {
         return oldest(held);
     }
-    // A mark without its barrier proves nothing.
+    // No barrier followed these marks, so they prove nothing.
     for record in marked_here {
         record.marked.store(false, Ordering::Relaxed);
     }

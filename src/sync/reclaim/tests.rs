@@ -55,7 +55,7 @@ fn a_guard_keeps_only_what_was_retired_while_it_was_held() {
     retire(Arc::new(Dropped(drops.clone())), 1, usize::MAX);
     collect();
     let guard = pin();
-    // This thread's own guard came after the bag was sealed.
+    // This thread's own guard began after the bag was sealed, so it does not keep the object.
     collect_until(|| drops.load(Ordering::SeqCst) == 1);
     drop(guard);
 }
@@ -97,8 +97,8 @@ fn readers_that_come_again_cost_no_barrier() {
         for _ in 0..COLLECTIONS {
             retire(Arc::new(()), 1, 0);
             let seen = lookups.load(Ordering::Acquire);
-            // The second lookup that ends after this load began after it too, and so announced a
-            // later epoch.
+            // The second lookup that ends after this load also began after the load, and so
+            // announced a later epoch.
             while lookups.load(Ordering::Acquire) < seen + 2 {
                 thread::yield_now();
             }
@@ -106,7 +106,7 @@ fn readers_that_come_again_cost_no_barrier() {
         stop.store(true, Ordering::Relaxed);
         barrier::HEAVY_BARRIERS.get() - before
     });
-    // Idle threads of other tests cost some.
+    // Idle threads of other tests cost some barriers.
     assert!(barriers < COLLECTIONS / 2, "{barriers} barriers for nothing");
 }
 
@@ -146,7 +146,7 @@ fn a_thread_that_reads_files_costs_no_barrier() {
         };
         (0..ROUNDS).map(round).min()
     });
-    // Without the mark each read costs a barrier. Idle threads of other tests cost some.
+    // Without the mark each read costs a barrier. Idle threads of other tests cost some barriers.
     assert!(fewest < Some(READS / 2), "{fewest:?} barriers in the round with the fewest");
 }
 
@@ -163,7 +163,7 @@ fn an_idle_thread_costs_one_barrier_until_it_comes_again() {
         idle.send(()).unwrap();
         wait_wake.recv().unwrap();
         let was_marked = this_thread().is_marked();
-        // Collections of other tests may mark it again.
+        // Collections of other tests may mark this thread again.
         let cleared = (0..100_000).any(|_| {
             drop(pin());
             !this_thread().is_marked()

@@ -252,7 +252,7 @@ fn a_panic_of_done_leaves_the_reader_usable() {
 fn a_panic_of_a_file_reaches_the_caller() {
     for (_, reader) in readers(&DescriptorPool::new(8)) {
         let (permit, gate) = Gate::new();
-        // One permit more than the three reads that do not panic need.
+        // Sends one permit more than the three reads that do not panic need.
         (0..4).for_each(|_| permit.send(()).unwrap());
         let file: File = gate;
         let ranges: Vec<Range> =
@@ -304,7 +304,7 @@ fn threads_come_when_they_are_needed_and_end_with_the_reader() {
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| answers(&reader, &ranges).len());
         // One of the 17 reads, of 16 threads and the caller, waits for a permit. The others wait
-        // for its lock.
+        // for the lock of the permits.
         eventually(|| gate.waiting.load(Ordering::SeqCst) == 17);
         assert_eq!(reader.threads.count(), 16);
         (0..100).for_each(|_| permit.send(()).unwrap());

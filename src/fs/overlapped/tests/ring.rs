@@ -22,7 +22,8 @@ fn has_rings() -> bool {
     made.is_ok()
 }
 
-/// A file that is no regular one, or not open for reading, but lends its descriptor to the ring.
+/// A file that lends its descriptor to the ring, although it is not a regular file or not open for
+/// reading.
 #[derive(Debug)]
 struct Other(OwnedFd, PathBuf);
 
