@@ -1,7 +1,7 @@
 //! Tests of the database's promises, through its public API.
 //!
-//! Tests whose length is worth choosing read it from the environment. Each prints its figures; see
-//! them with `--nocapture`. The short form is what `cargo test` runs.
+//! Some tests can run longer: they read their length from the environment, and have the length in
+//! the column SHORT if the variable is not set. Each prints its figures, which `--nocapture` shows.
 //!
 //! | VARIABLE | SHORT | MEANING |
 //! |---|---:|---|

@@ -77,7 +77,8 @@ fn a_snapshot_keeps_what_a_range_deletion_hides_from_others() {
     assert_eq!(db.verify().unwrap().tables, 0);
 }
 
-/// The filter of the table with the range deletion knows neither the keys nor their prefixes.
+/// The filter of the table with the range deletion holds neither the deleted keys nor their
+/// prefixes.
 #[test]
 fn no_filter_hides_a_range_deletion() {
     let db = settled(Arc::new(MemFs::new()));
