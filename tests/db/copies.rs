@@ -42,7 +42,7 @@ const COPIES: [Copy; 4] = [
     (|db, dir| db.export_rocksdb(dir, Some(&ribbon())).map(drop), open_exported),
 ];
 
-/// Those of [`COPIES`] from here on are RocksDB's.
+/// The entries of [`COPIES`] from this index on are exports to RocksDB.
 const FIRST_EXPORT: usize = 2;
 
 #[track_caller]

@@ -78,7 +78,8 @@ pub fn spawn<T: Send + 'static>(
     receiver
 }
 
-/// The result of `work` while another thread is suspended, for which it must not wait.
+/// Runs `work` in a thread, and returns its result. `work` must not wait for another thread, which
+/// is suspended.
 fn at_once<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     spawn("at-once", work).recv_timeout(PATIENCE).expect("it waits for a suspended thread")
 }
@@ -132,8 +133,8 @@ fn fill_level_0(db: &Db) {
     }
 }
 
-/// Regression: an ingestion into a new log synced the directory and the MANIFEST twice, and every
-/// sync may wait for the writes of a compaction.
+/// Regression: an ingestion while the log was new synced the directory and the MANIFEST twice, and
+/// every sync may wait for the writes of a compaction. Now each is synced once.
 #[test]
 fn an_ingestion_syncs_the_file_the_directory_the_log_and_the_manifest_once() {
     let (_, faults, fs) = faults();
@@ -305,7 +306,8 @@ fn memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it() 
     }
 }
 
-/// A file that overlaps a memtable waits for its flush. Writers do not, and `close` ends the wait.
+/// The ingestion of a file that overlaps a memtable waits for the memtable's flush. Writers do not
+/// wait, and `close` ends the wait.
 #[test]
 fn writers_go_on_while_an_ingestion_waits_for_a_flush_and_a_close_ends_the_wait() {
     for closes in [false, true] {

@@ -1,5 +1,5 @@
-//! Counters that other processes read: written while the database is open, left at closing, and
-//! never a hindrance to the database.
+//! Counters that a database publishes in a file for other processes. The file is written while the
+//! database is open and stays when it is closed. A failure to write it never disturbs the database.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -226,7 +226,8 @@ fn a_write_that_fails_or_panics_disturbs_nothing_and_is_tried_again() {
         assert!(published(&fs).unwrap().is_open, "the last write failed");
         fs.remove(Path::new("/db/STATS")).unwrap();
     }
-    // After a panic in a file system of the caller, the thread continues for the other databases.
+    // After a panic in the caller's file system, the publishing thread continues for other
+    // databases.
     let panics = FaultFs::new(Arc::new(MemFs::new()));
     panics.before_changes(|_, _, path| {
         let is_stats = path.to_str().unwrap().ends_with("STATS.tmp");
