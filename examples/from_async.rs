@@ -101,7 +101,7 @@ impl<T> Future for Answer<T> {
     }
 }
 
-/// What a runtime does: polls the future, and sleeps until it is woken.
+/// What a runtime does: polls the future, and sleeps until the future's waker wakes this thread.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(thread::Thread);
 

@@ -91,7 +91,7 @@ fn with_filter(filter: &str) -> TableOptions {
 // -- RocksDB
 // ------------------------------------------------------------------------------------------
 
-/// The filters that RocksDB stored for these keys equal those that are built here.
+/// The filters that RocksDB stored for these keys equal those that Maypole builds for them.
 #[test]
 fn rocksdb_bloom_and_ribbon_policies_store_the_same_bytes() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rocksdb-filters");
@@ -111,7 +111,8 @@ fn rocksdb_bloom_and_ribbon_policies_store_the_same_bytes() {
 #[test]
 fn rocksdb_bloom_before_level_is_a_list_of_levels() {
     assert_families("levels(bloom(10), ribbon_like_bloom(10))", ["bloom", "ribbon", "ribbon"]);
-    // Tables of the last level that were written when it was the only one have the second filter.
+    // Tables of the last level that were written while it was the only level below level 0 have the
+    // second filter.
     let [first, second, last] =
         families(&grown(builder("levels(bloom(10), bloom(10), ribbon_like_bloom(10))")));
     let bloom = BTreeSet::from(["bloom".to_string()]);
@@ -344,7 +345,8 @@ fn compared(tables: &[PathBuf], spec: &str) -> Vec<(Option<Family>, bool)> {
 }
 
 /// By default, RocksDB's ribbon policy makes Bloom filters at flushes and ribbons below, as
-/// `levels(bloom(10), ribbon_like_bloom(10))` does. Both are equal to ours byte for byte.
+/// `levels(bloom(10), ribbon_like_bloom(10))` does. Both kinds are equal to Maypole's byte for
+/// byte.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn tools_make_bloom_at_flushes_and_ribbon_below_with_the_ribbon_policy() {

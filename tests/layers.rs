@@ -305,7 +305,7 @@ fn imports_are_found_in_every_form() {
     assert_eq!(names, ["a", "c", "d", "g", "h"]);
 }
 
-/// The types that a thread may have locked at a fork. The child's copy is never unlocked.
+/// The types of locks. If a thread has locked one at a fork, the child's copy is never unlocked.
 const LOCKS: &[&str] = &["Condvar", "LazyLock", "Mutex", "Once", "OnceLock", "RwLock"];
 
 /// The statics of a source text that have one of these [`LOCKS`], as `name: type`. A `PerProcess`

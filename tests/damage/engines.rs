@@ -64,7 +64,7 @@ fn directories_of_other_engines_are_named_and_left_as_they_are() {
 }
 
 /// Regression: a checkpoint or a copy with other filters to the directory of another engine was
-/// rejected as "not empty". Now the error names the engine, and every byte stays.
+/// rejected as "not empty". Now the error names the engine, and the directory stays unchanged.
 #[test]
 fn copies_to_directories_of_other_engines_are_refused_by_name() {
     let own = tempfile::tempdir().unwrap();

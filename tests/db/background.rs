@@ -50,7 +50,7 @@ fn tables_on_disk(fs: &dyn Fs) -> usize {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_hundred_open_databases_share_a_few_threads_and_idle_ones_use_neither_threads_nor_time() {
-    // In a process of its own, because the threads of other tests would be counted.
+    // This runs in a process of its own, because the threads of other tests would be counted.
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "background::a_hundred_databases", "--ignored", "--nocapture"]);
     let output = child.env("MAYPOLE_HUNDRED", "1").output().unwrap();
@@ -465,7 +465,7 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         db.close().unwrap();
         // Another opening meets the damage again.
         let db = options().open().unwrap();
-        // Unless a range deletion hides the whole table by now: then the table is dropped unread.
+        // But if a range deletion hides the whole table by now, the table is dropped unread.
         let met_again = db.compact_range(..).is_err();
         let is_there = db.stats().files.iter().any(|file| file.number == damaged[0].number);
         assert_eq!(met_again, is_there, "{story}");

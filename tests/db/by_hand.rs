@@ -67,8 +67,8 @@ fn a_manual_compaction_ends_although_writers_never_stop() {
                 move || db.compact_all()
             });
             by_hand.recv_timeout(PATIENCE).expect("it follows the writers").unwrap();
-            // It moves each byte that existed at its call at most once per level, together with
-            // newer bytes.
+            // A manual compaction moves each byte that existed at its call at most once per level,
+            // together with newer bytes.
             let outputs = outputs.load(Ordering::Relaxed);
             let least_tables = bytes / (4 << 10) + 1;
             assert!(outputs <= 60 * least_tables, "{outputs} tables for {least_tables}");

@@ -25,8 +25,8 @@ fn in_memory() -> (Db, Arc<dyn Fs>) {
     (Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap(), fs)
 }
 
-/// A snapshot is kept while its database is closed and opened again, and is dropped later. It reads
-/// nothing, and neither it nor its drop touches the new opening.
+/// A snapshot is kept while its database is closed and opened again, and is dropped later. Reads of
+/// the snapshot fail. Neither these reads nor the drop disturb the new opening.
 #[test]
 fn a_snapshot_that_is_held_over_a_reopening_disturbs_nothing() {
     let dir = tempfile::tempdir().unwrap();

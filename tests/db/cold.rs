@@ -105,7 +105,7 @@ fn opening_a_database_takes_one_read_a_table() {
     assert!(tables > 20, "{tables}");
     assert_eq!(db.stats().tickers.get(Ticker::FileReads), tables);
     // CURRENT, the MANIFEST and a WAL are read as well, and before them the MANIFEST's first bytes,
-    // which tell whose directory it is.
+    // which tell which engine wrote the directory.
     assert!((tables..tables + 7).contains(&reads), "{reads} reads for {tables} tables");
 }
 

@@ -107,7 +107,8 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
         let faults = FaultFs::new(Arc::new(mem.clone()));
         let shared: Arc<dyn Fs> = Arc::new(faults.clone());
         let db = filled(&shared);
-        // Nothing can be removed any more, as if the process had ended there.
+        // From change `nth` on every change fails, so nothing is removed, as if the process had
+        // ended there.
         faults.fail_from(Target::Changes, nth, Fault::Io);
         let made = copy(&db, "copy");
         faults.heal();

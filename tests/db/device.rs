@@ -32,7 +32,7 @@ fn open(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
 }
 
 /// A tree of a deep level, three files of level 0 with newer values and tombstones, and range
-/// deletions. Nothing of it is in memory.
+/// deletions. None of its blocks are in memory.
 fn tree(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
     let db = open(fs, cache);
     for n in 0..KEYS {
@@ -164,7 +164,8 @@ fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
         db.close().unwrap();
         let db = make(cache_bytes).open().unwrap();
         let keys = questions();
-        // `multi_get` comes first, because only indexes and filters are in memory yet.
+        // `multi_get` comes before the single lookups, while only indexes and filters are in
+        // memory.
         (0..500).for_each(|n| drop(db.get(key(3 * KEYS + n)).unwrap()));
         let together = db.multi_get(&keys).unwrap();
         let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();

@@ -257,9 +257,9 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
 }
 
-/// Regression: the search for a record that proves a sync stopped after 4 KiB. So damage in the
-/// middle of a log was taken for a torn end, and every later synced write was silently dropped. Now
-/// the search continues to the end of the log.
+/// Regression: a later record proves that a log was synced, but the search for such a record ended
+/// after 4 KiB. So damage in the middle of a log was taken for a torn end, and every later synced
+/// write was silently dropped. Now the search continues to the end of the log.
 #[test]
 fn rot_far_from_the_end_of_a_synced_log_is_an_error_that_names_it() {
     const WRITES: usize = 200;

@@ -231,7 +231,7 @@ fn a_full_disk_is_a_clear_error_and_what_was_written_stays() {
     for n in 0..acknowledged {
         assert!(db.get(format!("key{n:05}")).unwrap().is_some(), "{n}");
     }
-    // The state is certain, so writes continue when there is space again.
+    // No write is in doubt, so writes continue when there is space again.
     assert!(db.put("more", "").unwrap_err().is_out_of_space());
     fs.heal();
     db.put("more", "").unwrap();

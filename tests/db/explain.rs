@@ -1,5 +1,5 @@
-//! `explain` is the lookup of `get`: it has the same result and the same counts, and its trace adds
-//! up to the counts.
+//! `explain` makes the lookup that `get` makes, with the same result and the same counts, and its
+//! trace adds up to these counts.
 
 use maypole::explain::{FilterVerdict, LookupOutcome, LookupTrace, TableTrace};
 use maypole::filter::Family;

@@ -202,7 +202,7 @@ fn in_child(work: impl FnOnce()) -> bool {
     }
 }
 
-/// Starts another half of a test as a process, and returns whether it passed.
+/// Runs the ignored test `half` in a process, and returns whether it passed.
 fn passes(half: &str, dir: &Path) -> bool {
     let mut test = Command::new(std::env::current_exe().unwrap());
     test.args(["--exact", half, "--ignored", "--nocapture"]).env(DIRECTORY, dir);

@@ -139,7 +139,7 @@ fn a_queue_costs_the_same_after_many_turns() {
                 assert_eq!(first, job(queue, turn).as_bytes());
                 db.delete(first).unwrap();
             }
-            // This one is popped at the back, and filled at its front.
+            // This queue is popped at its back, and filled at its front.
             db.put(job("z", 10_000_000 - held - turn), "").unwrap();
             let last = db.last_key_value().unwrap().unwrap().0;
             assert_eq!(last, job("z", 10_000_000 - turn).as_bytes());

@@ -61,12 +61,12 @@ fn a_reader_sees_the_counters_of_an_open_database_and_they_stay_when_it_closes()
     let closed = published(&fs).unwrap();
     assert!(!closed.is_open && read(&closed) == 2001);
     assert_eq!(closed.opened, stats.opened);
-    // An owner that does not publish leaves the counters of the last one alone.
+    // An opening that does not publish leaves the counters of the last publishing one.
     let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
     db.get("another").unwrap();
     db.close().unwrap();
     assert_eq!(published(&fs).unwrap(), closed);
-    // An owner that publishes starts from zero.
+    // An opening that publishes starts from zero.
     drop(builder(&fs).open().unwrap());
     assert_eq!(read(&published(&fs).unwrap()), 0);
 }
@@ -277,7 +277,7 @@ fn an_interval_that_makes_no_sense_is_refused() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_hundred_databases_publish_from_one_thread() {
-    // In a process of its own, because the threads of other tests would be counted.
+    // This runs in a process of its own, because the threads of other tests would be counted.
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "publish::a_hundred_that_publish", "--ignored", "--nocapture"]);
     let output = child.env("MAYPOLE_HUNDRED", "1").output().unwrap();

@@ -10,7 +10,7 @@ fn key(n: u64) -> String {
     format!("user{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// A settled tree of one level and several tables, whose reads are counted.
+/// A settled tree of one level and several tables, on a file system that counts reads.
 fn settled(fs: &Arc<FaultFs>, cache: &Arc<BlockCache>, keys: u64) -> Db {
     let db = Db::builder("db")
         .fs(Arc::clone(fs) as Arc<dyn Fs>)

@@ -23,7 +23,8 @@ fn corruption_in(result: maypole::Result<Db>, file: &Path) -> String {
     }
 }
 
-/// A directory with writes in its logs that were synced in part, as a killed process leaves it.
+/// The directory that a killed process leaves after `writes` writes, of which those up to `synced`
+/// were synced.
 fn killed(writes: u64, synced: u64) -> MemFs {
     let mem = MemFs::new();
     let db = open_on(Arc::new(mem.clone())).unwrap();

@@ -134,7 +134,8 @@ fn filters_stay_while_the_cache_has_room() {
     assert_eq!(db.stats().tickers.get(Ticker::BloomPassedBy), 0);
 }
 
-/// A filter of prefixes saves searches for cursors, which its counters of lookups do not show.
+/// A filter of prefixes saves searches for cursors. These are not in its counters of lookups, and
+/// yet the filter stays.
 #[test]
 fn filters_stay_that_save_searches_for_cursors() {
     let keys = FilterKeys::Both("capped(8)".parse().unwrap());

@@ -17,7 +17,7 @@ const MAX_CHECKPOINTS: usize = 2;
 pub struct Demand {
     /// The last write of each stream that is durable.
     synced: Last,
-    /// Complete checkpoints, and the writes that were acknowledged when they were started.
+    /// Complete checkpoints, each with the writes that were acknowledged when it was started.
     checkpoints: BTreeMap<u64, Last>,
     checkpoints_seen: u64,
 }

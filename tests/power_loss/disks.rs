@@ -151,7 +151,7 @@ impl Mount {
         Mount::new(&kind.to_string(), "loop", disk, disk_point())
     }
 
-    /// A clone of a disk that may be mounted at the same time.
+    /// Mounts a clone of a disk. The disk may be mounted at the same time.
     pub fn image(kind: FileSystem, image: &Path) -> Mount {
         let options = if kind == FileSystem::Xfs { "loop,nouuid" } else { "loop" };
         let mount = Mount::new(&kind.to_string(), options, image, Path::new(ROOT).join("image"));

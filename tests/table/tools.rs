@@ -381,7 +381,7 @@ fn absent_prefixes_let_through(reader: &SstReader, case: &str) -> usize {
     absent.iter().filter(|prefix| reader.range_may_match(prefix, Some(&plus(prefix, 1)))).count()
 }
 
-/// As for whole keys: only a filter that is wrong on purpose shows that it is queried.
+/// Only a filter of prefixes that is wrong on purpose shows that RocksDB queries it.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn rocksdb_uses_our_prefix_filters_since_a_wrong_one_makes_it_miss_keys() {
@@ -431,8 +431,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// The same lines for the ranges that Maypole reads. Where ranges overlap, the tool prints the
-/// pieces between their bounds, each once for every range that includes it.
+/// The lines of [`raw_ranges`], made from the ranges that Maypole reads. Where ranges overlap, the
+/// tool prints the pieces between their bounds, each once for every range that includes it.
 fn our_ranges(path: &Path) -> Vec<String> {
     let ranges = SstReader::open(path).unwrap().range_deletions();
     let bounds = ranges.iter().flat_map(|range| [&range.start, &range.end]);
@@ -607,7 +607,7 @@ fn statistic(text: &str, name: &str) -> u64 {
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn rocksdb_ingests_what_write_table_makes_and_finds_every_key_by_its_filter() {
     const KEYS: u64 = 20_000;
-    // So many random reads that only one run in 10^4 leaves out a key.
+    // With this many random reads, only one run in 10^4 leaves out a key.
     const READS: u64 = 20 * KEYS;
     for filter in ["bloom(10)", "ribbon_like_bloom(10)"] {
         let directory = tempfile::tempdir().unwrap();
