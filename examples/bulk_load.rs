@@ -24,7 +24,8 @@ fn entries() -> Vec<(u64, [u8; VALUE_BYTES])> {
     (0..ENTRIES).map(|i| (hash64(&i.to_le_bytes()), value(i))).collect()
 }
 
-/// Writes one range of the keys, independently of the others. Another machine could do it.
+/// Writes the table of one range of keys. It needs no data of the other ranges, so another machine
+/// could write it. Returns the length of the file.
 fn write_part(path: &Path, entries: &[(u64, [u8; VALUE_BYTES])]) -> maypole::Result<u64> {
     let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
     let mut writer = SstWriter::create(path, options)?;
@@ -39,7 +40,7 @@ fn builder(dir: &Path) -> maypole::Builder {
     small_levels.compression(Compression::None).compaction_threads(1)
 }
 
-/// Writes the data as a program would that receives it in pieces.
+/// Writes the data in batches and flushes each, like a program that receives its data in pieces.
 fn put_all(dir: &Path, entries: &[(u64, [u8; VALUE_BYTES])]) -> maypole::Result<Db> {
     let db = builder(dir).open()?;
     for part in entries.chunks(ENTRIES_A_FLUSH) {
@@ -61,7 +62,8 @@ fn report(name: &str, db: &Db, user_bytes: u64, out: &mut dyn Write) -> std::io:
         [Ticker::WalFileBytes, Ticker::FlushWriteBytes, Ticker::CompactWriteBytes]
             .map(|ticker| stats.tickers.get(ticker));
     let tables: u64 = stats.files.iter().map(|file| file.file_bytes).sum();
-    // An ingested table was written once by its writer, and once more when it was copied.
+    // Without a flush, all tables were ingested. Each was written twice: by its `SstWriter`, and
+    // when `ingest` copied it into the database.
     let written = if flushed == 0 { 2 * tables } else { log + flushed + compacted };
     writeln!(
         out,
@@ -81,7 +83,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let by_put = put_all(&dir.path().join("put"), &entries)?;
     report("put", &by_put, user_bytes, out)?;
 
-    // Sorted once, so that the parts are ranges that share no key, and each is in order.
+    // After one sort, each part is in order, and no two parts have a key in common.
     entries.sort_unstable();
     let files: Vec<PathBuf> =
         (0..PARTS).map(|part| dir.path().join(format!("part{part}.sst"))).collect();

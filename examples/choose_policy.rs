@@ -1,6 +1,6 @@
-//! Choosing a filter policy from the counters of a running database. Three services run with
-//! `bloom(10)`. The counters show which of them wastes memory, and on what. The same day is then
-//! measured again with the policy that the counters suggest.
+//! Choosing a filter policy from the counters of a running database. Three services run a day of
+//! lookups with `bloom(10)`. A rule suggests a policy for each service from its counters. If that
+//! is another policy, the same lookups are measured again with it.
 //!
 //! ```text
 //! cargo run --release --example choose_policy
@@ -13,8 +13,8 @@ use std::path::Path;
 use maypole::{Builder, Compression, Db, FilterPolicy, Stats, Ticker, hash64};
 
 const KEYS: u64 = 40_000;
-/// Keys of a flush, chosen so that the last flushes leave tables in level 0. With a fourth table
-/// there, compaction would have emptied the level.
+/// The number of keys in one flush. It is chosen so that the last flushes leave tables in level 0,
+/// fewer than four of them: a fourth table would start a compaction that empties the level.
 const KEYS_A_FLUSH: u64 = 1_300;
 const LOOKUPS: u64 = 20_000;
 
@@ -74,12 +74,14 @@ fn bottom_share(stats: &Stats) -> f64 {
 /// The rule that chooses a policy. `memory` bytes may be spent on filters.
 fn advice(stats: &Stats, memory: u64) -> (String, &'static str) {
     if absent_share(stats) < 0.05 {
-        // Lookups that reach the deepest level find the key there, so its filter denies nothing.
+        // Nearly every lookup that reaches the deepest level finds its key there, so the filters of
+        // that level save nothing.
         return ("bottommost_none(bloom(10))".into(), "hardly any lookup is for an absent key");
     }
     if stats.filter_bytes() > memory {
         let keys: u64 = stats.levels.iter().map(|level| level.entries).sum();
-        // The bits are rounded down. Of all families, `burr` has the lowest rate for few bits.
+        // Bits for each key, rounded down to a tenth. Of all families, `burr` has the lowest rate
+        // for few bits.
         let bits = (80 * memory / keys) as f64 / 10.0;
         return (format!("burr({bits})"), "the filters take more than their share");
     }
@@ -88,7 +90,8 @@ fn advice(stats: &Stats, memory: u64) -> (String, &'static str) {
 
 fn line(policy: &str, stats: &Stats, out: &mut dyn Write) -> std::io::Result<()> {
     let wasted = stats.counts().filter.false_positive() as f64;
-    // Blocks are counted, because a table without a filter is searched without a filter query.
+    // Searched blocks are printed rather than filter queries, because a table without a filter is
+    // searched without a query.
     let examined = stats.counts().data_blocks_examined as f64;
     writeln!(
         out,
@@ -105,7 +108,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let services =
         [("a cache's index", 1, 1 << 20), ("a crawler", 60, 1 << 20), ("a phone", 60, 32 << 10)];
     for (n, (service, absent, memory)) in services.into_iter().enumerate() {
-        // A copy of the same database for each service, whose counters start at zero.
+        // Each service gets a copy of the same database, so that its counters start at zero.
         let before = dir.path().join(format!("{n} before"));
         filled.checkpoint(&before)?;
         let stats = day(&builder(&before, "bloom(10)".parse()?).open()?, absent)?;

@@ -9,14 +9,16 @@
 //! The tree has keys of 20 bytes and values of 100, nothing compressed, filters of 10 bits a key.
 //! `--dir` keeps it, so that the next run need not build it. Before each measurement the database
 //! is opened again, and the pages of all files are evicted from the system's cache; with
-//! `--warm yes` they are loaded instead. The measurements take turns in each of `--rounds` rounds.
-//! The program prints the medians, and the file reads and megabytes of one operation.
+//! `--warm yes` they are loaded instead. Each of `--rounds` rounds runs every measurement once. The
+//! program prints medians over the rounds: the speed, and the milliseconds, file reads and
+//! megabytes of one operation.
 //!
-//! `files`: all files front to back by reads of 1 MiB, through the system's cache, as a lower
-//! bound. `scan`: all entries by a cursor. `verify`: `Db::verify`. `seek 10`: 10 entries from a
-//! random key on, by a cursor without an end. `range 1000`: 1000 entries from a random key on, by
-//! an iterator over a range. These two are in microseconds. `compact`: the whole tree is merged
-//! into itself, in a copy of the directory.
+//! `files` reads all files front to back by reads of 1 MiB, through the system's cache, as a lower
+//! bound of the time. `scan` reads all entries with a cursor. `verify` calls `Db::verify`.
+//! `seek 10` reads 10 entries from a random key on, with a cursor that has no upper bound.
+//! `range 1000` reads 1000 entries from a random key on, with an iterator over a range of keys.
+//! `compact` merges the whole tree into itself, in a copy of the directory. For `seek 10` and
+//! `range 1000` an operation is one such short scan; for the others it is the whole measurement.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -25,7 +27,7 @@ use maypole::fs::{Fs, RealFs};
 use maypole::{Compression, Db, FilterPolicy, Ticker};
 
 const VALUE_BYTES: usize = 100;
-/// Short scans a round.
+/// The number of short scans in one measurement of `seek 10` or `range 1000`.
 const SHORT_SCANS: u64 = 200;
 const READ_BYTES: usize = 1 << 20;
 
@@ -79,7 +81,8 @@ fn open(dir: &Path, options: &Options) -> Answer<Db> {
         .open()?)
 }
 
-/// Writes the entries out of order, so that the tree is merged as other trees are.
+/// Builds the tree, unless `dir` has it. The entries are written out of order, so that compactions
+/// have overlapping tables to merge.
 fn build(dir: &Path, options: &Options) -> Answer<()> {
     let db = open(dir, options)?;
     if db.get(key(options.entries - 1))?.is_some() {
@@ -200,7 +203,7 @@ fn copy(from: &Path, to: &Path) -> Answer<()> {
         let entry = entry?;
         std::fs::copy(entry.path(), to.join(entry.file_name()))?;
     }
-    // Pages that are not written yet cannot be evicted.
+    // The system cannot evict pages that are not on the device yet.
     for path in tables(to)? {
         std::fs::File::open(path)?.sync_all()?;
     }

@@ -5,28 +5,29 @@
 //! ```
 //!
 //! `--avx2` leaves AVX-512 unused, as on a processor that has none. `--large-pages` (Linux): the
-//! random filters are in pages of 2 MiB, as in the block cache of a database; otherwise they are
-//! where the allocator puts them.
+//! filters of the columns *random* are in pages of 2 MiB, as in the block cache of a database.
+//! Otherwise they are where the allocator puts them.
 //!
 //! What the columns mean, and how each is measured, on one thread:
 //!
 //! * stored bits/key; ÷ bound: the same divided by the lower bound `log2(1/ε)` for the predicted
 //!   rate ε.
-//! * predicted and observed ε: absent keys are queried until there were 10,000 false positives
-//!   (1,000 with `--quick`), or 10^9 queries (10^8).
+//! * predicted and observed ε: absent keys are queried until there were 10,000 false positives or
+//!   10^9 queries (with `--quick`, 1,000 or 10^8).
 //! * build: 24-byte keys are made, hashed and added, and the filter is finished. The keys are new
 //!   at every repetition, because a repeated set trains the branch predictor. net: the same without
-//!   making and hashing keys. verify: the query of every key after the build, which is not included
-//!   in the build.
-//! * hot: one filter, each query waits for the result of the one before (latency), half of the keys
-//!   present; batched: 32 at a time. The hashes are computed in advance. floor: the chain of hot,
-//!   where a query is only one load from as much memory as the filter has.
+//!   making and hashing keys. verify: the time to query every key after the build. The column
+//!   *build* does not include it.
+//! * hot: one filter is queried, half of the keys are present, and each query waits for the result
+//!   of the one before (latency). batched: the same filter is queried for 32 keys at a time. The
+//!   hashes are computed in advance. floor: the same chain as hot, but instead of a query there is
+//!   one load from as much memory as the filter has.
 //! * mixed: one filter, queried as RocksDB's `filter_bench` does (see [`mixed`]): keys are made and
 //!   hashed between queries, and nothing waits for a result. The time of making and hashing keys is
 //!   then subtracted.
-//! * random: each query goes to a random one of 100 MB of filters, one by one (each query waits for
-//!   the one before), and batched by 32 through `prepare` and `finish`. A filter of 100 MB or more
-//!   is queried alone.
+//! * random: many filters take 100 MiB together, and each query goes to a random one of them. Each
+//!   query waits for the one before; in the column *batched*, 32 queries at a time go through
+//!   `prepare` and `finish`. If one filter takes more than 50 MiB, it is the only one.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -67,7 +68,8 @@ const SPECS: &[&str] = &[
 const KEYS: &[usize] = &[1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 const BATCH: usize = 32;
 
-/// Allocates from memory of large pages, from front to back, while it is switched on.
+/// An allocator. While it is switched on, it allocates from a mapping of large pages, from front to
+/// back; otherwise from the system's memory.
 struct LargePages {
     start: AtomicPtr<u8>,
     used: AtomicUsize,
@@ -118,8 +120,8 @@ impl LargePages {
     }
 }
 
-// SAFETY: pieces are within the mapping, and during a call of `during` none is given out twice; all
-// other memory is the system's.
+// SAFETY: memory from the mapping is inside the mapping, and within one call of `during` no byte of
+// it is allocated twice. All other memory is the system allocator's.
 unsafe impl GlobalAlloc for LargePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if self.on.load(Relaxed) {
@@ -138,8 +140,8 @@ unsafe impl GlobalAlloc for LargePages {
             // SAFETY: the caller's promise.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        // SAFETY: what `alloc` returns has the layout's size. A mapping's pieces may have been
-        // used.
+        // SAFETY: `alloc` returns at least the layout's size. It is zeroed, because memory of the
+        // mapping may have been used before.
         unsafe {
             let piece = self.alloc(layout);
             if !piece.is_null() {
@@ -154,7 +156,7 @@ unsafe impl GlobalAlloc for LargePages {
             // SAFETY: the caller's promise, and the pointer is the system's.
             return unsafe { System.realloc(pointer, layout, new_bytes) };
         }
-        // SAFETY: the caller's promise; the smaller of both sizes is in both.
+        // SAFETY: the caller's promise; the smaller of the two sizes fits in both allocations.
         unsafe {
             let piece = self.alloc(Layout::from_size_align_unchecked(new_bytes, layout.align()));
             if !piece.is_null() {
@@ -174,7 +176,7 @@ unsafe impl GlobalAlloc for LargePages {
 }
 const FILTERS_BYTES: usize = 100 << 20;
 
-/// Makes the `i`-th key of a run: 24 bytes, none of them constant over a run.
+/// Makes key number `i` of a run: 24 bytes, of which the first 8 look random.
 #[inline]
 fn key(run: u64, i: u64) -> [u8; 24] {
     let mut key = [0; 24];
@@ -205,12 +207,12 @@ fn nanoseconds(count: usize, work: impl FnOnce()) -> f64 {
     start.elapsed().as_nanos() as f64 / count as f64
 }
 
-/// Queries timed together, which take some ten microseconds, so that most slices are not
-/// interrupted.
+/// The number of queries that are timed together, a slice. A slice of hot queries takes some ten
+/// microseconds, so most slices are not interrupted.
 const SLICE: usize = 4096;
 
-/// Nanoseconds for each hash of `asked`, which are passed to `work` slice by slice: the lowest
-/// decile.
+/// Nanoseconds for one query. The hashes of `asked` are passed to `work` slice by slice, and the
+/// result is the lowest decile of the slices' times.
 fn by_slices(rounds: usize, asked: &[KeyHash], mut work: impl FnMut(&[KeyHash])) -> f64 {
     let slices = (0..rounds).flat_map(|_| asked.chunks(SLICE));
     let mut times: Vec<f64> = slices.map(|part| nanoseconds(part.len(), || work(part))).collect();
@@ -309,8 +311,8 @@ fn measure(spec: FilterSpec, keys: usize, quick: bool) -> Row {
 }
 
 /// Makes one query after the other. Each hash depends on the results before it, through a zero that
-/// the compiler cannot see. (The results are summed first, because a single one would become a
-/// branch.)
+/// the compiler cannot see. (The results are summed first, because the compiler would turn a single
+/// result into a branch.)
 fn in_a_chain(asked: &[KeyHash], mut ask: impl FnMut(KeyHash) -> bool) {
     let zero = black_box(0);
     let mut found = 0u64;
@@ -338,7 +340,8 @@ fn mixed(
         let added = rng.random_bool(0.5);
         let i = rng.random_range(0..keys as u64) | u64::from(!added) << 40;
         let parts = key(run, i);
-        // The key is copied in words of 4 bytes, which the optimizer cannot see.
+        // The key is copied in words of 4 bytes, and `black_box` keeps the optimizer from joining
+        // them.
         for (to, from) in buffer.chunks_exact_mut(4).zip(parts.chunks_exact(4)) {
             to.copy_from_slice(from);
             black_box(&mut *to);
@@ -370,7 +373,7 @@ fn random_in_batches(filters: &[FilterReader], asked: &[KeyHash]) {
     black_box(found);
 }
 
-/// `None` if there were too few false positives.
+/// The observed false-positive rate, or `None` if there were fewer than 10 false positives.
 fn observed_fpr(filter: &FilterReader, quick: bool) -> Option<f64> {
     let (enough, most) = if quick { (1_000, 100_000_000) } else { (10_000, 1_000_000_000) };
     let mut rng = StdRng::seed_from_u64(2);

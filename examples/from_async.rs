@@ -1,4 +1,4 @@
-//! A database used from async code, without a runtime other than the standard library. A few
+//! A database used from async code with the standard library alone, without an async runtime. A few
 //! threads make the blocking calls, and the tasks await the results.
 //!
 //! ```text
@@ -24,8 +24,8 @@ use maypole::Db;
 
 type Job = Box<dyn FnOnce(&Db) + Send>;
 
-/// A database whose calls can be awaited. A clone shares its threads, which end with the last
-/// clone.
+/// A database whose calls can be awaited. All clones share the same threads, which end when the
+/// last clone is dropped.
 #[derive(Clone)]
 struct AsyncDb {
     jobs: Sender<Job>,
@@ -46,8 +46,8 @@ impl AsyncDb {
         AsyncDb { jobs }
     }
 
-    /// Runs `work` on one of the threads. It runs even if the future is dropped, because a write
-    /// that has started cannot be cancelled.
+    /// Runs `work` on one of the threads. `work` runs even if the future is dropped, because a
+    /// write that has started cannot be cancelled.
     fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Db) -> T + Send + 'static,
@@ -62,7 +62,7 @@ impl AsyncDb {
                 waker.wake();
             }
         };
-        // The threads live as long as a sender, of which `self` has one.
+        // The threads run as long as a sender exists, and `self` has one.
         self.jobs.send(Box::new(job)).expect("a thread that takes jobs");
         promise
     }
@@ -101,7 +101,7 @@ impl<T> Future for Answer<T> {
     }
 }
 
-/// What a runtime does: polls the future, and sleeps until it is woken.
+/// What a runtime does: polls the future, and sleeps until the future's waker wakes this thread.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(thread::Thread);
 
@@ -142,7 +142,8 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         for user in ["Ada", "Mary", "Ada"] {
             writeln!(out, "{user}: visit {}", visit(&db, user).await?)?;
         }
-        // Both calls run already, before the task awaits either.
+        // Both calls are in the queue before the task awaits either, so two threads can run them at
+        // once.
         let (count, last) = (db.call(|db| db.len()), db.call(|db| db.last_key_value()));
         let (count, last) = (count.await?, last.await?);
         writeln!(out, "{count} users, the last is {:?}", last.map(|(key, _)| key))?;

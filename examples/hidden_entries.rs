@@ -1,13 +1,15 @@
-//! Measures the cost of hidden entries: those of queues, and old versions of overwritten keys.
+//! Measures the cost of hidden entries: deleted entries at the front of a queue, and old versions
+//! of overwritten keys.
 //!
 //! ```text
 //! cargo run --release --example hidden_entries -- [--entries N] [--turns N] [--versions N]
 //! ```
 //!
-//! `--entries`: entries that are popped from the front until none is left. `--turns`: turns of a
-//! queue of 1,000 entries, each a push at its end and a pop at its front. `--versions`: versions of
-//! one key between two other keys. A snapshot keeps the versions. Scans pass the three keys in both
-//! directions, in the memtable and after a flush.
+//! `--entries`: this number of entries is popped from the front until none is left. `--turns`: a
+//! queue of 1,000 entries takes this number of turns, each a push at its end and a pop at its
+//! front. `--versions`: the middle one of three keys is overwritten this number of times, while a
+//! snapshot from before the overwriting is open. Then scans read the three keys in both directions,
+//! in the memtable and again after a flush.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +29,7 @@ fn micros(duration: Duration, calls: u64) -> f64 {
     duration.as_secs_f64() * 1e6 / calls as f64
 }
 
-/// The median of some runs, in microseconds.
+/// The median time of 21 runs, in microseconds.
 fn median(mut run: impl FnMut() -> Answer<()>) -> Answer<f64> {
     let mut times = Vec::new();
     for _ in 0..21 {

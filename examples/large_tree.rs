@@ -10,10 +10,11 @@
 //! nothing is compressed. `--dir` keeps the tree, and a directory that has a tree is not filled
 //! again. Without `--cache-mb` the cache has room for filters and indexes, and 256 MiB for data.
 //!
-//! `open`: the time until the call returns the handle. `cold`: an opening after the pages of all
-//! tables were evicted from the system's cache. `first get`: of a present key, right after a cold
-//! opening. `warm_up`: filters and indexes of all tables are loaded. `absent`, `present`: lookups
-//! of random keys by one thread after the warm-up.
+//! `open` is the time until `open` returns the handle. `open, cold` is the same after the pages of
+//! all tables were evicted from the system's cache. `first get` is one `get` of a present key,
+//! right after the cold opening. `warm_up` loads the filters and indexes of all tables. `absent`
+//! and `present` are lookups of random keys by one thread after the warm-up, and `again` looks up
+//! the same present keys a second time.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -23,7 +24,8 @@ use maypole::{BlockKind, Compression, Db, FilterPolicy, Stats, Ticker, WriteBatc
 
 const KEY_BYTES: usize = 20;
 const BATCH: u64 = 100;
-/// More than the bytes of filter and index for each key, to size the cache before they exist.
+/// With the default options, filter and index take fewer bytes for each key than this. The cache is
+/// sized by it, because it is created before they exist.
 const METADATA_BYTES_PER_KEY: u64 = 6;
 
 type Answer<T> = Result<T, Box<dyn std::error::Error>>;
@@ -69,8 +71,8 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Key number `n`. Keys of numbers below the number of keys are present; the others sort between
-/// them.
+/// Key number `n`. Keys whose number is below the number of keys are present. Keys with larger
+/// numbers are absent, and sort between the present keys.
 fn key(n: u64) -> [u8; KEY_BYTES] {
     let mut key = *b"user0000000000000000";
     let mixed = mix(n + 1);
@@ -96,7 +98,7 @@ fn open(dir: &Path, options: &Options) -> Answer<Db> {
         .open()?)
 }
 
-/// Writes all keys and waits until the tree has settled.
+/// Writes all keys and waits until no compaction is left. Prints the times and the bytes written.
 fn fill(db: &Db, options: &Options) -> Answer<()> {
     let start = Instant::now();
     let mut bytes = vec![0; options.value_bytes];

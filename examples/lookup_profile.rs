@@ -9,27 +9,27 @@
 //!
 //! The tree is that of `benches/peers`: keys of 20 bytes, values of 100 or `--value-bytes`, nothing
 //! compressed, filters of 10 bits a key, everything in the block cache, or as much as `--cache-mb`
-//! holds. `--dir` keeps it, so that the next run need not build it. The measurements take turns in
-//! each of `--rounds` rounds. The program prints the medians of the nanoseconds an operation.
+//! holds. `--dir` keeps it, so that the next run need not build it. Each of `--rounds` rounds runs
+//! every measurement once. The program prints the median nanoseconds of one operation.
 //!
-//! `isolated`: with a fence after each lookup, so that adjacent lookups cannot overlap. `of 1000`:
-//! the same thousand keys again and again, whose cache lines are all in the processor's caches, so
-//! that the time is work and not waiting.
+//! `isolated`: a fence follows each lookup, so that adjacent lookups cannot overlap. `of 1000`: the
+//! same thousand keys are looked up again and again. All cache lines that their lookups read are in
+//! the processor's caches, so the time is work and not waiting for memory.
 //!
 //! `--threads`: each round is measured by one thread, and then by this number of threads at once,
 //! each with operations and keys of its own. The gain is the time of an operation with one thread
-//! divided by the time with all of them. The gain of `pread` is what the system and the processor
-//! allow.
+//! divided by the time with all threads. The gain of `pread` shows how much the system and the
+//! processor allow.
 //!
-//! `large pages`: loads from large pages, which large block caches use too. All other loads are
-//! from small pages.
+//! `large pages`: the loads are from memory in pages of 2 MiB, as the memory of a large block cache
+//! is. The other loads are from memory in small pages.
 //!
-//! `pread`: one call for 4 KiB and a trailer, at random places of a file as large as the tree's
-//! data, into one buffer. The file is in the system's cache, so this is the lower bound of a lookup
+//! `pread`: each call reads 4 KiB and a trailer, at a random offset of a file that is as large as
+//! the tree's data. The file is in the system's cache, so the time is a lower bound of a lookup
 //! that misses the block cache.
 //!
-//! Under `valgrind --tool=callgrind --toggle-collect='*profiled*'` with `--only` and one round,
-//! only the lookups are counted.
+//! To count the instructions of the lookups alone, run one round of one measurement (`--only`)
+//! under `valgrind --tool=callgrind --toggle-collect='*profiled*'`.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -41,7 +41,7 @@ use std::time::Instant;
 use maypole::{Compression, Db, FilterPolicy};
 
 const TOGETHER: usize = 64;
-/// Words of 4 bytes that the plain loads choose from: 256 MiB.
+/// The number of 4-byte words that the plain loads choose from: 256 MiB.
 const MEMORY_WORDS: usize = 1 << 26;
 
 type Key = [u8; 20];
@@ -54,8 +54,8 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Key number `n`. Keys of numbers below the number of entries are present; the others sort between
-/// them.
+/// Key number `n`. Keys whose number is below the number of entries are present. Keys with larger
+/// numbers are absent, and sort between the present keys.
 fn key(n: u64) -> Key {
     let mut key = *b"user0000000000000000";
     let mixed = mix(n + 1);
@@ -111,8 +111,8 @@ fn options() -> Answer<Options> {
     Ok(options)
 }
 
-/// Opens the tree, builds it if it does not exist yet, and loads all of it into the cache in the
-/// order of random lookups.
+/// Opens the tree, builds it if it does not exist yet, adds the files of `--l0`, and fills the
+/// cache by lookups in random order of keys.
 fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
     let (dir, kept) = match &options.dir {
         Some(dir) => (dir.clone(), None),
@@ -145,7 +145,8 @@ fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
         db.flush()?;
     }
     db.wait_for_compaction()?;
-    // With `--cache-mb`, a tenth of the keys is enough: the cache would evict the blocks of more.
+    // With `--cache-mb`, a tenth of the keys is enough. Lookups of more keys would only evict what
+    // the cache holds.
     let entries = if options.cache_mb.is_some() { options.entries / 10 } else { options.entries };
     for n in 0..entries {
         db.get_with(key(n), |_| ())?.ok_or("a present key was not found")?;
@@ -204,7 +205,8 @@ fn dependent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     at
 }
 
-/// Zeros in pages of 2 MiB, like the memory of a cache, as far as the system has such pages.
+/// Zeros in pages of 2 MiB, like the memory of a large block cache, if the system grants such
+/// pages.
 #[cfg(target_os = "linux")]
 fn large_pages(words: usize) -> Answer<&'static mut [u32]> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
@@ -223,12 +225,12 @@ fn large_pages(words: usize) -> Answer<&'static mut [u32]> {
     Ok(Vec::leak(vec![0; words]))
 }
 
-/// Loads from memory that do not wait for each other.
+/// Loads from memory, none of which needs the result of another.
 fn independent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     (0..count).map(|i| memory[mix(seed + i as u64) as usize % MEMORY_WORDS] as usize).sum()
 }
 
-/// A file as large as the data of a tree.
+/// A file as large as the data of a tree of `entries` entries.
 fn plain_file(entries: u64) -> Answer<File> {
     let mut file = tempfile::tempfile()?;
     let some = vec![7; 120 << 10];
@@ -248,7 +250,7 @@ fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset).map(|_| ())
 }
 
-/// Reads at random places, each of the size of a stored block.
+/// Reads at random offsets, each as long as a stored block.
 fn plain_reads(file: &File, count: usize, seed: u64) -> Answer<usize> {
     let mut buffer = [0; 4101];
     let places = file.metadata()?.len() - buffer.len() as u64;
@@ -261,7 +263,7 @@ fn plain_reads(file: &File, count: usize, seed: u64) -> Answer<usize> {
 fn main() -> Answer<()> {
     let options = options()?;
     let (db, _kept) = open(&options)?;
-    // A key is chosen and made before it is looked up, so that only lookups are timed.
+    // All keys are made before the first lookup, so that only lookups are timed.
     let choose = |first: u64, count: u64, seed: u64| -> Vec<Key> {
         (0..options.operations as u64).map(|i| key(first + mix(seed << 40 | i) % count)).collect()
     };
@@ -296,8 +298,8 @@ fn main() -> Answer<()> {
     };
     large.copy_from_slice(&memory);
     let file = plain_file(if names.contains(&"pread") { options.entries } else { 1 })?;
-    // The work of one thread, which returns the number of keys found. The choice of its keys is not
-    // timed.
+    // The work of one thread. Returns the number of keys found. The thread makes its keys before it
+    // waits at the barrier, so making them is not timed.
     let run = |name: &str, seed: u64, start: &Barrier| -> Answer<usize> {
         let absent = name.contains("absent");
         let count = if name.ends_with("of 1000") { some } else { entries };
@@ -317,7 +319,7 @@ fn main() -> Answer<()> {
         }
         Ok(found)
     };
-    // Nanoseconds an operation, of all threads together.
+    // The elapsed nanoseconds, divided by the number of operations of all threads.
     let timed = |name: &str, round: u64, threads: u64| -> Answer<f64> {
         let start = Barrier::new(threads as usize + 1);
         let run =

@@ -1,6 +1,7 @@
 //! Queries by any combination of columns, as PostgreSQL's `bloom` index answers them. Each row has
-//! a *signature* of 80 bits, in which each column's value sets two. A query sets the bits of its
-//! conditions and reads all signatures; rows whose signature has these bits are checked.
+//! a *signature* of 80 bits, in which the value of each column sets two bits. A query computes the
+//! bits of its conditions, reads all signatures, and checks only the rows whose signatures have all
+//! these bits.
 //!
 //! ```text
 //! row 7    Oslo, red, 42 …      signature  ..1....1..1.....1…    two bits a column
@@ -88,7 +89,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     for count in 1..=4 {
         let (mut read, mut matching) = (0, 0);
         for query in 0..QUERIES {
-            // Any columns, not only a prefix of an index's columns.
+            // Any columns will do. An ordinary index would need conditions on its first columns.
             let like = row(query * (ROWS / QUERIES));
             let conditions: Vec<(usize, u8)> = (0..count)
                 .map(|n| (query as usize + n) % COLUMNS)

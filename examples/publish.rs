@@ -5,8 +5,8 @@
 //! cargo run --release --example publish -- DIR [SECONDS]
 //! ```
 //!
-//! It fills the database in DIR with 200,000 keys, 1,000 at a time, and looks up present and absent
-//! ones in turn, about 20,000 a second. Half of the lookups miss.
+//! It fills the database in DIR with 200,000 keys, in batches of 1,000. Then it looks up present
+//! and absent keys in turn, about 20,000 keys a second, so that half of the lookups find nothing.
 
 use std::time::{Duration, Instant};
 use std::{env, thread};
@@ -45,7 +45,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A permutation of the numbers below 10^12: the multiplier shares no factor with it.
+/// A permutation of the numbers below 10^12, because the multiplier and 10^12 have no common
+/// factor.
 fn scattered(n: u64) -> u64 {
     (u128::from(n) * 387_420_489_001 % 1_000_000_000_000) as u64
 }

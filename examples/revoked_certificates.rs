@@ -1,5 +1,6 @@
 //! Revoked certificates in a filter cascade, as CRLite brought it to browsers. All certificates are
-//! known, so all false positives of a filter can be listed, and a second filter corrects them.
+//! known in advance, so the false positives of each filter can be listed, and the next filter of
+//! the cascade corrects them.
 //!
 //! ```text
 //! cargo run --release --example revoked_certificates

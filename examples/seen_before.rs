@@ -1,5 +1,6 @@
-//! A crawler's "seen before?": each link is looked up, and a page that is new is stored and
-//! fetched. Half of the answers are "no", and the filters give them without a read.
+//! A web crawler that remembers which pages it has seen. It looks up the page of each link, and
+//! stores and visits each page that is new. Most links lead to new pages, and the filters find
+//! nearly all of these absent without a read.
 //!
 //! ```text
 //! cargo run --release --example seen_before
@@ -11,7 +12,7 @@ use std::io::{Write, stdout};
 
 use maypole::{Db, Ticker, hash64};
 
-/// Pages of the whole web.
+/// The number of pages on the whole web.
 const PAGES: u64 = 100_000;
 /// The crawl ends when it knows this number of pages.
 const WANTED: usize = 30_000;
@@ -23,7 +24,8 @@ fn url(page: u64) -> String {
     format!("https://{:016x}.example/{page}", hash64(&page.to_le_bytes()))
 }
 
-/// A link leads to popular pages, those with small numbers, more often than to others.
+/// The page that link number `i` of `page` leads to. Pages with small numbers are popular: more
+/// links lead to them than to other pages.
 fn link(page: u64, i: u64) -> u64 {
     let hash = hash64(format!("{page} {i}").as_bytes());
     let (first, second) = ((hash >> 32) % PAGES, hash % PAGES);
@@ -72,7 +74,8 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         stats.tickers.get(Ticker::MemtableHit),
         counts.filter.full_true_positive
     )?;
-    // For a new page the filter of every table whose range holds it is queried, on several levels.
+    // For a new page, the lookup queries the filter of every table whose key range includes the
+    // page, on several levels.
     writeln!(
         out,
         "filters were queried {} times: {} times they said no, {} times maybe without reason",

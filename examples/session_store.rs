@@ -1,6 +1,6 @@
 //! A session store: all sessions of a user are adjacent, under `user/session`. The queries are
-//! "which sessions has this user?" and "is this session valid?". Filters of prefixes answer the
-//! first, filters of whole keys the second: `FilterKeys::Both`.
+//! "which sessions has this user?" and "is this session valid?". Filters of prefixes save reads for
+//! the first query, filters of whole keys for the second. `FilterKeys::Both` has both kinds.
 //!
 //! ```text
 //! cargo run --release --example session_store
@@ -29,7 +29,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let per_user = PrefixExtractor::delimiter(b'/', 1)?;
     let db = Db::builder(dir.path()).filter_keys(FilterKeys::Both(per_user)).open()?;
-    // A table for each day. Every user may have sessions in each of them.
+    // Each day's sessions are one table. Any user may have sessions in any of these tables.
     for day in 0..DAYS {
         for i in 0..SESSIONS_A_DAY {
             db.put(session(day, i), "logged in")?;
@@ -64,7 +64,8 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         after.false_positive() - before.false_positive()
     )?;
 
-    // "Log me out everywhere": all keys from "user/" to before "user0", the next byte after '/'.
+    // "Log me out everywhere" deletes all keys that begin with "user/". They end before "user0",
+    // because '0' is the byte after '/'.
     let somebody = session(0, 0);
     let name = somebody.split('/').next().unwrap_or_default();
     let mut batch = WriteBatch::new();

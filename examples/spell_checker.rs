@@ -1,6 +1,7 @@
-//! A spell checker, for which the whole dictionary is a filter, similar to the use that Bloom
-//! described in 1970. A wrong word passes at the filter's rate. Corrections are found by querying
-//! every word that is one slip away, hundreds of them, so the rate counts hundreds of times.
+//! A spell checker whose only dictionary is a filter, similar to the use that Bloom described in
+//! 1970. A misspelt word passes with the probability of a false positive. To correct a word, the
+//! checker queries every string that is one slip away from it. These are hundreds of queries, and
+//! each may be a false positive.
 //!
 //! ```text
 //! cargo run --release --example spell_checker                            # made-up words
@@ -15,7 +16,7 @@ use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
 use maypole::hash64;
 
 const WORDS: usize = 50_000;
-/// Words that are misspelt and corrected.
+/// The number of words that are misspelt and then corrected.
 const TESTED: usize = 500;
 
 /// Words of two to four syllables.

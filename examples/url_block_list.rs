@@ -1,5 +1,5 @@
 //! A browser's list of blocked pages: one million of them in a table, with a filter of 1.2 MB in
-//! memory. Nearly every visited page is not blocked, and for 99 of 100 of those the filter decides
+//! memory. Most visited pages are not blocked, and for 99 of 100 such pages the filter decides
 //! without a read of the table.
 //!
 //! ```text
@@ -17,8 +17,8 @@ const GOOD_VISITS: u64 = 100_000;
 const BLOCKED_VISITS: u64 = 1_000;
 
 /// Pages of the two kinds have the same distribution, so that a good one is between blocked ones in
-/// the order of keys. Otherwise the ranges of the tables would decide, and no filter would be
-/// queried.
+/// the order of keys. Otherwise the key range of the table would exclude the good pages, and no
+/// filter would be queried.
 fn page(kind: &str, i: u64) -> String {
     format!("https://{:016x}.example/", hash64(format!("{kind} {i}").as_bytes()))
 }

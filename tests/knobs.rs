@@ -25,10 +25,10 @@ fn builder(policy: &str) -> Builder {
         .compaction_threads(1)
 }
 
-/// Two more than a multiple of four, so that two tables are left in level 0, which is emptied at
-/// four.
+/// The number of flushes. It is two more than a multiple of four, so that two tables are left in
+/// level 0: a compaction empties the level at four tables.
 const ROUNDS: u32 = 14;
-/// Keys of a round.
+/// The number of keys in one flush.
 const ROUND: u32 = 2_000;
 
 /// Fills a database until level 0 and two levels below hold tables.
@@ -53,8 +53,9 @@ fn read_all(db: &Db) {
     }
 }
 
-/// The families of the tables: of level 0, of the levels between, of the last one. Small tables do
-/// not count, because a ribbon of few keys would be larger, so they get a Bloom filter.
+/// The filter families of the tables in level 0, in the levels between, and in the last level.
+/// Tables of few keys do not count: a ribbon of few keys would be larger than a Bloom filter, so
+/// they get a Bloom filter instead.
 fn families(db: &Db) -> [BTreeSet<String>; 3] {
     let stats = db.stats();
     let last = stats.files.iter().map(|file| file.level).max().unwrap();
@@ -72,14 +73,14 @@ fn assert_families(policy: &str, expected: [&str; 3]) {
     assert_eq!(found, expected.map(|name| BTreeSet::from([name.to_string()])), "{policy}");
 }
 
-/// A table of `key(0)` to before `key(keys)` in a temporary directory.
+/// A table of the keys `key(0)` to `key(keys - 1)`, in a temporary directory.
 fn table(keys: u32, key: impl Fn(u32) -> String, options: TableOptions) -> SstReader {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("knobs.sst");
     let mut writer = SstWriter::create(&path, options).unwrap();
     (0..keys).for_each(|i| writer.put(key(i).as_bytes(), b"value").unwrap());
     writer.finish().unwrap();
-    // The file stays open.
+    // The directory is deleted at the end of this function, but the reader keeps the file open.
     SstReader::open(&path).unwrap()
 }
 
@@ -90,7 +91,7 @@ fn with_filter(filter: &str) -> TableOptions {
 // -- RocksDB
 // ------------------------------------------------------------------------------------------
 
-/// The filters that RocksDB stored for these keys equal those that are built here.
+/// The filters that RocksDB stored for these keys equal those that Maypole builds for them.
 #[test]
 fn rocksdb_bloom_and_ribbon_policies_store_the_same_bytes() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rocksdb-filters");
@@ -110,7 +111,8 @@ fn rocksdb_bloom_and_ribbon_policies_store_the_same_bytes() {
 #[test]
 fn rocksdb_bloom_before_level_is_a_list_of_levels() {
     assert_families("levels(bloom(10), ribbon_like_bloom(10))", ["bloom", "ribbon", "ribbon"]);
-    // Tables of the last level that were written when it was the only one have the second filter.
+    // Tables of the last level that were written while it was the only level below level 0 have the
+    // second filter.
     let [first, second, last] =
         families(&grown(builder("levels(bloom(10), bloom(10), ribbon_like_bloom(10))")));
     let bloom = BTreeSet::from(["bloom".to_string()]);
@@ -214,7 +216,7 @@ fn cassandra_bloom_filter_fp_chance_is_a_rate() {
 // --------------------------------------------------------------------------------------------
 
 /// How often filters said no, for a hundred queries of each kind: for a column that an existing row
-/// lacks, for a row that does not exist, and for a scan of such a row.
+/// lacks, for a row that does not exist, and for a scan of a row that does not exist.
 fn denied(filter: &str, keys: FilterKeys) -> [u64; 3] {
     let db = builder(filter).filter_keys(keys).open().unwrap();
     for row in 0..200 {
@@ -232,7 +234,8 @@ fn denied(filter: &str, keys: FilterKeys) -> [u64; 3] {
     };
     [
         counted(&|i| assert!(!db.contains_key(format!("row{i:04}/absent")).unwrap())),
-        // Between existing rows, because otherwise the table's range excludes it.
+        // The absent row is between existing rows, because otherwise the table's key range would
+        // exclude it.
         counted(&|i| assert!(!db.contains_key(format!("row{i:04}x/0")).unwrap())),
         counted(&|i| assert_eq!(db.prefix(format!("row{i:04}x/")).count(), 0)),
     ]
@@ -247,7 +250,7 @@ fn hbase_bloom_types_are_what_the_filter_holds() {
     assert!(column == 0 && whole_row > 90 && scan > 90, "ROW: {column}, {whole_row}, {scan}");
     let [column, whole_row, scan] = denied("bloom(10)", FilterKeys::Whole);
     assert!(column > 90 && whole_row > 90 && scan == 0, "ROWCOL: {column}, {whole_row}, {scan}");
-    // HBase has no such type.
+    // HBase has no type whose filter holds both rows and whole keys.
     let [column, whole_row, scan] = denied("bloom(10)", FilterKeys::Both(row));
     assert!(column > 90 && whole_row > 90 && scan > 90, "both: {column}, {whole_row}, {scan}");
 }
@@ -271,8 +274,8 @@ fn hbase_rowprefix_fixed_length_is_a_fixed_prefix() {
 // -- LevelDB
 // ------------------------------------------------------------------------------------------
 
-/// LevelDB's setting means the same. Its table format differs, and its tables are rejected by name
-/// rather than misread.
+/// LevelDB's filter setting means the same as Maypole's, but its table format differs. An error
+/// names LevelDB, so that its tables are not misread.
 #[test]
 fn leveldb_tables_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -300,7 +303,7 @@ fn fjall_filter_policy_is_a_list_of_levels() {
         assert_eq!(filter.family, Some(Family::Bloom));
         match file.level {
             0 => assert!(filter.predicted_fpr.unwrap() < 0.000_11, "{filter:?}"),
-            // A filter fills its last line of 512 bits, and has 5 bytes more.
+            // A Bloom filter is rounded up to whole lines of 512 bits, and has 5 bytes more.
             _ => assert!((0..552).contains(&(8 * filter.bytes - 10 * filter.keys)), "{filter:?}"),
         }
     }
@@ -342,7 +345,8 @@ fn compared(tables: &[PathBuf], spec: &str) -> Vec<(Option<Family>, bool)> {
 }
 
 /// By default, RocksDB's ribbon policy makes Bloom filters at flushes and ribbons below, as
-/// `levels(bloom(10), ribbon_like_bloom(10))` does. Both are equal to ours byte for byte.
+/// `levels(bloom(10), ribbon_like_bloom(10))` does. Both kinds are equal to Maypole's byte for
+/// byte.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn tools_make_bloom_at_flushes_and_ribbon_below_with_the_ribbon_policy() {

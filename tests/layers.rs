@@ -1,7 +1,7 @@
-//! Layers import only downward. This test reads the `crate::` paths of every source file and fails
-//! on one that points up. Within some modules the files import only downward too:
-//! [`WITHOUT_CIRCLES`]. Two more rules for the source are checked here: each line of `unsafe` has
-//! its proof, and no static has a lock that a forked child may find locked for ever.
+//! Rules for the source. Layers import only downward: a `crate::` path in a source file must not
+//! name a higher layer. In the modules of [`WITHOUT_CIRCLES`], no files import each other in a
+//! circle. Each line of `unsafe` has its proof. No static has a lock that a forked child may find
+//! locked for ever.
 //!
 //! ```text
 //! 4  db/
@@ -55,7 +55,7 @@ fn source_files(directory: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The first path segments after every `crate::` of a source text, comments left out.
+/// The first path segment after each `crate::` in the code of a source text, without its comments.
 fn imports(text: &str) -> BTreeSet<String> {
     let code: String = text
         .lines()
@@ -68,7 +68,7 @@ fn imports(text: &str) -> BTreeSet<String> {
             continue;
         }
         let rest = &code[at + "crate::".len()..];
-        // `use crate::{a::b, c}` names several.
+        // `use crate::{a::b, c}` names several modules.
         let names: Vec<&str> = match rest.strip_prefix('{') {
             None => vec![rest],
             Some(list) => {
@@ -127,8 +127,8 @@ fn no_module_imports_upward() {
     assert!(upward.is_empty(), "upward imports:\n{}", upward.join("\n"));
 }
 
-/// Modules whose files import each other without a cycle, so that each can be read from the bottom
-/// up.
+/// Modules whose files do not import each other in a circle, so that a reader can start with the
+/// files that import none.
 const WITHOUT_CIRCLES: &[&str] =
     &["cache", "cursor", "db", "encoding", "filter", "memory", "table"];
 
@@ -143,7 +143,8 @@ fn code_of(text: &str) -> String {
         .collect()
 }
 
-/// The paths of a use tree, `a::{b, c::d}`, or of an expression, `a::b(`, with which `text` starts.
+/// The paths that `text` starts with: those of a use tree, `a::{b, c::d}`, or the one of an
+/// expression, `a::b(`.
 fn paths_of(text: &str) -> Vec<Module> {
     let text = text.trim_start();
     if let Some(list) = text.strip_prefix('{') {
@@ -173,8 +174,8 @@ fn paths_of(text: &str) -> Vec<Module> {
     tails.into_iter().map(|tail| [vec![name.to_string()], tail].concat()).collect()
 }
 
-/// The modules that the code of `own` names, except `own`. A path is resolved to its longest part
-/// that is a module, and re-exports of items are not followed.
+/// The modules that the code of `own` names, except `own`. A path names the module of its longest
+/// prefix that is one. Re-exports of items are not followed.
 fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module> {
     let resolve = |path: &[String], aliases: &BTreeMap<String, Module>| -> Option<Module> {
         let (first, mut rest) = path.split_first()?;
@@ -212,7 +213,7 @@ fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeS
         })
         .flatten()
         .collect();
-    // `use super::bloom` makes `bloom` a name for a module in what follows.
+    // After `use super::bloom`, the name `bloom` alone means a module.
     let mut aliases = BTreeMap::new();
     for path in &paths {
         if let (Some(name), Some(module)) = (path.last(), resolve(path, &BTreeMap::new()))
@@ -304,11 +305,11 @@ fn imports_are_found_in_every_form() {
     assert_eq!(names, ["a", "c", "d", "g", "h"]);
 }
 
-/// The types that a thread may have locked at a fork. The child's copy is never unlocked.
+/// The types of locks. If a thread has locked one at a fork, the child's copy is never unlocked.
 const LOCKS: &[&str] = &["Condvar", "LazyLock", "Mutex", "Once", "OnceLock", "RwLock"];
 
-/// The statics of a source text that have such a lock: `name: type`. A `PerProcess` is exempt,
-/// because it makes a new lock in a child.
+/// The statics of a source text that have one of these [`LOCKS`], as `name: type`. A `PerProcess`
+/// is exempt, because it makes a new lock in a child.
 fn statics_with_locks(code: &str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let declarations = code.split("static ").skip(1).filter_map(|rest| {
@@ -407,7 +408,8 @@ fn words(name: &str) -> BTreeSet<String> {
 }
 
 /// The families that a source text names in its code. A `mod` line and a re-export do not count,
-/// because the language requires the one, and the other names the content of a family's folder.
+/// because the language requires the `mod` line, and the re-export only names what a family's
+/// folder contains.
 fn families_named(code: &str) -> BTreeSet<String> {
     let lines = code.lines().filter(|line| {
         let line = line.trim_start();
@@ -420,12 +422,13 @@ fn families_named(code: &str) -> BTreeSet<String> {
     FAMILIES.iter().map(|name| name.to_string()).filter(|name| named.contains(name)).collect()
 }
 
-/// The families that few files may name. Bloom is not among them: it is the default and the
-/// fallback of every other family, so code that means either names it.
+/// The families that few files may name. Bloom is not among them: it is the default, and the
+/// fallback of every other family, so code that means the default or the fallback names it.
 const FAMILIES: &[&str] = &["ribbon", "burr", "fuse"];
 
-/// These files have the names in `family.rs`, the table in `families.rs`, the reader's variant, and
-/// one more item: a constructor in `spec.rs`, or a kind of trace.
+/// At most this many files outside of a family's folder may name the family: `family.rs` with the
+/// names, `families.rs` with the table, the file of the reader's variants, and one more, with a
+/// constructor (`spec.rs`) or a kind of trace.
 const FILES_THAT_NAME_A_FAMILY: usize = 4;
 
 /// The properties of a family are defined in its folder. When this fails, use the table of families

@@ -1,7 +1,7 @@
 """Bulk-builds tables on Apache Spark: one table for each range of the keys, written by the workers.
 
     rows, in any order, anywhere
-      | repartitionByRange       each partition is a range of the keys, by a sample of them
+      | repartitionByRange       each partition is a range of keys, chosen by a sample of them
       | sortWithinPartitions     in the order of bytes, which is Spark's order of binary columns too
       | write-table              one process for each partition, fed through its standard input
     part-00000.sst  part-00001.sst  ...      no two of them overlap
@@ -32,7 +32,7 @@ def arguments():
 
 
 def rows(spark, count):
-    """A stand-in for the data that there is: distinct keys in random order, and values."""
+    """A stand-in for real data: distinct keys in random order, and values."""
     number = f.col("id").cast("string")
     return spark.range(count).select(
         f.unhex(f.md5(number)).alias("key"),
@@ -41,7 +41,7 @@ def rows(spark, count):
 
 
 def table_writer(maypole, out, filter):
-    """What a worker does with a partition. A retry replaces the file by the same one, whole."""
+    """What a worker does with a partition. A retry of it replaces the file by an equal one."""
 
     def write(index, entries):
         path = out / f"part-{index:05}.sst"
@@ -74,7 +74,7 @@ def main():
     args.out.mkdir(parents=True)
     spark = SparkSession.builder.master(args.master).appName("maypole tables").getOrCreate()
     data = rows(spark, args.rows)
-    # A table takes one entry a key. If the data has several, the job decides which one to keep.
+    # A table takes one entry a key. If the data has several rows of a key, one of them is kept.
     ranges = data.dropDuplicates(["key"]).repartitionByRange(args.partitions, "key")
     ordered = ranges.sortWithinPartitions("key")
     write = table_writer(args.maypole, args.out, args.filter)

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Names of the browser in Debian and other systems.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Runs before everything else in a page, and records errors.
+/// A script that runs before everything else in a page, and records errors.
 const WATCH: &str = r##"<script>
 var faults = [];
 addEventListener("error", (event) => faults.push(String(event.message || event.target)), true);
@@ -21,10 +21,11 @@ addEventListener("unhandledrejection", (event) => faults.push(String(event.reaso
 /// The widths of a screen, of half a screen and of a phone, each in light (1) and dark (0).
 pub const VIEWS: [(u32, u32); 6] = [(1400, 1), (1400, 0), (800, 1), (800, 0), (400, 1), (400, 0)];
 
-/// A window is never narrower than this. A narrower page is shown in a frame.
+/// Chromium makes no window narrower than this. A narrower page is shown in a frame.
 const LEAST_WINDOW: u32 = 500;
 
-/// In a frame: sends the page to the page around it, once the script has added its results.
+/// A script for a page in a frame. It sends the page's content to the page around the frame, once
+/// the script under test has added its results.
 const SEND: &str = r##"<script>
 const send = () => document.getElementById("told")
   && parent.postMessage(document.documentElement.outerHTML, "*");
@@ -43,7 +44,8 @@ pub fn watched(page: &str, script: &str) -> String {
     page.replacen("</body>", &format!("{SEND}{script}</body>"), 1)
 }
 
-/// A page that shows `file` in a frame of this width, and then only its final content.
+/// A page that shows `file` in a frame of this width. When the framed page has sent its final
+/// content, the page shows this content as text.
 fn framed(file: &Path, width: u32) -> String {
     format!(
         "<!doctype html><meta name=\"color-scheme\" content=\"light dark\"><body>\

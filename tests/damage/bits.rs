@@ -33,7 +33,8 @@ fn damage_all(log_step: usize, table_step: usize) {
     // Any change of CURRENT and the MANIFEST is detected, or has no effect.
     damage(&image, "CURRENT", 1, WRITES);
     damage(&image, &manifest(&image), log_step, WRITES);
-    // Synced writes stay or their loss is reported; the rest may be lost as in a power loss.
+    // Synced writes are found, or their loss is reported. Other writes may be missing, as after a
+    // power loss.
     damage(&image, &wal(&image), log_step, SYNCED);
     for table in named(&image, ".sst") {
         damage(&image, &table, table_step, WRITES);

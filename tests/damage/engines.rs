@@ -64,7 +64,7 @@ fn directories_of_other_engines_are_named_and_left_as_they_are() {
 }
 
 /// Regression: a checkpoint or a copy with other filters to the directory of another engine was
-/// rejected as "not empty". Now the error names the engine, and every byte stays.
+/// rejected as "not empty". Now the error names the engine, and the directory stays unchanged.
 #[test]
 fn copies_to_directories_of_other_engines_are_refused_by_name() {
     let own = tempfile::tempdir().unwrap();
@@ -240,7 +240,8 @@ fn a_repair_does_not_mix_column_families() {
 
 /// Regression: if CURRENT and the MANIFEST were missing, the error was "there is no database here",
 /// without a hint to `repair`, which brings all entries back. A directory whose writes were all in
-/// a log was even taken for a new one, and the log was deleted.
+/// a log was even taken for a new one, and the log was deleted. Now every other call fails with a
+/// hint to `repair`, and changes no file.
 #[test]
 fn a_lost_current_and_manifest_lead_to_repair() {
     for in_tables in [true, false] {
@@ -291,7 +292,8 @@ fn a_lost_current_and_manifest_lead_to_repair() {
 
 /// Regression: RocksDB may write the sequence number of an ingestion into the table without
 /// updating the checksum. `inspect --annotate` printed "checksum WRONG", although `inspect` and
-/// `sst_dump` accept the table.
+/// `sst_dump` accept the table. Now the dump says that the checksum is that of the block before the
+/// ingestion.
 #[test]
 fn a_sequence_number_that_was_written_in_place_is_no_damage_in_a_dump() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Entries from outside: kinds that Maypole does not support, and sequence numbers that no property
-//! holds.
+//! Entries that another program wrote: kinds that Maypole does not support, and sequence numbers
+//! that no property of the table holds.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::tables::{Entry, Table, data_block, varint};
 
 const MERGE: u8 = 2;
 
-/// Kinds of RocksDB that Maypole does not read, one that is no kind of an entry, and one that does
-/// not exist.
+/// Kinds of RocksDB's entries that Maypole does not read, the kind of range deletions (15), which
+/// no entry of a data block has, and a kind that does not exist (99).
 const UNKNOWN: [u8; 7] = [MERGE, 15, 17, 20, 22, 24, 99];
 
 /// A database that a repair makes from one RocksDB table.
@@ -41,7 +41,7 @@ fn stored(dir: &Path) -> Vec<String> {
 
 /// Regression: `ingest` accepted a table with a merge operand. Reads of the key failed without
 /// naming file and key, `verify` found nothing wrong, and after a compaction the previous value was
-/// gone. Now only tables that become one write of the tree are accepted.
+/// gone. Now `ingest` accepts only tables of puts and deletions that can become a single write.
 #[test]
 fn ingestion_refuses_what_it_does_not_understand() {
     let dir = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn newer_writes_hide_entries_that_are_not_understood() {
 
 /// Regression: `repair` of tables without a property of their sequence numbers (RocksDB before 9.7)
 /// took 0 for the last write: a count saw 13 of 20 entries, and after a compaction a key had its
-/// older value again. Now the sequence numbers of the entries count.
+/// older value again. Now `repair` takes the largest sequence number of the entries.
 #[test]
 fn a_repaired_tree_knows_its_last_write_without_a_property() {
     let dir = tempfile::tempdir().unwrap();
@@ -202,9 +202,10 @@ fn a_repaired_tree_knows_its_last_write_without_a_property() {
     assert!(!Db::repair(dir.path()).unwrap().changed, "sound");
 }
 
-/// Regression: with 0 as its largest sequence number, a table that a range deletion covers looked
-/// older than the range deletion, whatever its entries were, and a repair dropped all of it. Now
-/// the numbers of the entries are compared.
+/// Regression: a table without a property of its sequence numbers was taken to have 0 as the
+/// largest. So it looked older than any range deletion that covers it, and a repair dropped all of
+/// its entries. Now the sequence numbers of the entries are compared with that of the range
+/// deletion.
 #[test]
 fn a_repair_compares_entries_with_range_deletions_by_their_own_numbers() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,7 +6,8 @@ use super::{
 };
 use maypole::fs::{Fs, MemFs};
 
-/// A database of the same writes with other bytes of the same lengths, in files of the same names.
+/// A database with the same keys, and values of the same lengths with other bytes, in files of the
+/// same names.
 fn twin() -> MemFs {
     database(1, |value| value.iter().map(|byte| byte ^ 1).collect())
 }

@@ -35,15 +35,15 @@ const STRANGERS: &[(&str, Put)] = &[
     ("a directory", |path| fs::create_dir(path).unwrap()),
     #[cfg(unix)]
     ("a socket", |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap())),
-    // Opening a pipe waits for a writer, so it must not be tried.
+    // Opening a pipe waits for a writer, so the database must not open it.
     #[cfg(unix)]
     ("a named pipe", |path| {
         assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
     }),
     ("an empty file", |path| fs::write(path, b"").unwrap()),
     ("a huge file without contents", |path| {
-        // The MANIFEST is smaller, because it is a log, which is searched for records behind the
-        // zeros.
+        // The file in place of the MANIFEST is smaller: the MANIFEST is a log, so the database
+        // searches it for records behind the zeros.
         let is_log = path.to_str().unwrap().contains("MANIFEST-");
         fs::File::create(path).unwrap().set_len(if is_log { 1 << 26 } else { 1 << 42 }).unwrap();
     }),
@@ -80,7 +80,7 @@ fn strangers_in_the_places_of_files_are_refused_and_named() {
     println!("{refused} foreign files, all refused and named");
 }
 
-/// A table that no MANIFEST lists does not belong to the database.
+/// Files that are not the database's own, but next to them, change no result and are not removed.
 #[test]
 fn strangers_beside_the_files_change_no_answer() {
     for (stranger, put) in STRANGERS {
@@ -96,8 +96,8 @@ fn strangers_beside_the_files_change_no_answer() {
     }
 }
 
-/// A missing CURRENT or MANIFEST is an error. It does not mean that there is no database, so no new
-/// one is created.
+/// A missing CURRENT, MANIFEST or table is an error. No new database is created, and no other table
+/// is removed.
 #[test]
 fn a_lost_current_or_manifest_is_no_new_database() {
     for part in ["CURRENT", "MANIFEST-", ".sst"] {

@@ -57,7 +57,8 @@ fn killed_database() -> MemFs {
     database(1, |value| value)
 }
 
-/// A database that puts the values changed by `change`, from write number `first` on.
+/// A database that was killed after the writes `first` to [`WRITES`], with each value changed by
+/// `change`.
 fn database(first: u64, change: fn(Vec<u8>) -> Vec<u8>) -> MemFs {
     let fs = MemFs::new();
     let db = open(&fs).unwrap();

@@ -1,5 +1,5 @@
-//! Tables and directories in the formats of RocksDB, LevelDB and Pebble, made byte by byte: small,
-//! with any entries, and without their programs.
+//! Tables and directories in the formats of RocksDB, LevelDB and Pebble, made byte by byte, so that
+//! tests choose the entries and do not need those programs.
 
 use std::fs;
 use std::path::Path;

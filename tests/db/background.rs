@@ -45,11 +45,12 @@ fn tables_on_disk(fs: &dyn Fs) -> usize {
 }
 
 /// Regression: each database had a thread of its own for flushes and some for compactions, so that
-/// 100 open ones had 302 threads, nearly all asleep.
+/// 100 open ones had 302 threads, nearly all asleep. Now all databases share a few threads, which
+/// end when they are idle.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_hundred_open_databases_share_a_few_threads_and_idle_ones_use_neither_threads_nor_time() {
-    // In a process of its own, because the threads of other tests would be counted.
+    // This runs in a process of its own, because the threads of other tests would be counted.
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "background::a_hundred_databases", "--ignored", "--nocapture"]);
     let output = child.env("MAYPOLE_HUNDRED", "1").output().unwrap();
@@ -167,7 +168,7 @@ fn work_that_panics_latches_its_database_by_name_and_no_other() {
 }
 
 /// Regression: a file system may hold the `Db` that it serves, so that a background job may drop
-/// the last handle. Such a job waited for itself.
+/// the last handle. Such a job once waited for its own end.
 #[test]
 fn the_last_handle_may_be_dropped_by_a_job_of_the_database() {
     let (mem, faults) = faults();
@@ -209,7 +210,8 @@ fn is_out_of_space<T: std::fmt::Debug>(result: maypole::Result<T>) -> bool {
     }
 }
 
-/// Regression: a flush on a full disk made the database read-only for good.
+/// Regression: a flush on a full disk made the database read-only for good. Now the memtable is
+/// kept, and is flushed when there is space.
 #[test]
 fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_room() {
     for (operation, fault) in [
@@ -259,7 +261,6 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
     }
 }
 
-/// The database tries a flush again by itself, without a call.
 #[test]
 fn a_flush_that_found_no_room_is_tried_again_by_itself() {
     let (_, faults) = faults();
@@ -284,7 +285,7 @@ fn a_compaction_without_room_is_tried_again_and_stops_nobody() {
         db.flush()
     };
     (0..3).for_each(|_| table(&db).unwrap());
-    // The fourth flush finds room, the compaction that it starts does not.
+    // The fourth flush finds space, but the compaction that it starts does not.
     faults.fail_files_from(".sst", Target::Only(Operation::Create), 1, Fault::NoSpace);
     table(&db).unwrap();
     assert!(is_out_of_space(db.wait_for_compaction()));
@@ -302,7 +303,7 @@ fn a_compaction_without_room_is_tried_again_and_stops_nobody() {
 
 /// Regression: with ascending keys each opening or ingestion made a small table, and every table
 /// moved down as it was, so that after a thousand openings there were more files than a process may
-/// have open.
+/// have open. Now small adjacent tables are merged.
 #[test]
 fn thousands_of_tiny_tables_end_in_a_few() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -366,7 +367,8 @@ fn check_around_damage(db: &Db, model: &BTreeMap<String, String>, keys: u32, sto
     errors
 }
 
-/// Regression: one damaged block made the database read-only as soon as a compaction read it.
+/// Regression: one damaged block made the database read-only as soon as a compaction read it. Now
+/// compactions leave its table where it is, and all other work continues.
 #[test]
 fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
     const KEYS: u32 = 4000;
@@ -415,7 +417,8 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         db.close().unwrap();
         // The files are listed now, because a compaction may have replaced tables until the close.
         let mut files = options().open_read_only().unwrap().stats().files;
-        // A table that begins with a block of entries, not of range deletions.
+        // Only tables that begin with a data block: a table of few entries may begin with its range
+        // deletions.
         files.retain(|file| file.entries > 10);
         // A table of level 0 for every fourth seed, if there is one; otherwise a table of any
         // level.
@@ -462,7 +465,7 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         db.close().unwrap();
         // Another opening meets the damage again.
         let db = options().open().unwrap();
-        // Unless a range deletion hides the whole table by now: then the table is dropped unread.
+        // But if a range deletion hides the whole table by now, the table is dropped unread.
         let met_again = db.compact_range(..).is_err();
         let is_there = db.stats().files.iter().any(|file| file.number == damaged[0].number);
         assert_eq!(met_again, is_there, "{story}");
@@ -472,8 +475,8 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
 }
 
 /// Regression: a job of the thread pool held the database for a moment after `close` had returned
-/// and the last `Db` was dropped. Its files were still open, so their file system could not be
-/// unmounted.
+/// and the last `Db` was dropped. The database's files were still open, so their file system could
+/// not be unmounted. Now all of them are closed when `close` returns.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_closed_database_has_no_file_open() {
@@ -491,8 +494,8 @@ fn a_closed_database_has_no_file_open() {
         }
         assert!(!open_files().is_empty());
         db.close().unwrap();
-        // A lookup of another test that the system has suspended delays this. Closing waits for it,
-        // but not for ever, and each later closing checks again.
+        // A suspended lookup of another test may keep the files open. `close` waits for the lookup,
+        // but not for ever; each later `close` of any database checks again.
         if !open_files().is_empty() {
             eventually("no file of a closed database is open", || {
                 let other = Db::builder("other").fs(Arc::new(MemFs::new())).open().unwrap();

@@ -107,7 +107,7 @@ fn recovery_time_by_the_size_of_the_log() {
     }
 }
 
-/// Needs as many descriptors as there are tables, unless the database bounds them.
+/// If the database did not bound its open tables, this test would need a descriptor for each table.
 #[test]
 #[ignore = "prints what ten thousand tables cost; with --release, after `ulimit -n 20000`"]
 fn ten_thousand_tables() {
@@ -377,8 +377,8 @@ fn reader_with_little_memory() {
     assert_eq!(db.get("small").unwrap().unwrap(), b"small");
 }
 
-/// Regression: the file determines how much memory a block takes, and a program with less memory
-/// was ended by the allocator. Now only that read returns an error.
+/// Regression: a block takes as much memory as its file says. If a program had less memory, Rust's
+/// allocator ended the program. Now only the read of that block fails.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_block_larger_than_the_memory_is_an_error_of_the_read() {

@@ -1,4 +1,5 @@
-//! A filter budget holds for the current tree, not for the one in which its tables were written.
+//! A filter budget holds for the current tree, although older tables got their filters when the
+//! tree was smaller.
 
 use maypole::{Compression, Db, WriteBatch};
 

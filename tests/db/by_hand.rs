@@ -67,8 +67,8 @@ fn a_manual_compaction_ends_although_writers_never_stop() {
                 move || db.compact_all()
             });
             by_hand.recv_timeout(PATIENCE).expect("it follows the writers").unwrap();
-            // It moves each byte that existed at its call at most once per level, together with
-            // newer bytes.
+            // A manual compaction moves each byte that existed at its call at most once per level,
+            // together with newer bytes.
             let outputs = outputs.load(Ordering::Relaxed);
             let least_tables = bytes / (4 << 10) + 1;
             assert!(outputs <= 60 * least_tables, "{outputs} tables for {least_tables}");
@@ -88,15 +88,16 @@ fn a_manual_compaction_ends_although_writers_never_stop() {
     }
 }
 
-/// Creations of tables by the thread of a manual compaction.
+/// Whether a call creates a table in the thread of a manual compaction.
 fn is_output(operation: Operation, path: &Path) -> bool {
     let is_table = path.extension().is_some_and(|extension| extension == "sst");
     thread::current().name() == Some("by-hand") && is_table && operation == Operation::Create
 }
 
 /// Regression: the deepest level is rewritten in place. A manual compaction that did not recognize
-/// its own new tables there rewrote them: tables that it had moved down once more, tables of the
-/// deepest level for ever. Now a first call writes each table once, and so does a second call.
+/// its own new tables rewrote them: once more if it had moved them down, and for ever if it had
+/// rewritten them in the deepest level. Now a first call writes each table once, and so does a
+/// second call.
 #[test]
 fn a_manual_compaction_does_not_rewrite_what_it_has_written() {
     let (_, faults, fs) = faults();
@@ -167,8 +168,9 @@ fn a_manual_compaction_leaves_what_was_written_since_its_call() {
     assert_eq!(db.get(key(1)).unwrap().unwrap(), [7; 20]);
 }
 
-/// What was written before the call is in the deepest level afterwards, deletions are gone, and
-/// each table of the deepest level was rewritten once, also where automatic compactions took part.
+/// Entries that were deleted before the call are gone afterwards, and so are their deletions, also
+/// if an automatic compaction runs at the same time. The call waits for the automatic compaction,
+/// because that has claimed some of its files.
 #[test]
 fn a_manual_compaction_drops_what_was_deleted_before_it_although_others_run() {
     let (_, faults, fs) = faults();
@@ -243,8 +245,8 @@ fn manual_compactions_of_several_threads_and_automatic_ones_all_end() {
     db.verify().unwrap();
 }
 
-/// Writes that start automatic compactions, concurrent with two manual ones. Returns how many of
-/// the puts were acknowledged, in order.
+/// A workload of puts that start automatic compactions, and of manual compactions between them.
+/// Returns how many of the first puts were acknowledged, and the error that ended the workload.
 fn work(fs: &Arc<dyn Fs>, open: &mut Option<Db>) -> (u64, maypole::Result<()>) {
     let mut acknowledged = 0;
     let done = (|| {

@@ -344,7 +344,7 @@ fn properties_agree_with_the_statistics() {
     let stats = db.stats();
     let number =
         |name: &str| db.property(&format!("rocksdb.{name}")).unwrap().parse::<u64>().unwrap();
-    // The job that has flushed ends a moment after its flush.
+    // The background job of a flush ends a moment after `flush` has returned.
     let start = std::time::Instant::now();
     while number("num-running-flushes") > 0 && start.elapsed().as_secs() < 60 {
         std::thread::yield_now();

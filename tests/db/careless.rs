@@ -25,8 +25,8 @@ fn in_memory() -> (Db, Arc<dyn Fs>) {
     (Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap(), fs)
 }
 
-/// A snapshot is kept while its database is closed and opened again, and is dropped later. It reads
-/// nothing, and neither it nor its drop touches the new opening.
+/// A snapshot is kept while its database is closed and opened again, and is dropped later. Reads of
+/// the snapshot fail. Neither these reads nor the drop disturb the new opening.
 #[test]
 fn a_snapshot_that_is_held_over_a_reopening_disturbs_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -47,8 +47,9 @@ fn a_snapshot_that_is_held_over_a_reopening_disturbs_nothing() {
     assert_eq!(Db::open(dir.path()).unwrap().len().unwrap(), 2);
 }
 
-/// A handle is dropped while a panic unwinds, one is in a thread-local, and a callback of
-/// `get_with` panics. The written data is found, and the directory can be opened at once.
+/// One handle is dropped while a panic unwinds, another is dropped with a thread-local, and a
+/// callback of `get_with` panics. The written data is found, and the directory can be opened at
+/// once.
 #[test]
 fn panics_and_thread_locals_close_a_database_as_any_other_drop() {
     thread_local! {
@@ -188,7 +189,7 @@ fn options_may_differ_at_each_opening() {
     }
 }
 
-/// One file is ingested again and again, and into places that accept none.
+/// One file is ingested again and again. A read-only handle rejects it.
 #[test]
 fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     let dir = tempfile::tempdir().unwrap();
@@ -201,7 +202,7 @@ fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     assert_eq!(db.get("key").unwrap().unwrap(), b"ingested");
     let both = db.ingest(&[&file, &file]).unwrap_err();
     assert!(matches!(both, Error::InvalidArgument(_)), "{both}");
-    // The caller's file is its own: the database has a copy.
+    // The database has a copy, so the caller may remove the file.
     fs::remove_file(&file).unwrap();
     assert!(matches!(db.ingest(&[&file]), Err(Error::Io { .. })));
     db.compact_all().unwrap();
@@ -227,8 +228,8 @@ fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     }
 }
 
-/// A handle reads while the writer ingests, compacts, closes and destroys. It shows its own state
-/// of the database or an error, and never something else.
+/// A handle reads while the writer ingests, compacts, closes and destroys. The handle returns the
+/// state in which it was opened or an error, and never anything else.
 #[test]
 fn a_reader_beside_a_writer_that_ingests_compacts_and_destroys_keeps_its_moment() {
     let dir = tempfile::tempdir().unwrap();
@@ -251,13 +252,14 @@ fn a_reader_beside_a_writer_that_ingests_compacts_and_destroys_keeps_its_moment(
     whole("emptied");
     db.close().unwrap();
     Db::destroy(path("db")).unwrap();
-    // Its tables stay open.
+    // The reader keeps its tables open.
     #[cfg(unix)]
     whole("destroyed");
     assert!(matches!(Db::open_read_only(path("db")), Err(Error::NoDatabase { .. })));
 }
 
-/// `compact_all` in a loop on an empty database, in which deletions are old at once, adds no files.
+/// Calls in a loop add no files: on an empty database, and on one whose deletions count as old at
+/// once (`max_deletion_age` of zero).
 #[test]
 fn calls_in_a_loop_leave_no_files_behind() {
     let dir = tempfile::tempdir().unwrap();

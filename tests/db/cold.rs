@@ -1,4 +1,5 @@
-//! What a database reads just after an opening, with every read counted as one of the device.
+//! What a database reads just after an opening. Every read of a file is counted, as if the system
+//! cached nothing.
 
 use std::sync::Arc;
 
@@ -91,7 +92,8 @@ fn a_cold_get_reads_one_block_and_an_absent_key_none_but_for_false_positives() {
     assert!(sum <= KEYS.div_ceil(101) + sum_wrong);
 }
 
-/// The MANIFEST says how much of a table's end opening needs.
+/// The MANIFEST says how many bytes at the end of a table an opening needs, so that one read gets
+/// them.
 #[test]
 fn opening_a_database_takes_one_read_a_table() {
     let (calls, fs) = counting();
@@ -103,11 +105,12 @@ fn opening_a_database_takes_one_read_a_table() {
     assert!(tables > 20, "{tables}");
     assert_eq!(db.stats().tickers.get(Ticker::FileReads), tables);
     // CURRENT, the MANIFEST and a WAL are read as well, and before them the MANIFEST's first bytes,
-    // which tell whose directory it is.
+    // which tell which engine wrote the directory.
     assert!((tables..tables + 7).contains(&reads), "{reads} reads for {tables} tables");
 }
 
-/// Rewritten filters change the end of the file, and the new MANIFEST records its size.
+/// New filters change the end of a table, and the MANIFEST of the copy records how many bytes of it
+/// an opening needs.
 #[test]
 fn a_copy_with_other_filters_opens_by_one_read_a_table() {
     let (calls, fs) = counting();

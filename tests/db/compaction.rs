@@ -1,5 +1,5 @@
-//! Tests of which compactions run at the same time, and that compactions change no result of a
-//! read.
+//! Tests of compactions: which of them run at the same time, that they change no result of a read,
+//! and when writers wait for them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -58,8 +58,8 @@ fn a_flush_and_two_compactions_of_different_files_run_beside_each_other() {
         });
         db.ingest(&paths).unwrap();
     };
-    // Two files in the last level, then two above them: level 5 is not in use yet, so compactions
-    // merge each of its files with the one below.
+    // Two files go to the last level, and then two more to level 5, above them. Level 5 is not in
+    // use in so small a tree, so compactions merge each file of it with the file below.
     ingest("old");
     let meeting = Arc::new(Meeting::default());
     faults.before_changes({
@@ -136,7 +136,8 @@ fn writers_slow_down_then_stop_while_level_0_grows_and_say_so() {
     thread::scope(|scope| {
         scope.spawn(|| {
             for n in 0..100 {
-                // Tables that overlap, because others would move down without being rewritten.
+                // These tables overlap, because tables that do not would move down without being
+                // rewritten.
                 let mut batch = WriteBatch::new();
                 batch.put("first", [7; 100]);
                 batch.put(format!("{n:03}"), [7; 4000]);

@@ -50,7 +50,8 @@ fn group_keys(group: usize) -> [Vec<u8>; WRITERS] {
 struct Writer {
     number: usize,
     map: Map,
-    /// The last tag it gave each group; `None` when it deleted the group.
+    /// What the writer did last to each group: `Some(Some(tag))` if it gave the group a tag,
+    /// `Some(None)` if it deleted the group, `None` if it did neither.
     last_tags: [Option<Option<Vec<u8>>>; GROUPS],
     batches: u32,
     rng: StdRng,
@@ -116,7 +117,8 @@ impl Writer {
 struct Seen([[u32; WRITERS]; GROUPS]);
 
 impl Seen {
-    /// Checks a tag that a new view shows: it must not be older than one seen before.
+    /// Checks the tag of a group in a new view. It must not be older than a tag of the same writer
+    /// that was seen before.
     fn check(&mut self, group: usize, tag: Option<&[u8]>) {
         let Some(tag) = tag else { return };
         let text = std::str::from_utf8(tag).unwrap();

@@ -42,7 +42,7 @@ const COPIES: [Copy; 4] = [
     (|db, dir| db.export_rocksdb(dir, Some(&ribbon())).map(drop), open_exported),
 ];
 
-/// Those of [`COPIES`] from here on are RocksDB's.
+/// The entries of [`COPIES`] from this index on are exports to RocksDB.
 const FIRST_EXPORT: usize = 2;
 
 #[track_caller]
@@ -107,7 +107,8 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
         let faults = FaultFs::new(Arc::new(mem.clone()));
         let shared: Arc<dyn Fs> = Arc::new(faults.clone());
         let db = filled(&shared);
-        // Nothing can be removed any more, as if the process had ended there.
+        // From change `nth` on every change fails, so nothing is removed, as if the process had
+        // ended there.
         faults.fail_from(Target::Changes, nth, Fault::Io);
         let made = copy(&db, "copy");
         faults.heal();

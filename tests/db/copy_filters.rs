@@ -18,7 +18,8 @@ fn open(dir: &Path, policy: &str) -> Db {
     options.compaction_threads(1).memtable_bytes(8 << 20).open().unwrap()
 }
 
-/// All keys in the last level, a tenth of them once more in level 0, some deleted there.
+/// A tree with all keys in the last level. Level 0 has newer values of a tenth of the keys, and a
+/// range deletion.
 fn grown_tree(dir: &Path, policy: &str) -> Db {
     let db = open(dir, policy);
     (0..KEYS).for_each(|n| db.put(key(n), [n as u8; 40]).unwrap());
@@ -76,8 +77,8 @@ fn a_copy_has_the_filters_and_the_answers_of_a_database_that_was_made_so() {
     assert!(error.to_string().contains("exists already"), "{error}");
 }
 
-/// A policy is asked with the current level of each table, not with the level for which the table
-/// was written.
+/// The policy chooses a filter for the current level of each table, not for the level for which the
+/// table was written.
 #[test]
 fn each_level_gets_its_own_filter() {
     let dir = tempfile::tempdir().unwrap();

@@ -160,9 +160,9 @@ fn a_life_with_few() {
     assert_eq!(descriptors().1, 0);
 }
 
-/// Regression: `max_open_files` was higher than the limit of the process. Then every opening of a
-/// table or of a log failed, and made the database read-only. Now tables without readers are closed
-/// to make room.
+/// Regression: if `max_open_files` was higher than the limit of the process, the opening of a table
+/// or of a log failed once the limit was reached, and made the database read-only. Now tables
+/// without readers are closed to make room.
 #[test]
 fn where_the_process_has_no_descriptor_left_tables_give_way() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Many lookups at once, whose blocks are not in memory: their reads overlap, and they never read
-//! more than single lookups do.
+//! Lookups of many keys at once, whose blocks are not in memory: the reads overlap, and no block is
+//! read that single lookups would not read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn open(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
 }
 
 /// A tree of a deep level, three files of level 0 with newer values and tombstones, and range
-/// deletions. Nothing of it is in memory.
+/// deletions. None of its blocks are in memory.
 fn tree(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
     let db = open(fs, cache);
     for n in 0..KEYS {
@@ -164,7 +164,8 @@ fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
         db.close().unwrap();
         let db = make(cache_bytes).open().unwrap();
         let keys = questions();
-        // `multi_get` comes first, because only indexes and filters are in memory yet.
+        // `multi_get` comes before the single lookups, while only indexes and filters are in
+        // memory.
         (0..500).for_each(|n| drop(db.get(key(3 * KEYS + n)).unwrap()));
         let together = db.multi_get(&keys).unwrap();
         let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
@@ -192,7 +193,7 @@ fn an_error_of_one_read_is_the_answer_and_the_next_call_reads_again() {
         match found {
             Err(Error::Io { path, .. }) => assert!(path.to_string_lossy().ends_with(".sst")),
             Err(other) => panic!("{other}"),
-            // The loading of a filter failed: it answers "maybe".
+            // A filter that could not be loaded says "maybe".
             Ok(_) if failed => {}
             Ok(_) => break,
         }
@@ -206,7 +207,7 @@ fn an_error_of_one_read_is_the_answer_and_the_next_call_reads_again() {
 #[test]
 fn threads_that_want_the_same_blocks_in_opposite_order_all_get_them() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
-    // Small enough that blocks are evicted while other lookups need them.
+    // The cache is so small that blocks are evicted while other lookups need them.
     let db = tree(&fs, &BlockCache::new(200_000));
     let keys: Vec<String> = (0..64).map(|n| key(n * 83)).collect();
     let expected: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
@@ -439,9 +440,9 @@ fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     let gate = Arc::new(Gate::default());
     let fs: Arc<dyn Fs> = Arc::new(SlowFs::new(MemFs::new(), &gate));
     let db = tree(&fs, &BlockCache::new(200_000));
-    // Filters and indexes are in memory, but the blocks of the next keys are not. This is repeated,
-    // because the cache may keep nothing while another test holds a guard. A lookup that had to
-    // load a filter would block all others that need it.
+    // Loads all filters and indexes, but not the blocks of the keys below: a lookup that had to
+    // load a filter would block all others that need this filter. This is repeated, because the
+    // cache may keep nothing while another test holds a guard.
     let misses = |kinds: &[Ticker]| {
         let tickers = db.stats().tickers;
         kinds.iter().map(|&kind| tickers.get(kind)).sum::<u64>()

@@ -48,7 +48,8 @@ fn store(fs: &MemFs, path: &Path, bytes: &[u8]) {
 
 /// Three writers. The first is stopped at its append until the other two wait in the queue; one of
 /// them will lead the group. The append of the group is stopped until `before_group` has run.
-/// Returns the results of the two; `None` if they did not form a group this time.
+/// Returns the results of the second and the third writer, or `None` if they did not form a group
+/// this time.
 fn two_in_one_group(
     fs: &FaultFs,
     db: &Db,
@@ -247,7 +248,7 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
     let late = fs.kill();
     let log = wals(&late).pop().unwrap();
-    // The earlier tree, which has no table, and the later log.
+    // The directory now has the earlier tree, without a table, and the later log.
     store(&early, &log, &late.read(&log).unwrap());
     match open(&early) {
         Err(Error::Corruption { file, .. }) => assert_eq!(file, log),
@@ -256,9 +257,9 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
 }
 
-/// Regression: the search for a record that proves a sync stopped after 4 KiB. So damage in the
-/// middle of a log was taken for a torn end, and every later synced write was silently dropped. Now
-/// the search continues to the end of the log.
+/// Regression: a later record proves that a log was synced, but the search for such a record ended
+/// after 4 KiB. So damage in the middle of a log was taken for a torn end, and every later synced
+/// write was silently dropped. Now the search continues to the end of the log.
 #[test]
 fn rot_far_from_the_end_of_a_synced_log_is_an_error_that_names_it() {
     const WRITES: usize = 200;

@@ -65,8 +65,8 @@ fn a_second_opening_is_refused_and_changes_nothing() {
     assert_eq!(open(dir.path()).unwrap().get("k").unwrap().unwrap(), b"v");
 }
 
-/// Regression: the error was "file/CURRENT: cannot look up", or that there is no database. Now it
-/// names the file.
+/// Regression: for a path that is a file, the error was "file/CURRENT: cannot look up", or that
+/// there is no database. Now the error names the path and says that it is a file.
 #[test]
 fn a_file_in_the_place_of_the_directory_is_named_by_every_call() {
     let dir = tempfile::tempdir().unwrap();
@@ -133,8 +133,8 @@ fn a_lost_current_file_is_not_taken_for_a_new_database() {
     );
 }
 
-/// Flips every byte of `CURRENT`, MANIFEST and the newest WAL in turn. The database opens with what
-/// it held or a prefix of it (an unsynced tail may be lost), or its error names the file.
+/// Flips a bit in each byte of CURRENT, MANIFEST and WAL in turn. The database opens with all
+/// entries, or without the last one, or its error names the file.
 #[test]
 fn a_flipped_byte_in_a_log_is_named_or_harmless() {
     let fs = MemFs::new();
@@ -231,7 +231,7 @@ fn a_full_disk_is_a_clear_error_and_what_was_written_stays() {
     for n in 0..acknowledged {
         assert!(db.get(format!("key{n:05}")).unwrap().is_some(), "{n}");
     }
-    // The state is certain, so writes continue when there is space again.
+    // No write is in doubt, so writes continue when there is space again.
     assert!(db.put("more", "").unwrap_err().is_out_of_space());
     fs.heal();
     db.put("more", "").unwrap();
@@ -284,7 +284,7 @@ fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
             }
         }
         let snapshot = db.snapshot();
-        // One iterator that has made a step, and two that have not.
+        // An iterator that has made a step, and an iterator and a cursor that have made none.
         let (mut begun, mut fresh) = (db.iter(), snapshot.range("key 1"..));
         assert_eq!(begun.next().unwrap().unwrap().0, keys[0].as_bytes());
         let mut cursor = snapshot.cursor();
@@ -334,7 +334,8 @@ fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
 
 /// Regression: a log that is written through memory was truncated to its length when the last
 /// snapshot or iterator was dropped, long after the database was closed. A later owner saw the file
-/// shrink during a read, and reported damage. Now all of that is done when `close` returns.
+/// shrink during a read, and reported damage. Now the log has its final length when `close`
+/// returns.
 #[test]
 fn a_closed_database_does_not_touch_its_logs_any_more() {
     let dir = tempfile::tempdir().unwrap();
@@ -430,7 +431,7 @@ fn a_checkpoint_is_a_database_of_its_own() {
 
 /// Regression: a replaced read state waits in the garbage until its readers are done. The garbage
 /// was not collected while the cache had room, so flushed memtables stayed in memory and compacted
-/// tables on disk.
+/// tables on disk. Now compacted tables are deleted while the database is open.
 #[test]
 fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     let dir = tempfile::tempdir().unwrap();
@@ -456,7 +457,7 @@ fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
 }
 
 /// Regression: a manual compaction merged old files of the last level although there were new files
-/// between them. The output overlapped its neighbors, and lookups of their keys went to the wrong
+/// between them. The output overlapped the new files, and lookups of their keys went to the wrong
 /// file.
 #[test]
 fn a_manual_compaction_does_not_reach_over_what_it_has_just_written() {

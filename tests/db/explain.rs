@@ -1,5 +1,5 @@
-//! `explain` is the lookup of `get`: it has the same result and the same counts, and its trace adds
-//! up to the counts.
+//! `explain` makes the lookup that `get` makes, with the same result and the same counts, and its
+//! trace adds up to these counts.
 
 use maypole::explain::{FilterVerdict, LookupOutcome, LookupTrace, TableTrace};
 use maypole::filter::Family;
@@ -101,14 +101,14 @@ impl Sums {
     }
 }
 
-/// The name of the options whose cache evicts.
+/// The name of the run whose cache is too small for the database.
 const SMALL_CACHE: &str = "a small cache";
 
 fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {
     let (_dir, [got, explained]) = two_copies(options);
     let mut sums = Sums::default();
     let before = explained.stats();
-    // The keys are looked up twice. The second time everything is in memory that fits.
+    // Each key is looked up twice. The second time, everything that fits into the cache is in it.
     let keys: Vec<String> = asked().chain(asked()).collect();
     let values: Vec<_> = keys.iter().map(|key| got.get(key).unwrap().map(|v| v.to_vec())).collect();
     for (key, value) in keys.iter().zip(values) {
@@ -228,7 +228,7 @@ fn every_end_of_a_lookup_is_told() {
     assert_eq!(levels, [(0, false), (6, false)]);
 }
 
-/// The levels that a lookup reached, each with the result of its filter.
+/// The filter results of the tables that a lookup reached, in order.
 fn verdicts(trace: &LookupTrace) -> Vec<FilterVerdict> {
     trace.tables().map(|table| table.filter.as_ref().unwrap().verdict).collect()
 }

@@ -184,7 +184,7 @@ fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
             match n {
                 40 => until_there_is_space(&story, || db.flush()),
                 60 => {
-                    // What could not be written at the end is found after the next opening.
+                    // If `close` found no space, the next opening still finds all writes.
                     if let Err(error) = db.close() {
                         assert!(error.is_out_of_space(), "{story}: {error}");
                     }

@@ -184,7 +184,7 @@ fn directories() -> Option<(PathBuf, PathBuf)> {
     Some((dir, filler))
 }
 
-/// Every sync writes back the page that the next write goes to.
+/// Each write is synced, so that the page to which the next write goes is written back before it.
 #[test]
 #[ignore = "the other half of another test, which starts it"]
 fn synced_writes_on_a_full_disk() {

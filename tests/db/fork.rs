@@ -156,8 +156,8 @@ fn calls(own: &mut Inherited, dir: &Path) {
     }
 }
 
-/// A database of the child: written, flushed, compacted, read from the device by many reads at one
-/// time, closed and opened again.
+/// Uses a database of the child's own: writes, flushes, compacts, reads many blocks from the device
+/// at one time, closes it and opens it again.
 fn own_database(dir: &Path) {
     let open = || options(dir).block_cache_bytes(64 << 10).open().unwrap();
     let db = open();
@@ -202,7 +202,7 @@ fn in_child(work: impl FnOnce()) -> bool {
     }
 }
 
-/// Starts another half of a test as a process, and returns whether it passed.
+/// Runs the ignored test `half` in a process, and returns whether it passed.
 fn passes(half: &str, dir: &Path) -> bool {
     let mut test = Command::new(std::env::current_exe().unwrap());
     test.args(["--exact", half, "--ignored", "--nocapture"]).env(DIRECTORY, dir);
@@ -322,7 +322,7 @@ fn parent() {
             }
             calls(&mut own, &dir.join("db"));
             if n % 3 == 0 {
-                // A grandchild, which inherits from both.
+                // A grandchild, which inherits from the child and from the parent.
                 let grandchild = own_database_of_grandchild(dir, n, &own);
                 assert!(grandchild);
             }

@@ -1,5 +1,6 @@
-//! Hidden entries: a cursor must not pass each of them again and again. The tests count the entries
-//! that cursors pass (`Ticker::NumberIterSkip`), never time.
+//! Entries that deletions or newer versions hide: a cursor must not pass each of them again and
+//! again. The tests count the entries that cursors pass (`Ticker::NumberIterSkip`), and measure no
+//! time.
 
 use std::sync::Arc;
 
@@ -31,8 +32,8 @@ fn keys(
 
 /// Regression: one key was overwritten 300,000 times, and a scan of three keys stepped over each of
 /// the versions, which took 2 ms forward and 16 ms backward in the memtable, and more after a
-/// flush. Now it seeks past them after a few steps, in both directions. So does a scan of a
-/// snapshot past the versions that are too new for it.
+/// flush. Now the scan seeks past the versions after a few steps, in both directions. A scan of a
+/// snapshot also seeks past the versions that are too new for it.
 #[test]
 fn the_versions_of_one_key_are_passed_by_a_seek() {
     let versions = 300_000;
@@ -53,7 +54,7 @@ fn the_versions_of_one_key_are_passed_by_a_seek() {
     }
     batch.delete("bee");
     db.write(batch).unwrap();
-    // This snapshot keeps the versions in the table.
+    // This snapshot sees that the key is deleted.
     let last = db.snapshot();
     for flushed in [false, true] {
         if flushed {
@@ -87,7 +88,7 @@ fn job(prefix: &str, n: u64) -> String {
 
 /// Regression: `pop_first` passed the tombstones of all pops before it. Emptying 10,000 entries
 /// took 96 µs a call, emptying 80,000 entries 833 µs. Now each run of tombstones is passed once and
-/// then skipped: in a memtable, in tables, and if both have a part of it.
+/// then skipped, whether it is in the memtable, in tables, or partly in both.
 #[test]
 fn popping_until_empty_passes_each_tombstone_a_few_times() {
     let entries = 20_000;
@@ -119,8 +120,8 @@ fn popping_until_empty_passes_each_tombstone_a_few_times() {
 }
 
 /// Regression: a queue of 1,000 entries took 0.2 ms a turn at first, and 2.4 ms after 42,000 turns.
-/// Here, several queues under prefixes of their own and one that is popped at its back run at the
-/// same time. Now each turn passes as many entries as the first turns did.
+/// Now each turn passes as many entries as the first turns did. Here, several queues with prefixes
+/// of their own, and one that is popped at its back, run at the same time.
 #[test]
 fn a_queue_costs_the_same_after_many_turns() {
     let db = builder().open().unwrap();
@@ -138,7 +139,7 @@ fn a_queue_costs_the_same_after_many_turns() {
                 assert_eq!(first, job(queue, turn).as_bytes());
                 db.delete(first).unwrap();
             }
-            // This one is popped at the back, and filled at its front.
+            // This queue is popped at its back, and filled at its front.
             db.put(job("z", 10_000_000 - held - turn), "").unwrap();
             let last = db.last_key_value().unwrap().unwrap().0;
             assert_eq!(last, job("z", 10_000_000 - turn).as_bytes());
@@ -151,9 +152,9 @@ fn a_queue_costs_the_same_after_many_turns() {
     }
 }
 
-/// Producers and consumers run on threads of their own, so that what a cursor proposes to skip
-/// arrives late, after others have pushed and popped. No entry is lost or seen twice, and
-/// tombstones do not accumulate in front of the consumers.
+/// Producers and consumers run on threads of their own. So when a cursor reports a run of
+/// tombstones to skip, other threads may have pushed and popped since it passed the run. No entry
+/// is lost or seen twice, and tombstones do not accumulate in front of the consumers.
 #[test]
 fn a_queue_of_many_threads_loses_nothing_and_stays_cheap() {
     let db = builder().open().unwrap();
@@ -199,13 +200,14 @@ fn a_queue_of_many_threads_loses_nothing_and_stays_cheap() {
     let expected: Vec<Vec<u8>> = (0..producers * each).map(|n| job("", n).into_bytes()).collect();
     assert!(all == expected, "{} entries of {}", all.len(), expected.len());
     let passed = skipped(&db) - before;
-    // On an idle machine, a pop passed 17 entries. All tombstones in front of a pop would be 6,000.
+    // On an idle machine, a pop passed 17 entries. If each pop passed all tombstones in front of
+    // it, these would be 6,000 on average.
     assert!(passed < 600 * producers * each, "{passed} entries passed");
 }
 
-/// Tombstones in the memtable hide what they delete, and both stay until a flush. An iteration over
-/// very many of them makes the next write flush, once. An iteration over few does not, nor does one
-/// over a memtable most of whose entries are visible.
+/// Tombstones and the entries that they hide stay in the memtable until a flush. If an iteration
+/// passes very many of these hidden entries, the next write starts a flush, once. It starts none if
+/// they are few, or if most entries of the memtable are visible.
 #[test]
 fn a_memtable_that_is_mostly_hidden_is_flushed() {
     let flushes = |db: &Db| {
@@ -226,7 +228,7 @@ fn a_memtable_that_is_mostly_hidden_is_flushed() {
         assert_eq!(flushes(&db), 0);
         db.put("after", "").unwrap();
         assert_eq!(flushes(&db), expected, "{hidden} hidden, {shown} shown");
-        // The new memtable is not mostly hidden.
+        // Most entries of the new memtable are visible, so it is not flushed.
         assert_eq!(db.prefix("after").count(), 1);
         assert_eq!(db.iter().count() as u64, shown + 1);
         db.put("and after that", "").unwrap();

@@ -40,7 +40,8 @@ pub fn changes(n: u64) -> Vec<Change> {
     changes
 }
 
-/// Write number `n` as a batch, so that half a write would be noticed. `prefix` precedes all keys.
+/// Write number `n` as one batch, with `prefix` before each key. A write has several changes, so
+/// that half of a write would be noticed.
 pub fn write_under(prefix: &str, n: u64) -> WriteBatch {
     let key = |key: String| format!("{prefix}{key}");
     let mut batch = WriteBatch::new();

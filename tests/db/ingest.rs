@@ -78,7 +78,8 @@ pub fn spawn<T: Send + 'static>(
     receiver
 }
 
-/// The result of `work` while another thread is suspended, for which it must not wait.
+/// Runs `work` in a thread, and returns its result. `work` must not wait for another thread, which
+/// is suspended.
 fn at_once<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     spawn("at-once", work).recv_timeout(PATIENCE).expect("it waits for a suspended thread")
 }
@@ -132,8 +133,8 @@ fn fill_level_0(db: &Db) {
     }
 }
 
-/// Regression: an ingestion into a new log synced the directory and the MANIFEST twice, and every
-/// sync may wait for the writes of a compaction.
+/// Regression: an ingestion while the log was new synced the directory and the MANIFEST twice, and
+/// every sync may wait for the writes of a compaction. Now each is synced once.
 #[test]
 fn an_ingestion_syncs_the_file_the_directory_the_log_and_the_manifest_once() {
     let (_, faults, fs) = faults();
@@ -262,7 +263,7 @@ fn a_file_lies_above_every_table_that_it_overlaps_and_above_nothing_else() {
     assert_eq!(found, content);
 }
 
-/// A memtable takes writes from before and after an ingestion, and is flushed after it.
+/// A memtable takes writes from before and after an ingestion, and is flushed after the ingestion.
 #[test]
 fn memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it() {
     let (_, _, fs) = faults();
@@ -305,7 +306,8 @@ fn memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it() 
     }
 }
 
-/// A file that overlaps a memtable waits for its flush. Writers do not, and `close` ends the wait.
+/// The ingestion of a file that overlaps a memtable waits for the memtable's flush. Writers do not
+/// wait, and `close` ends the wait.
 #[test]
 fn writers_go_on_while_an_ingestion_waits_for_a_flush_and_a_close_ends_the_wait() {
     for closes in [false, true] {
@@ -366,7 +368,7 @@ fn an_ingestion_ends_although_its_range_is_written_to_all_the_time() {
 
 /// Regression: an ingestion replaces what readers see without a new memtable. A reader that had
 /// loaded the old tables and then the last sequence number saw later writes, but not the file
-/// before them.
+/// before them. Now a reader that sees a write sees every file that was ingested before it.
 #[test]
 fn who_sees_a_write_sees_the_file_that_was_ingested_before_it() {
     let (_, _, fs) = faults();
@@ -449,8 +451,8 @@ fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
             db.close().unwrap();
         }
         let last = last + 18;
-        // The same through a repair, with the log that holds the last writes: without CURRENT, and
-        // also with a damaged MANIFEST.
+        // The same after a repair of a directory without CURRENT, and of one whose MANIFEST is
+        // damaged too. The log still holds the last writes.
         let current = Path::new(&path).join("CURRENT");
         for lost_manifest in [false, true] {
             let image = copied(&killed, &path);
@@ -582,9 +584,9 @@ fn a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it() {
 }
 
 /// The directory under `tests/fixtures/maypole-ingested` was written by the last build whose
-/// MANIFEST did not list the numbers that no log holds. It flushed every memtable before an
-/// ingestion, and recorded that all writes up to the file's number are in tables. The process was
-/// killed afterwards:
+/// MANIFEST did not list the sequence numbers that no log holds. That build flushed every memtable
+/// before an ingestion, and recorded that all writes up to the file's number are in tables. The
+/// process was killed afterwards:
 ///
 /// ```text
 ///   put a 1, put m 2 | ingest m n 3 | put b 4, delete n 5 | ingest x 6 | ingest y z 7 | put c 8, put m 9
@@ -623,8 +625,8 @@ fn a_database_whose_manifest_names_no_skipped_numbers_is_opened_and_goes_on() {
     let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
     assert_eq!((found(&db), db.snapshot().sequence()), (content.to_vec(), 9));
     db.verify().unwrap();
-    // From here on, this build lists the numbers that no log holds: a file is ingested while the
-    // log continues.
+    // From here on, the MANIFEST lists the sequence numbers that no log holds: a file is ingested
+    // while the log continues.
     db.put("d", "10").unwrap();
     ingest(&db, &fs, &["y", "yy"], "11");
     db.put("e", "12").unwrap();

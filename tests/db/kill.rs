@@ -27,8 +27,8 @@ fn key(writer: u64, n: u64) -> String {
     format!("{writer}/key{:05}", n * 7919 % 2000)
 }
 
-/// Not a test of its own: the process that gets killed. Each writer prints the number of every
-/// acknowledged write, starting after the last one it finds.
+/// Not a test of its own, but the process that gets killed. Each writer continues after its last
+/// write in the database, and prints the number of every acknowledged write.
 #[test]
 #[ignore = "the other half of another test, which starts it"]
 fn child() {
@@ -86,8 +86,8 @@ fn an_acknowledged_write_survives_a_killed_process() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Killed after a number of acknowledgements that differs from cycle to cycle: in the middle
-        // of flushes, compactions and recoveries.
+        // The number of acknowledgements before the kill differs from cycle to cycle, so that kills
+        // come in the middle of flushes, compactions and recoveries.
         let enough = 200 + cycle * 517 % 6000;
         let mut acknowledged = [None; WRITERS as usize];
         let mut count = 0;

@@ -110,7 +110,7 @@ fn a_file_that_may_not_grow() {
             assert_eq!(before, MAX_FILE_BYTES, "{error}");
             break;
         }
-        // A second attempt is rejected as well, and none leaves a file.
+        // A second attempt is rejected as well, and neither attempt leaves a byte in the file.
         assert!(file.flush().is_err() || file.append(&[7; 1000]).is_err());
         drop(file);
         assert!(std::fs::read(path).unwrap() == [7; MAX_FILE_BYTES as usize]);

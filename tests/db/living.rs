@@ -157,7 +157,7 @@ impl<'a> Load<'a> {
         numbers.iter().take(deleted as usize).for_each(|&number| self.delete(number));
     }
 
-    /// A turn of a queue of `standing` entries.
+    /// One turn of a queue: adds an entry, and pops one if there are more than `standing`.
     fn queue(&mut self, standing: usize) {
         self.append();
         if self.map.len() > standing {
@@ -165,8 +165,8 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Adds a key after all others, and removes the oldest of more than `window` keys, `together`
-    /// at a time.
+    /// Adds a key after all others. Once there are `together` keys more than `window`, removes that
+    /// number of the oldest keys.
     fn retention(&mut self, window: u64, together: u64) {
         self.append();
         let count = self.map.len() as u64;

@@ -1,7 +1,7 @@
 //! Tests of the database's promises, through its public API.
 //!
-//! Tests whose length is worth choosing read it from the environment. Each prints its figures; see
-//! them with `--nocapture`. The short form is what `cargo test` runs.
+//! Some tests can run longer: they read their length from the environment, and have the length in
+//! the column SHORT if the variable is not set. Each prints its figures, which `--nocapture` shows.
 //!
 //! | VARIABLE | SHORT | MEANING |
 //! |---|---:|---|
@@ -9,12 +9,12 @@
 //! | `MAYPOLE_MODEL_SEED` | 0 | the seed of these operations |
 //! | `MAYPOLE_QUEUE_SEEDS` | 24 | histories of queues against a `BTreeMap` |
 //! | `MAYPOLE_KILL_CYCLES` | 12 | processes killed by SIGKILL while they write |
-//! | `MAYPOLE_CRASH_SEEDS` | 60 | histories of the ignored power loss at random points |
+//! | `MAYPOLE_CRASH_SEEDS` | 60 | histories of the ignored test of power loss at random points |
 //! | `MAYPOLE_OPENING_SEEDS` | 2 | histories that lose power in an opening and in the next |
 //! | `MAYPOLE_OPENINGS` | 10,000 | read-only openings of the ignored test during writes |
 //! | `MAYPOLE_FAULT_STEP` | 4 | one in this many calls is made to fail; 1: each of them |
 //! | `MAYPOLE_SOAK_SECONDS` | 600 | length of the ignored soak |
-//! | `MAYPOLE_LIVING_SECONDS` | 180 | length of the ignored soak whose data dies |
+//! | `MAYPOLE_LIVING_SECONDS` | 180 | length of the ignored soak in which data dies all the time |
 //! | `MAYPOLE_VALUE_MIB` | 8 | size of large values |
 //! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | threads of the ignored soak |
 //! | `MAYPOLE_FILTER_QUERIES` | 1,000,000,000 | queries, ignored test of `src/filter/tests.rs` |

@@ -22,7 +22,7 @@ use super::env;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// One set of options; tiny sizes, so that a few thousand writes fill several levels.
+/// One set of options. The sizes are tiny, so that a few thousand writes fill several levels.
 #[derive(Debug, Clone, Copy)]
 struct Options {
     filter: &'static str,
@@ -248,7 +248,7 @@ impl Run {
         }
     }
 
-    /// Puts entries after all others, and removes as many at the front of the map.
+    /// Puts entries after all others, and after each put pops the first entry.
     fn queue(&mut self) {
         for number in 0..self.rng.random_range(1..40_u32) {
             let key = [&[0xff; 4][..], &number.to_be_bytes()].concat();
@@ -295,7 +295,8 @@ impl Run {
         assert!(self.db().is_empty().unwrap());
     }
 
-    /// A table of a few values and a range deletion, which hides none of them.
+    /// Ingests a table of a few values and a range deletion, which hides older entries and none of
+    /// these values.
     fn ingest(&mut self) {
         let (begin, end) = self.narrow_range();
         let added: Map = (0..self.rng.random_range(0..4))
@@ -342,8 +343,8 @@ impl Run {
         self.db().write_opt(batch, durability).unwrap();
     }
 
-    /// A range from one key to another that is near in the order of the map, because a map that is
-    /// emptied too often would test nothing else.
+    /// A range that holds at most 30 keys of the map, because a map that is emptied too often would
+    /// test nothing else.
     fn narrow_range(&mut self) -> (Vec<u8>, Vec<u8>) {
         let begin = self.options.key(&mut self.rng);
         let behind = self.rng.random_range(0..30);
@@ -481,7 +482,7 @@ fn run(options: Options, seed: u64, steps: u64) -> usize {
     run.db().stats().files.len()
 }
 
-/// The longest run of one database. A longer test makes more runs.
+/// The most operations on one database. A longer test uses more databases.
 const MAX_STEPS: u64 = 20_000;
 
 #[test]

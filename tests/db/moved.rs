@@ -58,6 +58,7 @@ fn file_systems() -> [Arc<dyn Fs>; 2] {
 
 /// Regression: files were opened, created and removed by path, so a database whose directory was
 /// renamed failed at its next table, or continued in another directory that had the name by then.
+/// Now it continues in the renamed directory.
 #[test]
 fn a_moved_database_goes_on_in_its_new_place() {
     for fs in file_systems() {
@@ -96,8 +97,9 @@ fn a_moved_database_goes_on_in_its_new_place() {
 }
 
 /// Regression: the directory of an open database was renamed and replaced by a restored checkpoint.
-/// Every call on the old handle returned `Ok`. It deleted the tables of the restored database and
-/// wrote its own there, and afterwards neither of them opened.
+/// Every call on the old handle returned `Ok`. The handle deleted the tables of the restored
+/// database and wrote its own there, and afterwards neither database opened. Now the old handle
+/// uses only the directory that it opened.
 #[test]
 fn a_replaced_database_never_touches_its_successor() {
     for fs in file_systems() {
@@ -124,8 +126,9 @@ fn a_replaced_database_never_touches_its_successor() {
     }
 }
 
-/// Regression: the process identified its locks by path, so it rejected the successor of a
-/// directory that was moved away while it was open.
+/// Regression: a process identified its locks by path. If the directory of an open database was
+/// moved away, the process could not open another database in its place. Now a lock belongs to the
+/// directory itself.
 #[test]
 fn a_lock_is_on_a_directory_and_not_on_its_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -149,7 +152,7 @@ fn a_lock_is_on_a_directory_and_not_on_its_name() {
 }
 
 /// Regression: in a removed directory `Durability::Sync` and `persist` returned `Ok`, although the
-/// files that they synced had no name any more.
+/// files that they synced had no name any more. Now the next sync is an error.
 #[test]
 fn a_removed_directory_is_an_error_of_the_next_sync() {
     for by_persist in [false, true] {

@@ -1,5 +1,5 @@
-//! Filters and indexes in parts, in a whole database: which tables get them, and that every kind of
-//! read finds what it finds in whole ones, with caches that hold everything, little or nothing.
+//! Filters and indexes in parts: which tables of a database get them, and that every kind of read
+//! finds the same as with whole filters and indexes. The caches hold everything, little or nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -72,7 +72,8 @@ fn the_cache_decides_whether_new_tables_are_in_parts() {
 }
 
 /// A compaction of the whole tree once counted both its inputs and its outputs, so that all tables
-/// but the first got parts, although whole filters and indexes would fit into the cache.
+/// but the first got parts, although whole filters and indexes would fit into the cache. Now all
+/// tables get whole ones.
 #[test]
 fn the_tables_of_one_compaction_have_one_form() {
     let needed = {
@@ -203,8 +204,8 @@ fn every_read_finds_what_is_there() {
     }
 }
 
-/// The memory that filters and indexes need is reported whatever their form. It is about as much as
-/// a large cache has of them once all are loaded.
+/// `stats` reports the memory that all filters and indexes need, be they whole or in parts. The
+/// figure is about what a large cache holds of them once all are loaded.
 #[test]
 fn the_memory_that_filters_and_indexes_need_is_told() {
     let mut needed = Vec::new();
@@ -234,8 +235,8 @@ fn the_memory_that_filters_and_indexes_need_is_told() {
     assert!(needed[0].abs_diff(needed[1]) < needed[0] / 20, "{needed:?}");
 }
 
-/// A lookup that misses a cache which is too small for the filters reads some KiB, also where they
-/// are whole.
+/// If the cache is too small for the filters, a lookup that misses it reads some KiB, also if
+/// filters and indexes are whole.
 #[test]
 fn misses_in_a_small_cache_read_little() {
     const KEYS: u32 = 100_000;
@@ -255,8 +256,9 @@ fn misses_in_a_small_cache_read_little() {
     assert!(bytes[1] < 12 << 10 && bytes[0] < 2 * bytes[1], "{bytes:?} bytes a lookup");
 }
 
-/// The tables of a database that had a large cache: with a small one every kind of read finds the
-/// same, and reads pieces of the whole filters and indexes.
+/// A database is written with a large cache, so that its filters and indexes are whole, and then
+/// read with a small cache. Every kind of read finds the same, and reads only pieces of filters and
+/// indexes.
 #[test]
 fn a_small_cache_reads_pieces_of_whole_ones() {
     const KEYS: u32 = 40_000;
@@ -310,9 +312,9 @@ fn a_small_cache_reads_pieces_of_whole_ones() {
     }
 }
 
-/// When only present keys were looked up, with a cache as large as all filters and indexes, the
-/// filters took half of the cache, because each lookup marked its filter as used. But they spared
-/// no read. Now such filters make room.
+/// If only present keys were looked up, in a cache as large as all filters and indexes, the filters
+/// once took half of the cache, because each lookup marked its filter as used. But these filters
+/// saved no read. Now they are evicted.
 #[test]
 fn filters_that_spare_no_read_make_room() {
     const KEYS: u32 = 100_000;

@@ -1,5 +1,5 @@
-//! Filters of prefixes: `prefix()` and ranges skip the tables that hold nothing of them, and only
-//! those, whatever the extractor was when each table was written.
+//! Filters of prefixes: iterators over a prefix or a range skip tables that hold no key of it, and
+//! never a table that holds one, whatever the extractor was when the table was written.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -44,8 +44,8 @@ fn random_keys(rng: &mut StdRng) -> FilterKeys {
     }
 }
 
-/// Few letters, so that keys share prefixes, are prefixes of each other, and touch every bound:
-/// nothing, 0x00, 0xff, and keys out of every domain.
+/// A key of few different bytes, so that keys share prefixes and are prefixes of each other. Some
+/// keys are empty, some have 0x00 or 0xff, and some are outside of an extractor's domain.
 fn random_key(rng: &mut StdRng) -> Vec<u8> {
     const LETTERS: [u8; 6] = [0x00, b'/', b'/', b'a', 0xfe, 0xff];
     (0..rng.random_range(0..9)).map(|_| LETTERS[rng.random_range(0..LETTERS.len())]).collect()
@@ -223,8 +223,8 @@ fn a_lookup_asks_for_the_prefix_only_where_the_filter_holds_no_whole_keys() {
     assert_eq!(count(&db, Ticker::BloomPrefixChecked), 0);
 }
 
-/// A tombstone's key is in the filter of its table like any other, so the newer table answers maybe
-/// and the older one's value stays hidden.
+/// A tombstone's key is in the filter of its table like any other key. So the filter of the newer
+/// table says maybe, and the value in the older table stays hidden.
 #[test]
 fn a_tombstone_hides_what_an_older_table_holds_of_its_prefix() {
     let db = users(FilterKeys::Prefix(extractor("fixed(6)")));
@@ -237,7 +237,7 @@ fn a_tombstone_hides_what_an_older_table_holds_of_its_prefix() {
     assert_eq!(db.prefix("user38").count(), 1);
 }
 
-/// Tables that others wrote keep their own extractor after ingestion.
+/// An ingested table keeps the extractor with which it was written.
 #[test]
 fn an_ingested_table_is_asked_by_its_own_extractor() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -1,5 +1,5 @@
-//! Counters that other processes read: written while the database is open, left at closing, and
-//! never a hindrance to the database.
+//! Counters that a database publishes in a file for other processes. The file is written while the
+//! database is open and stays when it is closed. A failure to write it never disturbs the database.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -61,12 +61,12 @@ fn a_reader_sees_the_counters_of_an_open_database_and_they_stay_when_it_closes()
     let closed = published(&fs).unwrap();
     assert!(!closed.is_open && read(&closed) == 2001);
     assert_eq!(closed.opened, stats.opened);
-    // An owner that does not publish leaves the counters of the last one alone.
+    // An opening that does not publish leaves the counters of the last publishing one.
     let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
     db.get("another").unwrap();
     db.close().unwrap();
     assert_eq!(published(&fs).unwrap(), closed);
-    // An owner that publishes starts from zero.
+    // An opening that publishes starts from zero.
     drop(builder(&fs).open().unwrap());
     assert_eq!(read(&published(&fs).unwrap()), 0);
 }
@@ -226,7 +226,8 @@ fn a_write_that_fails_or_panics_disturbs_nothing_and_is_tried_again() {
         assert!(published(&fs).unwrap().is_open, "the last write failed");
         fs.remove(Path::new("/db/STATS")).unwrap();
     }
-    // After a panic in a file system of the caller, the thread continues for the other databases.
+    // After a panic in the caller's file system, the publishing thread continues for other
+    // databases.
     let panics = FaultFs::new(Arc::new(MemFs::new()));
     panics.before_changes(|_, _, path| {
         let is_stats = path.to_str().unwrap().ends_with("STATS.tmp");
@@ -276,7 +277,7 @@ fn an_interval_that_makes_no_sense_is_refused() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_hundred_databases_publish_from_one_thread() {
-    // In a process of its own, because the threads of other tests would be counted.
+    // This runs in a process of its own, because the threads of other tests would be counted.
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "publish::a_hundred_that_publish", "--ignored", "--nocapture"]);
     let output = child.env("MAYPOLE_HUNDRED", "1").output().unwrap();

@@ -77,7 +77,8 @@ fn a_snapshot_keeps_what_a_range_deletion_hides_from_others() {
     assert_eq!(db.verify().unwrap().tables, 0);
 }
 
-/// The filter of the table with the range deletion knows neither the keys nor their prefixes.
+/// The filter of the table with the range deletion holds neither the deleted keys nor their
+/// prefixes.
 #[test]
 fn no_filter_hides_a_range_deletion() {
     let db = settled(Arc::new(MemFs::new()));
@@ -120,7 +121,7 @@ fn readers_see_a_range_deletion_and_what_came_with_it_at_once() {
     let batch = |round: usize| {
         let mut batch = WriteBatch::new();
         batch.delete_range(key(0), key(1000));
-        // Other keys each time, so that a key of an earlier batch is recognized.
+        // Each batch has other keys, so that a key of an earlier batch is recognized.
         (0..10).for_each(|n| {
             batch.put(key(n * 100 + round % 100), round.to_string());
         });

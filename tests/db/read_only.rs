@@ -60,8 +60,9 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// A log is written through memory, so a reader may see a half-copied record with a later one
-/// behind it, and files that a flush or a compaction deletes during the read. None of it is damage.
+/// Opens a database `openings` times while a writer writes to it. The log is written through
+/// memory, so a reader may see a half-copied record with a later record behind it. A flush or a
+/// compaction may delete files during the read. Neither may be taken for damage.
 fn beside_a_writer(openings: u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");

@@ -10,7 +10,7 @@ fn key(n: u64) -> String {
     format!("user{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// A settled tree of one level and several tables, whose reads are counted.
+/// A settled tree of one level and several tables, on a file system that counts reads.
 fn settled(fs: &Arc<FaultFs>, cache: &Arc<BlockCache>, keys: u64) -> Db {
     let db = Db::builder("db")
         .fs(Arc::clone(fs) as Arc<dyn Fs>)
@@ -157,8 +157,9 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
         let tickers = db.stats().tickers;
         tickers.get(Ticker::BlockCacheFilterMiss) + tickers.get(Ticker::BlockCacheIndexMiss)
     };
-    // Reads the table of level 0, and then all others again and again. Returns the misses of
-    // metadata, those of the other tables and those of level 0.
+    // Reads the table of level 0, then all keys of the other tables twice, and then the table of
+    // level 0 again. Returns two numbers of metadata misses: in the second reading of the other
+    // tables, and in the last read of level 0.
     let press = |db: &Db| {
         db.get("zzz0000").unwrap().unwrap();
         (0..KEYS).for_each(|n| drop(db.get(key(n)).unwrap().unwrap()));

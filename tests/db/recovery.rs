@@ -23,7 +23,8 @@ fn corruption_in(result: maypole::Result<Db>, file: &Path) -> String {
     }
 }
 
-/// A directory with writes in its logs that were synced in part, as a killed process leaves it.
+/// The directory that a killed process leaves after `writes` writes, of which those up to `synced`
+/// were synced.
 fn killed(writes: u64, synced: u64) -> MemFs {
     let mem = MemFs::new();
     let db = open_on(Arc::new(mem.clone())).unwrap();
@@ -51,9 +52,10 @@ fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
     images
 }
 
-/// An opening leaves few writes in the log rather than write a table of them. This has two risks of
-/// losing writes. A second recovery that meets a torn tail or a gap in an old log could cut off the
-/// *new* log. And an old log that was never synced could precede a new one that is.
+/// If the logs hold few writes, an opening leaves these writes in the logs rather than write a
+/// table of them. This has two risks of losing writes. A second recovery that meets a torn tail or
+/// a gap in an old log could cut off the *new* log. And an old log that was never synced could
+/// precede a new log that is synced.
 #[test]
 fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     let (mut openings, seeds) = (0, super::env("MAYPOLE_OPENING_SEEDS", 2));
@@ -80,8 +82,9 @@ fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     assert!(openings > 50 * seeds, "{openings} openings");
 }
 
-/// Regression: a loop of openings with one `put` each made a table each time. After a thousand the
-/// database could not be opened any more for lack of descriptors.
+/// Regression: a loop of openings with one `put` each made a table each time. After a thousand
+/// openings the database could not be opened any more for lack of descriptors. Now an opening
+/// leaves few writes in the log.
 #[test]
 fn many_openings_for_one_write_each_make_few_tables() {
     let dir = tempfile::tempdir().unwrap();
@@ -99,7 +102,8 @@ fn many_openings_for_one_write_each_make_few_tables() {
     assert_eq!(db.iter().filter(|entry| entry.is_ok()).count(), 700);
 }
 
-/// Regression: a log of 266 MiB, replayed into memtables of 64 KiB, made 4,443 tables in 46 s.
+/// Regression: a log of 266 MiB, replayed into memtables of 64 KiB, made 4,443 tables in 46 s. Now
+/// a replay makes few tables.
 #[test]
 fn a_long_log_becomes_few_tables_however_small_the_memtables_are() {
     let mem = MemFs::new();
@@ -181,7 +185,7 @@ fn an_ingestion_of_a_bad_file_names_that_file() {
 
 /// Regression: a table that RocksDB has ingested contains the sequence number that it got. Its copy
 /// is rejected when it is opened with another number, and the error named the copy, which was
-/// removed by then. Now the error names the file.
+/// removed by then. Now the error names the file that was to be ingested.
 #[test]
 fn an_ingestion_that_fails_late_names_the_file_too() {
     let dir = tempfile::tempdir().unwrap();
@@ -203,7 +207,8 @@ fn an_ingestion_that_fails_late_names_the_file_too() {
     assert!(files(&dir.path().join("db"), ".sst").is_empty());
 }
 
-/// Two databases with the same writes, flushed at the same moments.
+/// Two databases with the same keys, and values that differ but have the same length, flushed at
+/// the same moments.
 fn twins(dir: &Path) -> [PathBuf; 2] {
     ["one", "two"].map(|name| {
         let path = dir.join(name);
@@ -218,14 +223,14 @@ fn twins(dir: &Path) -> [PathBuf; 2] {
 }
 
 /// Regression: after two tables were exchanged, or one was restored from a copy, `get` returned old
-/// values and `verify` found nothing.
+/// values and `verify` found nothing. Now `verify` and an opening name the file.
 #[test]
 fn a_table_that_is_not_the_one_listed_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let [one, two] = twins(dir.path());
     let (ours, theirs) = (files(&one, ".sst"), files(&two, ".sst"));
     assert_eq!(fs::read(&ours[0]).unwrap().len(), fs::read(&theirs[0]).unwrap().len());
-    // While the database is open, the name refers to another file now. The previous file is not
+    // The file is replaced while the database is open. The previous file is renamed and not
     // removed, because Wine would remove the name of its successor when the database is closed.
     let db = Db::open(&one).unwrap();
     let aside = one.join("aside");
@@ -245,7 +250,8 @@ fn a_table_that_is_not_the_one_listed_is_refused() {
     corruption_in(Db::open_read_only(&one), &ours[0]);
 }
 
-/// Regression: the newest log was deleted, and with it synced writes, which went unnoticed.
+/// Regression: if the newest log was deleted, and with it synced writes, an opening did not notice.
+/// Now the opening is an error that names the log.
 #[test]
 fn a_synced_log_that_is_gone_or_cut_is_noticed_and_an_unsynced_one_may_vanish() {
     for (synced, cut) in [(true, false), (true, true), (false, false)] {
@@ -273,7 +279,7 @@ fn a_synced_log_that_is_gone_or_cut_is_noticed_and_an_unsynced_one_may_vanish() 
 }
 
 /// Regression: an empty `18446744073709551614.wal` made the next file number wrap; `7.wal` was
-/// taken for log 7.
+/// taken for log 7. Now such files are left alone, and `verify` lists them.
 #[test]
 fn strays_are_left_alone_and_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -328,7 +334,7 @@ fn a_database_of_log_version_1_is_opened_and_goes_on_in_version_2() {
 }
 
 /// Regression: a database on a full disk could not be opened, because an opening wrote a table and
-/// a MANIFEST.
+/// a MANIFEST. Now an opening without space succeeds, and its entries can be read.
 #[test]
 fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
     let base = killed(120, 60);
@@ -376,7 +382,7 @@ fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
 }
 
 /// Regression: a batch of more than 4 GiB made the database read-only, for its writer and for
-/// others in its group.
+/// others in its group. Now it is rejected before it is queued.
 #[test]
 #[ignore = "needs 9 GiB of memory: cargo test --release --test db batch_over -- --ignored"]
 fn a_batch_over_4_gib_is_refused_before_it_is_queued() {

@@ -66,8 +66,8 @@ impl Case {
     }
 
     /// A tree of several levels whose tables overlap in keys and in sequence numbers, with
-    /// tombstones, a deleted range and an ingested table; and, `with_log`, writes that are only in
-    /// logs.
+    /// tombstones, a deleted range and an ingested table. If `with_log`, the newest writes are only
+    /// in a log.
     fn new(with_log: bool) -> Case {
         let mut case = Case { dir: tempfile::tempdir().unwrap(), history: History::new() };
         let db = options(&case.path()).open().unwrap();
@@ -136,7 +136,7 @@ impl Case {
         fs::write(path, bytes).unwrap();
     }
 
-    /// Repairs it and checks the result.
+    /// Repairs the database and checks the result.
     fn repaired(&self, allowed: Allowed) -> RepairReport {
         self.repaired_with(options(&self.path()), allowed)
     }
@@ -256,7 +256,7 @@ fn a_newer_value_in_a_table_of_older_writes_is_found() {
         options.compression(maypole::Compression::None).compaction_threads(1).open().unwrap()
     };
     let value = |age: &str| Some(format!("{age} {}", "x".repeat(40)));
-    // Level 6: one table. Level 5: small ones, of writes of two ages.
+    // Level 6 gets one table, and level 5 small tables with writes of two ages.
     let db = open(1 << 20);
     (0..3000).for_each(|number| case.put(&db, number, value("old")));
     db.compact_range(..).unwrap();
@@ -269,7 +269,7 @@ fn a_newer_value_in_a_table_of_older_writes_is_found() {
     }
     db.wait_for_compaction().unwrap();
     db.close().unwrap();
-    // The newer writes move down to the table of level 6.
+    // A compaction of one range moves the newer writes down into the table of level 6.
     let db = open(1 << 20);
     db.compact_range("key 02000".."key 02999").unwrap();
     let levels: Vec<usize> = db.stats().files.iter().map(|file| file.level).collect();
@@ -328,8 +328,8 @@ fn the_parts_of_a_manifest_that_can_be_read_count() {
     }
 }
 
-/// A table stays removed if a readable part of the MANIFEST says so. Here a crash has left such a
-/// table, with keys that were deleted since.
+/// A table stays removed if a readable part of the MANIFEST says so. Here the file of a removed
+/// table is still in the directory, as after a crash, with keys that were deleted since.
 #[test]
 fn a_table_that_has_left_the_tree_stays_out() {
     // The MANIFEST is damaged before the edit that removed the table, or in its last edit, or it is
@@ -354,7 +354,7 @@ fn a_table_that_has_left_the_tree_stays_out() {
         let manifest = case.files("MANIFEST").pop().unwrap();
         match damage {
             Some(at) => case.damage(&manifest, |bytes| {
-                // At the latest in the last edit, after which there are only marks of syncs.
+                // The place is not behind the last edit, which only marks of syncs follow.
                 let at = at.min(bytes.len() - 60);
                 bytes[at] ^= 1;
             }),
@@ -398,7 +398,8 @@ fn a_damaged_block_costs_the_keys_between_its_neighbours() {
     }
 }
 
-/// Flips one bit in every part of a table. All other data blocks are recovered in each case.
+/// Flips one bit at a time behind the data blocks of a table: in each of its other blocks and in
+/// the footer. All data blocks are recovered in each case.
 #[test]
 fn damage_behind_the_data_costs_no_key() {
     let case = Case::new(false);
@@ -541,7 +542,7 @@ fn files_of_others_stay_where_they_are() {
     assert!(case.path().join("lost/000999.sst").exists());
 }
 
-/// Power loss and a kill before every change that a repair makes: the database can be repaired
+/// After a power loss or a kill before any change that a repair makes, the database can be repaired
 /// again, with the same result.
 #[test]
 fn a_repair_that_is_cut_short_can_be_started_again() {

@@ -1,5 +1,6 @@
-//! Directories that RocksDB's own tools make on the spot, read key by key as `ldb` reads them; and
-//! databases exported to RocksDB, which the tools read, check and write.
+//! Maypole reads directories that RocksDB's own tools make during the test, and finds the same keys
+//! and values as `ldb`. And the tools read, check and write databases that Maypole exports to
+//! RocksDB.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +25,7 @@ fn ldb(db: &Path, arguments: &[&str]) -> String {
     run("ldb", &[&[&db[..]], arguments].concat())
 }
 
-/// A copy of a database: `ldb` writes to the directory that it reads.
+/// A copy of a database for `ldb`, because it writes to the directory that it reads.
 fn copy_of(db: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(db).unwrap().map(Result::unwrap) {
@@ -52,7 +53,7 @@ fn our_scan(db: &Db) -> Vec<String> {
     db.iter().map(|entry| line(entry.unwrap())).collect()
 }
 
-/// Reads the family in place and after an import.
+/// Checks that Maypole finds in the column family what `ldb` finds, in place and after an import.
 fn check(db: &Path, family: &str, least: usize) {
     let expected = scan(db, family);
     assert!(expected.len() >= least, "{family}: {} keys", expected.len());
@@ -154,7 +155,8 @@ fn trees_of_db_bench_read_as_ldb_reads_them() {
     }
 }
 
-/// What `ldb` and `db_bench` say of the database in the directory, which is not written to.
+/// Checks with `ldb` and `db_bench` that an exported database is consistent and has the expected
+/// entries. The tools run on copies of it.
 fn check_exported(dir: &Path, expected: &[String]) {
     let copy = copy_of(dir);
     assert!(ldb(copy.path(), &["checkconsistency"]).contains("OK"));
@@ -333,8 +335,8 @@ fn a_database_goes_to_maypole_and_back() {
 }
 
 /// `ldb repair` once dropped the tables of a database of Maypole, because they named no column
-/// family. Now they do. `ldb repair` puts all tables into level 0, and rejects there any two whose
-/// sequence numbers interleave, whoever wrote them. So the tables here are flushes that no
+/// family. Now they name one. `ldb repair` puts all tables into level 0, and rejects there any two
+/// whose sequence numbers interleave, whoever wrote them. So the tables here are flushes that no
 /// compaction has merged.
 #[test]
 #[ignore = "needs RocksDB's ldb"]

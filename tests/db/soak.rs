@@ -7,10 +7,11 @@
 //! MAYPOLE_SOAK_READERS=8 MAYPOLE_SOAK_WRITERS=2 cargo test --release --test db soak -- --ignored --nocapture
 //! ```
 //!
-//! How a reader knows what is right: a key's versions count up from 0 (never written), every eighth
-//! is a deletion, alone or with adjacent keys, and a value names key and version. A writer
-//! publishes which version it has *started* before a write, and which is *acknowledged* after it. A
-//! read must find a version between the one acknowledged before it and the one started after it.
+//! How a reader knows what is right: the versions of a key count up from 0 (never written). Every
+//! eighth version is a deletion, of the key alone or of a range of keys. A value names its key and
+//! version. Before a write, the writer publishes the version that it *starts*, and after the write
+//! the version that is *acknowledged*. A read must find a version that is not older than the one
+//! acknowledged when the read began, and not newer than the one started when it ended.
 
 use std::fs;
 use std::ops::Range;
@@ -99,7 +100,8 @@ impl Soak {
         }
     }
 
-    /// A few keys here and there, each to its next version.
+    /// A batch that writes a few scattered keys, each with its next version, and the numbers of the
+    /// keys.
     fn scattered(&self, rng: &mut StdRng, own: &Range<u64>) -> (Vec<u64>, WriteBatch) {
         let mut numbers: Vec<u64> =
             (0..rng.random_range(1..8)).map(|_| rng.random_range(own.clone())).collect();
@@ -116,8 +118,8 @@ impl Soak {
         (numbers, batch)
     }
 
-    /// Deletes all keys of a stretch at once: each goes to its next version that is a deletion. The
-    /// versions before that are never written.
+    /// A batch that deletes all keys of a stretch as one range, and the numbers of the keys. Each
+    /// key gets its next version that is a deletion. The versions that it skips are never written.
     fn stretch(&self, rng: &mut StdRng, own: &Range<u64>) -> (Vec<u64>, WriteBatch) {
         let start = rng.random_range(own.start..own.end - STRETCH);
         let numbers = start..start + rng.random_range(1..=STRETCH);

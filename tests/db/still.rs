@@ -1,7 +1,7 @@
-//! Suspended readers: how much memory they hold, and which.
+//! How much memory a suspended reader holds, and which memory.
 //!
-//! Nothing here is timed. Bytes are counted: those that the process keeps for callbacks
-//! (`Stats::held_by_readers_bytes`), and those of the values that a thread reads.
+//! The tests measure no time. They check the number of bytes that the process keeps for callbacks
+//! (`Stats::held_by_readers_bytes`), and the content of the values that the callbacks read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,7 +12,7 @@ use maypole::{BlockCache, Db, Ticker};
 use crate::device::{Gate, OpenedAtTheEnd, SlowFs, eventually};
 
 const MEMTABLE_BYTES: usize = 64 << 10;
-/// The bytes that other threads write meanwhile.
+/// The bytes that are written while a reader is suspended.
 const WRITTEN_BYTES: usize = 40 << 20;
 
 /// Held bytes are counted for the whole process, so one test runs at a time.
@@ -57,8 +57,8 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
     // that was kept.
     let goes_on = || {
         own.flush().unwrap();
-        // The callback's memtable has left the database, and is the only held memory. A flush
-        // collects garbage.
+        // Waits until the database has retired the callback's memtable, so that its bytes are held.
+        // Each flush collects garbage.
         eventually(|| {
             other.put("key", "").unwrap();
             other.flush().unwrap();
@@ -81,8 +81,9 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
     eventually(|| held(&own) == 0);
 }
 
-/// As above, for a value in a table: the callback holds its own block, also when the cache has
-/// evicted it, compactions have merged its table, and the database has deleted the file.
+/// A callback that reads a value in a table holds the block of the value and nothing else. It holds
+/// the block also when the cache has evicted it, compactions have merged its table, and the
+/// database has deleted the file.
 #[test]
 fn a_callback_in_a_block_that_stands_still_holds_this_block_and_nothing_else() {
     let _alone = alone();
@@ -209,7 +210,8 @@ fn a_device_that_stands_still_under_a_lookup_holds_nothing_of_another_database()
     let other = open(&memory(), "/other", &BlockCache::new(1 << 20));
     write_much(&other);
     other.compact_all().unwrap();
-    // Filter, index and block of the key are read one after the other.
+    // The filter, the index and the block of the key are read one after the other. Read number
+    // `passes` is suspended.
     for passes in 0..3 {
         let gate = Arc::new(Gate::default());
         let slow: Arc<dyn Fs> = Arc::new(SlowFs::new(MemFs::new(), &gate));
@@ -246,14 +248,14 @@ fn misses(db: &Db) -> u64 {
 }
 
 /// Regression: `multi_get` called `AsRef` under its guard, so a key whose `AsRef` was suspended
-/// held all memory that the process retired. Now `AsRef` is called before.
+/// held all memory that the process retired. Now `AsRef` is called before the guard is taken.
 #[test]
 fn keys_that_stand_still_hold_nothing() {
     struct Key<'a>(&'a Db, &'a Db);
 
     impl AsRef<[u8]> for Key<'_> {
         fn as_ref(&self) -> &[u8] {
-            // In debug builds a guard held here panics, too.
+            // In debug builds, these calls also panic if this thread holds a guard.
             let Key(own, other) = self;
             other.put("k", vec![3; 100 << 10]).unwrap();
             other.flush().unwrap();

@@ -66,8 +66,9 @@ fn filter_bytes(db: &Db) -> usize {
     kinds.iter().find(|(kind, _)| *kind == BlockKind::Filter).unwrap().1.bytes
 }
 
-/// Lookups of present keys once kept all filters in the cache, although they saved no read and
-/// displaced data. Now such filters leave, and return when absent keys are looked up.
+/// Lookups of present keys once kept all filters in the cache, although the filters saved no read
+/// and displaced data. Now such filters are evicted, and loaded again when absent keys are looked
+/// up.
 #[test]
 fn filters_leave_that_save_less_than_data_in_their_place() {
     for form in [MetadataForm::Whole, MetadataForm::Parts] {
@@ -83,7 +84,8 @@ fn filters_leave_that_save_less_than_data_in_their_place() {
         assert!(stats.tickers.get(Ticker::BloomPassedBy) > u64::from(LOOKUPS), "{form:?}");
         let misses = stats.tickers.get(Ticker::BlockCacheDataMiss) - before;
         assert!(misses > u64::from(LOOKUPS), "{form:?}: {misses} misses: all blocks fit");
-        // A tenth of the lookups is enough for filters that are much smaller than the data.
+        // If a tenth of the lookups are for absent keys, filters are worth their memory, because
+        // they are much smaller than the data.
         look_up(&db, 10);
         assert_eq!(filter_bytes(&db), of_half, "{form:?}");
         let useful = |db: &Db| db.stats().tickers.get(Ticker::BloomUseful);
@@ -93,7 +95,8 @@ fn filters_leave_that_save_less_than_data_in_their_place() {
     }
 }
 
-/// `multi_get` passes such filters by too, and finds the same.
+/// With `multi_get`, too, filters are evicted while only present keys are looked up, and loaded
+/// again for absent keys. It returns the right values in both cases.
 #[test]
 fn joint_lookups_weigh_filters_too() {
     let db = open(SMALL_CACHE, MetadataForm::Whole, FilterKeys::Whole);
@@ -117,11 +120,12 @@ fn joint_lookups_weigh_filters_too() {
     assert!(filter_bytes(&db) > 100_000);
 }
 
-/// While a database is read into a large cache, lookups of present keys read many blocks. Filters
-/// that displace nothing stay.
+/// While lookups of present keys load a database into a large cache, they read many blocks. The
+/// filters stay all the same, because they displace nothing.
 #[test]
 fn filters_stay_while_the_cache_has_room() {
-    // Small blocks, so that each table has enough of them for a weighing.
+    // The blocks are small, so that each table has enough block reads for its filter to be weighed
+    // against data.
     let db = open_with_blocks(512, 64 << 20, MetadataForm::Auto, FilterKeys::Whole);
     look_up(&db, 0);
     let misses = db.stats().tickers.get(Ticker::BlockCacheDataMiss);
@@ -130,7 +134,8 @@ fn filters_stay_while_the_cache_has_room() {
     assert_eq!(db.stats().tickers.get(Ticker::BloomPassedBy), 0);
 }
 
-/// A filter of prefixes saves searches for cursors, which its counters of lookups do not show.
+/// A filter of prefixes saves searches for cursors. These are not in its counters of lookups, and
+/// yet the filter stays.
 #[test]
 fn filters_stay_that_save_searches_for_cursors() {
     let keys = FilterKeys::Both("capped(8)".parse().unwrap());

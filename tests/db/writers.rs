@@ -123,8 +123,8 @@ fn a_write_that_panics_latches_the_database() {
     check_after_panic(db, &mem);
 }
 
-/// Regression: the same panic, while one thread wrote for several. The others waited for ever for
-/// their result. Now they get an error.
+/// Regression: a file system panicked while one thread wrote the batches of several threads. The
+/// other threads waited for their results for ever. Now they get an error.
 #[test]
 fn all_whose_writes_were_taken_hear_of_a_panic() {
     let mem = MemFs::new();
@@ -152,8 +152,8 @@ fn all_whose_writes_were_taken_hear_of_a_panic() {
     thread::sleep(Duration::from_millis(50));
     go_on.send(()).unwrap();
     let heard = || answered.recv_timeout(Duration::from_secs(60)).expect("nobody waits for ever");
-    // One of the others led the group, and its thread unwinds. The first write was before the
-    // panic, but may return later.
+    // One of the other writers wrote for the group, and its thread unwinds without a result. The
+    // first write was before the panic, but its result may come later than the errors.
     let (written, failed): (Vec<_>, Vec<_>) =
         (0..WRITERS).map(|_| heard()).partition(Result::is_ok);
     assert_eq!(written.len(), 1);

@@ -9,7 +9,7 @@ use maypole::{BlockCache, Compression, Db, WriteBatch};
 use super::{LIVE_BYTES, PEAK_BYTES, alone, key};
 
 const CACHE_BYTES: usize = 32 << 20;
-/// Just below the size from which memtables are in large pages, which the allocator does not count.
+/// Larger memtables are in large pages, which the counting allocator does not see.
 const MEMTABLE_BYTES: usize = 7 << 20;
 /// The active memtable, two that may wait for their flush, and a flushed one that a lookup may
 /// still read. Without the last one, the test failed on a machine that suspended the reading thread
@@ -17,14 +17,15 @@ const MEMTABLE_BYTES: usize = 7 << 20;
 const MEMTABLES: usize = 4;
 const TABLE_BYTES: u64 = 4 << 20;
 const COMPACTION_THREADS: usize = 2;
-/// The read-ahead of one compaction. When it was four times as much, and all memtables were full,
-/// the test failed.
+/// The read-ahead of one compaction. When compactions read ahead four times as much, this test
+/// failed while all memtables were full.
 const READ_AHEAD_BYTES: usize = 2 << 20;
 const KEYS: u64 = 350_000;
 const VALUE_BYTES: usize = 100;
 
-/// Filters grow while their tables are written: 8 bytes a key in a list that doubles, then 10 bits
-/// a key, for one flush and all compactions.
+/// The most bytes of filters whose tables are being written. A key takes 8 bytes in a list that
+/// doubles, and then 10 bits in the filter. One flush and all compaction threads may build filters
+/// at the same time.
 fn filter_bytes_being_built() -> usize {
     let entry_bytes = size_of_val(&key(0)) + VALUE_BYTES;
     let keys = |table_bytes: usize| table_bytes / entry_bytes;
@@ -83,7 +84,7 @@ fn peak_heap_of_a_database_that_writes_merges_and_reads_is_within_its_budget() {
          {MEMTABLE_BYTES}, filters being built {filters}, read ahead {read_ahead}): {:+.1} %",
         (peak as f64 / declared as f64 - 1.0) * 100.0
     );
-    // Otherwise the budget was never used, and its bound would be meaningless.
+    // If the peak were far below the budget, the upper bound would show nothing.
     assert!(peak > declared / 2, "{peak} of {declared}");
     assert!(peak <= declared + declared / 20, "{peak} of {declared}");
     db.close().unwrap();

@@ -1,4 +1,4 @@
-//! The heap holds the capacity of the cache, and little more.
+//! A block cache and the open tables take hardly more heap than the capacity of the cache.
 
 use std::sync::Barrier;
 use std::sync::atomic::AtomicUsize;
@@ -63,8 +63,8 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
         });
         let held = held.into_inner() - empty_bytes;
         assert!(held <= capacity + capacity / 20, "{held} bytes held of {capacity}");
-        // Regression: a cache emptied itself, because evicted blocks left holes in its large pages,
-        // and the holes displaced more blocks.
+        // Regression: a cache once emptied itself, because evicted blocks left holes in its large
+        // pages, and the holes displaced more blocks.
         assert!(cache.usage() > capacity / 8 * 7, "{} bytes used of {capacity}", cache.usage());
         db.close().unwrap();
     }

@@ -60,7 +60,7 @@ fn block(entries: &[u8]) -> Vec<u8> {
     [entries, &[0; 4], &1u32.to_le_bytes()].concat()
 }
 
-/// An internal key of the newest write.
+/// An internal key with the sequence number 255.
 fn internal_key(user_key: &[u8], kind: u8) -> Vec<u8> {
     [user_key, &[kind, 0xff, 0, 0, 0, 0, 0, 0]].concat()
 }

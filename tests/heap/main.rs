@@ -41,9 +41,9 @@ fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes of memory in mappings that requested large pages (flag `hg` in
-/// <https://man7.org/linux/man-pages/man5/proc_pid_smaps.5.html>): larger caches keep blocks there,
-/// and larger memtables their entries.
+/// Resident bytes of the mappings for which large pages were requested (flag `hg` in
+/// <https://man7.org/linux/man-pages/man5/proc_pid_smaps.5.html>). Large caches keep their blocks
+/// there, and large memtables their entries.
 fn large_page_bytes() -> usize {
     let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return 0 };
     let (mut total, mut resident_kb) = (0, 0);

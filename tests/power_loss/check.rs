@@ -1,4 +1,4 @@
-//! What an image must contain, and whether it does.
+//! The promises that an image of the disk must keep, and their check.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,12 +12,12 @@ use super::writer::{CHECKPOINTS, DATABASE};
 /// The number of checkpoints that are checked in one image, the newest first.
 const MAX_CHECKPOINTS: usize = 2;
 
-/// The promises made up to some moment.
+/// The promises that the writer made up to some moment.
 #[derive(Debug, Clone, Default)]
 pub struct Demand {
     /// The last write of each stream that is durable.
     synced: Last,
-    /// Complete checkpoints, and the writes that were acknowledged when they were started.
+    /// Complete checkpoints, each with the writes that were acknowledged when it was started.
     checkpoints: BTreeMap<u64, Last>,
     checkpoints_seen: u64,
 }
@@ -56,7 +56,8 @@ impl From<maypole::Error> for Finding {
     }
 }
 
-/// Checks the file system mounted at `root`; returns what it must contain from now on.
+/// Checks the file system mounted at `root`. Returns the promises that a disk made of this image
+/// must keep.
 pub fn check(root: &Path, demand: &Demand) -> Result<Demand, Finding> {
     let mut survived = demand.clone();
     survived.synced = check_database(&root.join(DATABASE), &demand.synced)?;
@@ -69,7 +70,7 @@ pub fn check(root: &Path, demand: &Demand) -> Result<Demand, Finding> {
 }
 
 fn check_database(dir: &Path, least: &Last) -> Result<Last, Finding> {
-    // Before the first promise there may be no database yet.
+    // If nothing was promised yet, there may be no database.
     let may_be_missing = *least == Last::default();
     let db = Db::builder(dir).create_if_missing(may_be_missing).open()?;
     let mut last = Last::default();
@@ -91,8 +92,8 @@ fn check_database(dir: &Path, least: &Last) -> Result<Last, Finding> {
     Ok(last)
 }
 
-/// Checks that the stream has its first `number` writes and no others, and that every write of
-/// another stream that these had seen survived.
+/// Checks that the stream has its first `number` writes and no others. The last of them names the
+/// writes of the other streams that were acknowledged before it; these must have survived too.
 fn check_stream(
     db: &Db,
     stream: usize,

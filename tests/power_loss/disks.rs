@@ -1,8 +1,8 @@
 //! Image files, loop devices and mounts.
 //!
-//! Nothing here needs to be undone by hand: the mounts are in a mount namespace of their own, the
-//! loop devices are detached when they are unmounted, and the outer image file has no name by the
-//! time it is used.
+//! Nothing here needs to be undone by hand. The mounts are in a mount namespace of their own, each
+//! loop device is detached when its file system is unmounted, and the outer image file is deleted
+//! as soon as it is mounted.
 
 use std::fmt;
 use std::fs::{File, create_dir, create_dir_all};
@@ -10,11 +10,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Sizes of sparse files. XFS takes no less than 300 MiB.
+/// Sizes of the sparse image files. `mkfs.xfs` needs at least 300 MiB.
 const OUTER_BYTES: u64 = 6 << 30;
 const DISK_BYTES: u64 = 400 << 20;
 
-/// In the test's namespace, mounts hide what this directory contains outside.
+/// All mounts are below this directory. In the test's namespace they hide its contents.
 const ROOT: &str = "/mnt";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,8 +76,8 @@ fn is_command(name: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(name).exists())
 }
 
-/// Runs the appended command in namespaces of its own. However this process ends, all processes in
-/// there are killed and their mounts are removed.
+/// Runs the command that the caller appends, in namespaces of its own. However this process ends,
+/// the kernel kills all processes in these namespaces and removes their mounts.
 pub fn in_own_namespaces() -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork"]);
@@ -108,7 +108,8 @@ impl Outer {
         for dir in ["outer", "disk", "image", "incoming"] {
             create_dir(root.join(dir)).unwrap();
         }
-        // The only file outside. It has no name any more once it is mounted.
+        // The only file that is not on these mounts. Its name is removed at the end of this
+        // function, and the mount keeps its contents.
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(OUTER_BYTES).unwrap();
         let path = file.path();
@@ -128,8 +129,8 @@ pub fn disk_point() -> PathBuf {
     Path::new(ROOT).join("disk")
 }
 
-/// A directory in memory for tables to ingest. On the disk, syncing them could make durable what
-/// the database failed to sync.
+/// A directory in memory for the tables to ingest. If they were on the disk, syncing them could
+/// also make durable what the database failed to sync.
 pub fn incoming() -> PathBuf {
     Path::new(ROOT).join("incoming")
 }
@@ -150,11 +151,12 @@ impl Mount {
         Mount::new(&kind.to_string(), "loop", disk, disk_point())
     }
 
-    /// A clone of a disk that may be mounted at the same time.
+    /// Mounts a clone of a disk. The disk may be mounted at the same time.
     pub fn image(kind: FileSystem, image: &Path) -> Mount {
         let options = if kind == FileSystem::Xfs { "loop,nouuid" } else { "loop" };
         let mount = Mount::new(&kind.to_string(), options, image, Path::new(ROOT).join("image"));
-        // A kernel before 6.7 takes two btrfs file systems with the same identity for one.
+        // The image has the same identity as the disk. A kernel before 6.7 takes two such btrfs
+        // file systems for one.
         let device = |path: &Path| path.metadata().unwrap().dev();
         assert_ne!(device(mount.path()), device(&disk_point()), "the disk, not its image");
         mount
@@ -168,7 +170,8 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // A panic may have left files open; the end of the namespace unmounts it.
+            // A panic may have left files open, so that the file system is busy. The end of the
+            // namespace unmounts it.
             let _ = Command::new("umount").arg("--lazy").arg(&self.at).status();
         } else {
             run(Command::new("umount").arg(&self.at));

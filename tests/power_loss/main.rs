@@ -9,8 +9,9 @@
 //!      └─ an image ── mounted: the file system replays its journal ──► opened, compared, verified
 //! ```
 //!
-//! Cloning the disk copies what its file system has submitted up to one moment and nothing else:
-//! data in the writer's page cache is lost, as in a power loss. In each image
+//! A clone of the disk has what the disk's file system has submitted up to one moment, and nothing
+//! else. Data that is only in that file system's page cache is not in the clone: it is lost, as in
+//! a power loss. In each image
 //!
 //! * every write that was acknowledged as synced before the start of the clone exists, and so does
 //!   every checkpoint that was complete by then;
@@ -18,9 +19,10 @@
 //!   them ([`streams`]);
 //! * `verify` finds nothing.
 //!
-//! The last image of a life becomes the disk of the next one, so most histories include a recovery
-//! and a power loss after it. Not covered: a device that loses or reorders writes that were not
-//! flushed. The file system in memory does that (`tests/db/crash.rs`).
+//! A *life* of the writer lasts until the test kills it. The last image of a life becomes the disk
+//! of the next life, so most histories include a recovery and a power loss after it. This test does
+//! not cover a device that loses or reorders writes that were not flushed; the tests with the file
+//! system in memory do (`tests/db/crash.rs`).
 //!
 //! ```sh
 //! cargo test --release --test power_loss -- --ignored --nocapture                 # a minute
@@ -28,9 +30,9 @@
 //!     cargo test --release --test power_loss -- --ignored --nocapture             # an hour
 //! ```
 //!
-//! All of it happens in namespaces of its own and on image files without a name: whatever ends the
-//! test, even SIGKILL, the kernel unmounts, detaches the loop devices and frees the space.
-//! Namespaces, loop devices and FICLONE are features of Linux.
+//! The test runs in namespaces of its own, on an image file without a name. So whatever ends the
+//! test, even SIGKILL, the kernel removes the mounts, detaches the loop devices and frees the
+//! space. Namespaces, loop devices and FICLONE are features of Linux.
 
 #![cfg(target_os = "linux")]
 
@@ -59,21 +61,22 @@ use writer::STOPS;
 
 const IMAGES: &str = "MAYPOLE_POWER_LOSS_IMAGES";
 const SEED: &str = "MAYPOLE_POWER_LOSS_SEED";
-/// Environment variables of the processes that the test starts. They say which part of the test a
-/// process is.
+/// Environment variables of the processes that the test starts: the process inside the namespaces,
+/// and the writer.
 const INSIDE: &str = "MAYPOLE_POWER_LOSS_INSIDE";
 const WRITER: &str = "MAYPOLE_POWER_LOSS_WRITER";
 
 const IMAGES_A_LIFE: u64 = 5;
-/// After this number of lives a new disk is made, so that the creation of a database is hit too.
+/// After this number of lives a new disk is made, so that some images are taken while a database is
+/// created.
 const LIVES_A_DISK: u64 = 4;
 /// The longest wait before the first image of a life, so that the image falls into creation or
 /// recovery.
 const FIRST_WAIT_MILLIS: u64 = 40;
 const MAX_WAIT_MILLIS: u64 = 200;
-/// What the writer has just printed when a disk is cloned, or nothing in particular. A broken
-/// promise shows only right after it was made, because the next sync of another thread would
-/// fulfill it.
+/// A disk is cloned right after the writer printed this word, or at a random moment (`None`). A
+/// promise that was broken shows only right after it was made, because the next sync of another
+/// thread would fulfill it.
 const MOMENTS: [Option<&str>; 9] = [
     None,
     None,
@@ -108,7 +111,7 @@ fn number_of(variable: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{variable}: \"{value}\" is not a number")))
 }
 
-/// Not a test of its own: the part that runs in the namespaces.
+/// Not a test of its own, but the part of the test above that runs in the namespaces.
 #[test]
 #[ignore = "the other half of another test, which starts it"]
 fn inside() {
@@ -133,7 +136,7 @@ fn inside() {
     assert_eq!(bad, 0, "images that broke a promise");
 }
 
-/// Not a test of its own: the process that loses its power.
+/// Not a test of its own, but the process that writes and is killed.
 #[test]
 #[ignore = "the other half of another test, which starts it"]
 fn write_until_killed() {
@@ -146,7 +149,7 @@ fn write_until_killed() {
 #[derive(Default)]
 struct Said {
     demand: Demand,
-    /// How often it did each kind of work.
+    /// How often the writer did each kind of work.
     done: BTreeMap<String, u64>,
 }
 
@@ -159,7 +162,7 @@ struct Writer {
 
 impl Writer {
     fn start(seed: u64, demand: Demand) -> Writer {
-        // The kernel's name for this program, because a mount may hide its path.
+        // This program by the kernel's name for it, because a mount may hide its path.
         let mut process = Command::new("/proc/self/exe")
             .args(["--exact", "write_until_killed", "--ignored", "--nocapture"])
             .env(WRITER, seed.to_string())
@@ -186,7 +189,8 @@ impl Writer {
         self.said.0.lock().unwrap().demand.clone()
     }
 
-    /// Stops the process right after it printed `word`; returns whether it did so in time.
+    /// Lets the writer stop itself right after it printed `word`. Returns whether it did so in
+    /// time.
     fn stop_after(&self, word: &str) -> bool {
         let stops = |said: &Said| said.done.get(STOPS).copied();
         let before = stops(&self.said.0.lock().unwrap());
@@ -198,7 +202,7 @@ impl Writer {
         let wanted = writer::wanted(&disks::incoming());
         std::fs::write(&wanted, word).unwrap();
         if !wait(MAX_WAIT_FOR_A_WORD) {
-            // Whichever process removes the file first decides.
+            // Only one process can remove the file. If it is this one, the writer does not stop.
             if std::fs::remove_file(&wanted).is_ok() {
                 return false;
             }
@@ -292,8 +296,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// One life of a writer. The last image replaces `disk`; returns what it must contain from now
-    /// on, or nothing if that image cannot be used as a disk, or if there are enough.
+    /// One life of a writer. Its last image replaces `disk`. Returns the promises that this disk
+    /// must keep, or `None` if that image broke a promise or there are enough images.
     fn live(&mut self, disk: &Path, demand: Demand, enough: u64) -> Option<Demand> {
         if self.images >= enough {
             return None;
@@ -350,7 +354,7 @@ impl<'a> Trial<'a> {
         None
     }
 
-    /// Copies the content of an image to a place that outlives this test.
+    /// Copies the content of an image to a directory that is kept after this test.
     fn keep(&self, image: &Path) -> PathBuf {
         let name = format!("maypole-power-loss-{}-{}", self.file_system, self.seed);
         let kept = std::env::temp_dir().join(name);

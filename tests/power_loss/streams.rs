@@ -1,8 +1,9 @@
-//! Several histories at once, one for each writing thread, and what each knew of the others.
+//! Several histories of writes at once, one for each writing thread. Each write records which
+//! writes of the other threads came before it.
 //!
-//! Thread `s` writes the [`history`](super::history) under the prefix `s` + its number. Every write
-//! stores under the key `seen` the last write of each stream that was acknowledged when it began.
-//! These writes came before it, so they must survive if it survives.
+//! Thread `s` writes the [`history`](super::history) under the prefix `s` + its number. When a
+//! write begins, it looks up the last acknowledged write of each stream, and stores their numbers
+//! under the key `seen`. If the write survives a power loss, these earlier writes must survive too.
 
 use maypole::Db;
 

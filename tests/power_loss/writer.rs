@@ -1,5 +1,5 @@
-//! The writer: some threads that write, and one that flushes, compacts, checkpoints and persists,
-//! in one life after another, until it is killed.
+//! The writer process. It opens the database, runs some threads that write and one that flushes,
+//! compacts, checkpoints and persists, closes the database, and starts again, until it is killed.
 //!
 //! It prints to standard output, each on a line after [`MARK`]:
 //!
@@ -9,8 +9,8 @@
 //! <what> N                N more of it were done; for the report
 //! ```
 //!
-//! When the file [`wanted`] contains the first word of a line, the writer removes the file, prints
-//! [`STOPS`] and stops itself until SIGCONT.
+//! If the file [`wanted`] contains the first word of the line that was just printed, the writer
+//! removes the file, prints [`STOPS`] and stops itself until SIGCONT.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -61,7 +61,7 @@ pub fn wanted(incoming: &Path) -> PathBuf {
 
 /// Writes to the disk mounted at `root`; tables to ingest are made in `incoming`.
 pub fn run(root: &Path, incoming: &Path, seed: u64) {
-    // The harness may have started a line.
+    // The test harness may have printed the beginning of a line.
     println!();
     make_dir(&root.join(CHECKPOINTS));
     let mut rng = StdRng::seed_from_u64(seed);
@@ -74,7 +74,7 @@ struct Life<'a> {
     db: Db,
     incoming: &'a Path,
     /// The share of durable writes. It is low, so that a write that is wrongly reported as durable
-    /// is not soon made durable by the next one.
+    /// is not soon made durable by the next durable write.
     durable_permille: u64,
     /// The last write of each stream that was acknowledged.
     acknowledged: [AtomicU64; STREAMS],
@@ -139,7 +139,7 @@ impl Life<'_> {
             if self.is_over() {
                 return;
             }
-            // All of these writes precede the next one.
+            // All of these writes precede write `n`.
             let mut seen = self.acknowledged();
             let chance = rng.random_range(0..1000);
             let is_durable = chance < self.durable_permille;
@@ -171,8 +171,8 @@ impl Life<'_> {
         let path = self.incoming.join(format!("{stream}.sst"));
         let mut writer = SstWriter::create(&path, TableOptions::default()).unwrap();
         let key = |key: &str| format!("{}{key}", prefix(stream));
-        // The last change of a key counts. A range precedes the puts into it; a table's ranges hide
-        // nothing of the table.
+        // The last change of a key counts. A write deletes a range before it puts keys into it, and
+        // the range deletions of a table hide none of the table's own entries.
         let mut entries = BTreeMap::from([(seen_key(stream), Some(to_words(seen)))]);
         for change in changes(n) {
             match change {
@@ -193,7 +193,7 @@ impl Life<'_> {
         self.db.ingest(&[&path]).unwrap();
     }
 
-    /// Does everything except writing.
+    /// Flushes, compacts, persists and makes checkpoints, until the life is over.
     fn keep_house(&self, checkpoints: &Path, mut rng: StdRng) {
         let mut counted = self.tickers();
         while !self.is_over() {

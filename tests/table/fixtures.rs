@@ -79,8 +79,8 @@ fn every_entry_is_what_sst_dump_printed() {
     }
 }
 
-/// Every data block needs every byte of the dictionary, so a damaged dictionary is an error at
-/// opening.
+/// Decompression of a data block may need any byte of the dictionary, so a table with a damaged
+/// dictionary does not open.
 #[test]
 fn each_flipped_byte_of_a_dictionary_is_an_error_that_names_the_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ fn filters_say_no_to_most_absent_keys() {
     }
 }
 
-/// The Bloom filter of a table's keys, built here.
+/// The Bloom filter of a table's keys, built by Maypole.
 pub fn filter_of_keys(table: &Path, bits_per_key: f64) -> FilterBlock {
     let mut builder = FilterBuilder::new(FilterSpec::bloom(bits_per_key).unwrap());
     let reader = SstReader::open(table).unwrap();

@@ -1,5 +1,5 @@
-//! Tables through the public API: files that RocksDB wrote, files that RocksDB's tools read, and
-//! damaged ones.
+//! Tables through the public API: files that RocksDB wrote, files that RocksDB's tools read, and a
+//! few damaged files.
 
 mod fixtures;
 mod tools;

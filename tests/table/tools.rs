@@ -2,9 +2,9 @@
 //! use their filters. The tests are in one source file, because all run the same tools.
 //!
 //! `ldb get` asks filters only if it is given a policy (`--bloom_bits`), and it reads an unknown
-//! filter as "maybe". So a `get` that succeeds proves nothing. A filter that is wrong on purpose
-//! proves that it is queried: with it, gets must miss while scans succeed. db_bench counts what its
-//! filters answer.
+//! filter as "maybe". So a `get` that succeeds does not show that the filter was queried. A filter
+//! that is wrong on purpose shows it: `get` must then miss keys that a scan finds. db_bench counts
+//! the results of its filter queries.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,8 @@ fn write(path: &Path, options: TableOptions) {
     writer.finish().unwrap();
 }
 
-/// A new RocksDB database that ingested the table.
+/// Ingests the table into the RocksDB database `db` in `directory`, and creates the database if
+/// there is none. Returns the option that names the database.
 fn ingest(directory: &Path, table: &Path) -> String {
     let db = format!("--db={}", directory.join("db").display());
     let (out, errors) =
@@ -102,7 +103,7 @@ fn with_filter(path: &Path) -> (std::ops::Range<usize>, Vec<u8>) {
     (start..start + handle.bytes as usize, std::fs::read(path).unwrap())
 }
 
-/// Stores `bytes` with the filter block's checksum made right.
+/// Stores `bytes` as the file, with the right checksum of the filter block.
 fn store(path: &Path, mut bytes: Vec<u8>, filter: std::ops::Range<usize>) {
     // XXH3 over the payload. The compression type is folded in, but type 0 changes nothing.
     let sum = twox_hash::XxHash3_64::oneshot(&bytes[filter.clone()]) as u32;
@@ -118,8 +119,8 @@ fn rocksdb_uses_our_filters_since_a_wrong_one_makes_it_miss_keys() {
         let path = directory.path().join("fruit.sst");
         write(&path, options(Compression::None, filter));
         let (range, mut bytes) = with_filter(&path);
-        // All of the filter's bits, but not its five last bytes, which describe it. A ribbon of
-        // zeros answers "no" to each key whose fingerprint is not zero.
+        // Clears the filter's bits, but not its last five bytes, which describe the filter. A
+        // ribbon of zeros answers "no" to each key whose fingerprint is not zero.
         bytes[range.start..range.end - 5].fill(0);
         store(&path, bytes, range);
         let db = ingest(directory.path(), &path);
@@ -133,7 +134,7 @@ fn rocksdb_uses_our_filters_since_a_wrong_one_makes_it_miss_keys() {
     }
 }
 
-/// A table in parts; every tenth of its 20,000 keys is a tombstone.
+/// A table with its filter and index in parts. Every tenth of its 20,000 keys is a tombstone.
 fn write_parts(path: &Path, options: TableOptions) {
     let options = TableOptions { metadata: MetadataForm::Parts, ..options };
     let mut writer = SstWriter::create(path, options).unwrap();
@@ -304,10 +305,10 @@ fn rewritten(table: &Path, filter_keys: FilterKeys) -> (tempfile::TempDir, PathB
     (directory, path)
 }
 
-/// Filters of prefixes, RocksDB's and ours, legacy ones included, say no to ranges of absent
-/// prefixes, and never to one of a present prefix. If they hold whole keys too, the blocks are
-/// equal byte for byte. (If they hold only prefixes, db_bench 7.8 adds two hashes that belong to no
-/// key.)
+/// Filters of prefixes, written by RocksDB (legacy ones included) and by Maypole, say no to nearly
+/// all ranges of absent prefixes, and never to a range of a present prefix. If a filter that is not
+/// partitioned and not legacy holds whole keys too, RocksDB's block equals Maypole's byte for byte.
+/// (If it holds only prefixes, db_bench 7.8 adds two hashes that belong to no key.)
 #[test]
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn prefix_filters_of_db_bench_are_used_and_equal_ours() {
@@ -360,7 +361,8 @@ fn prefix_filters_of_db_bench_are_used_and_equal_ours() {
     }
 }
 
-/// How many of 1000 prefixes between those of the table pass. All present prefixes must pass.
+/// How many of 1000 absent prefixes, each just after a present one, pass the filter. Asserts that
+/// all present prefixes pass.
 fn absent_prefixes_let_through(reader: &SstReader, case: &str) -> usize {
     let plus = |prefix: &[u8], n: u8| [&prefix[..11], &[prefix[11] + n]].concat();
     let mut present = std::collections::BTreeSet::new();
@@ -379,7 +381,7 @@ fn absent_prefixes_let_through(reader: &SstReader, case: &str) -> usize {
     absent.iter().filter(|prefix| reader.range_may_match(prefix, Some(&plus(prefix, 1)))).count()
 }
 
-/// As for whole keys: only a filter that is wrong on purpose shows that it is queried.
+/// Only a filter of prefixes that is wrong on purpose shows that RocksDB queries it.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn rocksdb_uses_our_prefix_filters_since_a_wrong_one_makes_it_miss_keys() {
@@ -412,7 +414,7 @@ fn rocksdb_uses_our_prefix_filters_since_a_wrong_one_makes_it_miss_keys() {
 }
 
 /// The ranges a table deletes, `begin: end` in hexadecimal, as `sst_dump --command=raw` prints
-/// them. It writes to a file next to the table.
+/// them. The tool writes them to a file next to the table.
 fn raw_ranges(path: &Path) -> Vec<String> {
     let (_, errors) = run("sst_dump", &[&format!("--file={}", path.display()), "--command=raw"]);
     assert_eq!(errors, "");
@@ -429,8 +431,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// The same lines for the ranges that Maypole reads. Where ranges overlap, the tool prints the
-/// pieces between their bounds, each once for every range that includes it.
+/// The lines of [`raw_ranges`], made from the ranges that Maypole reads. Where ranges overlap, the
+/// tool prints the pieces between their bounds, each once for every range that includes it.
 fn our_ranges(path: &Path) -> Vec<String> {
     let ranges = SstReader::open(path).unwrap().range_deletions();
     let bounds = ranges.iter().flat_map(|range| [&range.start, &range.end]);
@@ -444,7 +446,8 @@ fn our_ranges(path: &Path) -> Vec<String> {
     lines
 }
 
-/// RocksDB's tools read every table of a database that was written, flushed and compacted.
+/// RocksDB's tools read every table of a Maypole database with range deletions, after flushes and
+/// compactions.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn sst_dump_reads_the_tables_of_a_tree_in_which_ranges_were_deleted() {
@@ -533,7 +536,7 @@ fn rocksdb_honours_the_ranges_that_our_tables_delete() {
     }
 }
 
-/// The other way round: ranges that RocksDB deletes.
+/// Maypole reads the range deletions in tables that RocksDB wrote.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn the_ranges_that_rocksdb_deletes_are_read() {
@@ -542,7 +545,8 @@ fn the_ranges_that_rocksdb_deletes_are_read() {
     run("ldb", &[&db, "--create_if_missing", "batchput", "a", "1", "b", "2", "c", "3", "m", "4"]);
     run("ldb", &[&db, "deleterange", "a", "c"]);
     run("ldb", &[&db, "deleterange", "b", "ma"]);
-    // Each opening to write flushes what the log holds; four tables would be compacted.
+    // Each `ldb` command that writes first flushes the log of the command before it. With a fourth
+    // table, a compaction would start.
     run("ldb", &[&db, "put", "z", "last"]);
     let (listed, _) = run("ldb", &[&db, "list_file_range_deletes"]);
     let mut ranges = Vec::new();
@@ -598,12 +602,12 @@ fn statistic(text: &str, name: &str) -> u64 {
 }
 
 /// db_bench queries a filter for each lookup. It finds every present key, for which a filter said
-/// "maybe" each time; for absent keys the filters say no to all but a hundredth.
+/// "maybe" each time; of the absent keys, the filters let about one in a hundred pass.
 #[test]
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn rocksdb_ingests_what_write_table_makes_and_finds_every_key_by_its_filter() {
     const KEYS: u64 = 20_000;
-    // So many random reads that only one run in 10^4 leaves out a key.
+    // With this many random reads, only one run in 10^4 leaves out a key.
     const READS: u64 = 20 * KEYS;
     for filter in ["bloom(10)", "ribbon_like_bloom(10)"] {
         let directory = tempfile::tempdir().unwrap();
@@ -668,7 +672,8 @@ fn copy_tables(from: &Path, to: &Path) {
 
 /// A repair once replaced CURRENT in RocksDB's own directory, so that RocksDB did not open it any
 /// more. A repair of copied tables, which do not have their sequence numbers in a property, found
-/// 13 of 20 entries. Now it rejects the directory, and finds all entries of the copies.
+/// 13 of 20 entries. Now a repair rejects RocksDB's directory, and finds all entries of copied
+/// tables.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn a_directory_of_rocksdb_stays_its_own_and_its_copied_tables_become_a_database() {
@@ -704,7 +709,8 @@ fn a_directory_of_rocksdb_stays_its_own_and_its_copied_tables_become_a_database(
 }
 
 /// A compaction once kept only the newest merge operand of each key, and dropped the value to which
-/// it applies. Now RocksDB's merge operands are named and kept.
+/// it applies. Now a repair and `verify` report RocksDB's merge operands, and a compaction keeps
+/// all of them.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn merge_operands_of_rocksdb_are_named_and_kept() {

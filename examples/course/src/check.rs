@@ -48,7 +48,7 @@ pub fn run(check: &Check) -> Outcome {
     let run = check.run;
     REMARK.lock().unwrap().take();
     PANIC.lock().unwrap().take();
-    // The check runs in a thread of its own, which is abandoned if it does not end.
+    // The check runs in a thread of its own, which is abandoned if the check does not end.
     thread::spawn(move || {
         let result = panic::catch_unwind(AssertUnwindSafe(run));
         let _ = done.send(result.is_ok());

@@ -1,4 +1,5 @@
-//! Given: integers, handles and keys as RocksDB's tables store them. Every step uses them.
+//! Given to the learner: integers, handles and keys as RocksDB's tables store them. Most steps use
+//! them.
 //!
 //! ```text
 //! fixed32 / fixed64   4 / 8 bytes, little-endian

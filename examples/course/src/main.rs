@@ -4,7 +4,7 @@
 //! given.rs     what every step uses
 //! skeleton/    the learner's engine
 //! solution/    the same with all parts written
-//! checks/      what must hold of either: compiled once for each
+//! checks/      what must hold of each engine: compiled once for each
 //! parts.rs     the skeleton is the solution without the learner's parts
 //! ```
 
@@ -65,7 +65,7 @@ fn refuse(text: &str) -> bool {
     false
 }
 
-/// Runs the learner's engine, as far as it is built.
+/// Runs the learner's engine, and prints its report or the first part that is not done.
 fn tour() -> bool {
     match check::run(&skeleton::checks::tour::CHECK) {
         Outcome::Done(told) => print(&told.unwrap_or_default()),

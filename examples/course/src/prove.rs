@@ -7,8 +7,10 @@ use crate::{skeleton, solution};
 /// The most lines of the whole engine, including `given.rs`.
 const MOST_LINES: usize = 1500;
 
-/// Whether every check passes for the solution and fails for the skeleton, and whether texts, hints
-/// and skeletons are there. Prints what is wrong.
+/// Whether the course is consistent: every check passes for the solution and reaches a `todo!` in
+/// the skeleton, each skeleton is its solution without the learner's parts, each page has a hint,
+/// README.md shows the report of the tour, and the engine has at most [`MOST_LINES`]. Prints what
+/// is wrong.
 pub fn prove() -> bool {
     let mut faults = Vec::new();
     let mut checks = 0;

@@ -6,7 +6,7 @@ use maypole::hash64;
 
 use super::{Keys, list};
 
-/// More keys than this would have more lines than a page can show.
+/// With more keys, the filter would have more cache lines than a page can show.
 const MAX_KEYS: usize = 400;
 
 pub fn answer(bits: &str, keys: &Keys) -> Result<String, String> {

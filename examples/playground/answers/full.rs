@@ -7,7 +7,7 @@ use super::{list, number};
 use crate::figures::equations::{Row, columns, eliminate, filter, rows, solve};
 use crate::figures::keys::key_hash;
 
-/// Slots of the first layer that are drawn, from the first on.
+/// The number of slots that are drawn: the first ones of the first layer.
 const SHOWN: u32 = 96;
 /// At most this many bumped keys are named.
 const MAX_BUMPED: usize = 100;

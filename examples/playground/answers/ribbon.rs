@@ -2,7 +2,8 @@
 //! this is the ribbon of the book's chapters, with rows of 8 coefficients and fingerprints of 4
 //! bits.
 //!
-//! A *band* is one attempt: a seed of a plain ribbon, or a layer of a bumped one.
+//! A *band* is one attempt to solve the equations of keys: with one seed of a plain ribbon, or in
+//! one layer of a bumped ribbon.
 
 use maypole::hash64;
 
@@ -11,10 +12,10 @@ use crate::figures::ribbon::{Row, WIDTH, picked, row, solve};
 
 /// The most keys and slots that can be drawn.
 const MOST: usize = 16;
-/// The number of seeds that are tried. The format allows 256, but if the slots are too few, every
-/// seed fails.
+/// The number of seeds that are tried. The format allows 256 seeds. But if the slots are too few,
+/// every seed fails, and 8 failures are enough to show that.
 const SEEDS: u64 = 8;
-/// Start positions of a bucket, which is kept or bumped as a whole.
+/// The number of start positions in one bucket. The keys of a bucket are kept or bumped together.
 const BUCKET: u32 = 2;
 
 /// One step of a band.
@@ -50,7 +51,7 @@ pub fn answer(slots: &str, bumping: bool, keys: &Keys) -> Result<String, String>
     ))
 }
 
-/// A plain ribbon: the same keys with one seed after another.
+/// The bands of a plain ribbon: the same keys with one seed after another, until a seed works.
 fn seeds(slots: u32, keys: &[&str]) -> Vec<Band> {
     let mut bands = Vec::new();
     for seed in 0..SEEDS {
@@ -66,8 +67,8 @@ fn seeds(slots: u32, keys: &[&str]) -> Vec<Band> {
     bands
 }
 
-/// A bumped ribbon: each layer takes the keys that the layer before bumped. The last keys, at most
-/// two, become tags.
+/// The bands of a bumped ribbon: each layer takes the keys that the layer before bumped. The keys
+/// that are left become tags: at most two, unless a layer bumped all of its keys.
 fn layers(slots: u32, keys: &[&str]) -> (Vec<Band>, Vec<usize>) {
     let mut left: Vec<usize> = (0..keys.len()).collect();
     let (mut bands, mut slots) = (Vec::new(), slots);
@@ -124,8 +125,8 @@ impl Band {
     }
 }
 
-/// The answer for a key: the band that holds it, the key's row in this band, and the sum of its
-/// slots.
+/// The answer for a key: the band that holds it, the key's row in this band, and the XOR of the
+/// slots that the row picks.
 fn ask(key: &str, bands: &[Band], bumping: bool, keys: &[&str], tags: &[usize]) -> String {
     for (i, band) in bands.iter().enumerate() {
         let row = row(key, band.slots, band.seed);

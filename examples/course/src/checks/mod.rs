@@ -1,5 +1,6 @@
-//! What must hold when a step is done. This folder is compiled twice: as a part of the skeleton and
-//! as a part of the solution. So `super::super` is one or the other engine.
+//! What must hold when a step is done. This folder is compiled twice: as a module of the skeleton,
+//! and as a module of the solution. So `super::super` is the learner's engine in one build and the
+//! solution in the other.
 
 mod step01;
 mod step02;
@@ -31,7 +32,7 @@ pub const STEPS: [&[Check]; 11] = [
     step11::CHECKS,
 ];
 
-/// The key number `i` of some kind.
+/// Key number `i` of the kind `kind`.
 fn key(kind: &str, i: u64) -> Vec<u8> {
     format!("{kind}{i:06}").into_bytes()
 }

@@ -107,8 +107,8 @@ fn reads_are_saved() {
         db.get(&key("deep", i)).expect("get");
     }
     let FilterCounts { useful, full_positive, .. } = db.counts()[1];
-    // Each query reads the filter. A positive reads the index too, and a data block unless the key
-    // is after all keys of the table, which none of these is.
+    // Each query reads the filter. If the filter says maybe, the table reads its index and a data
+    // block. (It would read no data block for a key after all of its keys, but these keys are not.)
     let expected = 400 + 2 * full_positive;
     assert_eq!(
         reads(&db) - before,

@@ -1,6 +1,6 @@
 //! Your engine. Replace each `todo!`, step by step.
 
-// Code that you have not written yet uses nothing and is used by nothing.
+// As long as functions are not written, much of the code is unused.
 #![allow(dead_code, unreachable_code, unused_imports, unused_mut, unused_variables)]
 
 pub mod step01_bloom;

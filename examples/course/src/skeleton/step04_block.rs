@@ -1,4 +1,5 @@
-//! Step 4: a block of sorted entries. Keys store only what differs from the key before.
+//! Step 4: a block of sorted entries. An entry stores only the end of its key that differs from the
+//! key before it.
 //!
 //! ```text
 //! block   entry | entry | … | fixed32 offset of each restart point | fixed32 number of them
@@ -95,8 +96,8 @@ impl Block {
     }
 
     /// The first entry whose key is not before the sought place, if there is one. `is_before` says
-    /// whether a key is before this place. It holds for all keys up to some entry, and for none
-    /// after it.
+    /// whether a key is before this place. It is true for all keys up to some entry, and false for
+    /// all keys after that entry.
     pub fn seek(&self, is_before: impl Fn(&[u8]) -> bool) -> io::Result<Option<KeyValue>> {
         todo!("by halving, the last restart point whose key is before; from there entry by entry")
     }
@@ -108,7 +109,7 @@ pub struct Entries {
     /// Offset of the next entry.
     at: usize,
     end: usize,
-    /// The key of the last entry.
+    /// The key of the entry that was read last.
     key: Vec<u8>,
 }
 

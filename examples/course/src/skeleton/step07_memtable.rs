@@ -18,7 +18,7 @@ use crate::given::{
     take_varint,
 };
 
-/// The newest entry of each key that was written lately, in the order of keys.
+/// The newest entry of each key that was written since the last flush, in the order of keys.
 #[derive(Default)]
 pub struct Memtable {
     entries: BTreeMap<Vec<u8>, Entry>,
@@ -71,8 +71,8 @@ impl Log {
     }
 }
 
-/// The keys and entries of a log, up to the first record that is incomplete or wrong, which a crash
-/// may have torn. Without a log there are none.
+/// The keys and entries of a log, up to the first record that is incomplete or wrong: a crash may
+/// have torn this record. If there is no log, there are no entries.
 pub fn replay(path: &Path) -> io::Result<Vec<(Vec<u8>, Entry)>> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),

@@ -36,7 +36,8 @@ pub struct FilterCounts {
 }
 
 impl FilterCounts {
-    /// The share of the queries for absent keys that passed. `None` before the first of them.
+    /// The share of the queries for absent keys that passed. `None` before the first query for an
+    /// absent key.
     pub fn observed_rate(&self) -> Option<f64> {
         todo!("the false positives, divided by all queries for absent keys")
     }
@@ -173,7 +174,8 @@ impl Db {
             self.open_table(into, self.last_number)?;
             kept = 1;
         }
-        // The oldest is removed first, so that a table that a crash leaves hides nothing newer.
+        // The oldest table is removed first. So if a crash ends this loop, no old value comes back:
+        // the tables that it leaves are newer than those that are gone.
         for (level, kept) in [(into, kept), (level, 0)] {
             while self.levels[level].len() > kept {
                 let table = self.levels[level].pop().expect("it is not empty");

@@ -43,8 +43,9 @@ impl Cache {
         self.blocks.borrow().values().map(|block| block.bytes.len()).sum()
     }
 
-    /// Removes the data block that was not used for the longest time, or if there is no data, such
-    /// a block of the other kinds. `false`: the cache is empty.
+    /// Removes the data block that was not used for the longest time. If there is no data block,
+    /// removes the filter or index that was not used for the longest time. `false`: the cache is
+    /// empty.
     fn evict(&self) -> bool {
         todo!("the smallest by (is it no data?, time of the last use)")
     }

@@ -19,7 +19,8 @@ pub struct Row {
     pub fingerprint: u8,
 }
 
-/// The equation of a key, if there are `slots` slots, at least [`WIDTH`]. Another seed gives another.
+/// The equation of a key in a filter of `slots` slots, at least [`WIDTH`]. Another seed gives
+/// another equation.
 pub fn row(key: &[u8], slots: usize, seed: u8) -> Row {
     let hash = hash64(&[key, &[seed]].concat());
     let starts = (slots - WIDTH + 1) as u64;

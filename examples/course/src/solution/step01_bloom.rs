@@ -41,7 +41,7 @@ impl Bits {
     }
 }
 
-/// Hash function number `i`: the hash of the key with one byte behind it.
+/// Hash function number `i`: the hash of the key with the byte `i` behind it.
 pub fn hash_number(i: u32, key: &[u8]) -> u64 {
     hash64(&[key, &[i as u8]].concat())
 }
