@@ -1,4 +1,5 @@
-//! [`Garbage`]: counts of a table's entries that some reader may need now, but none later.
+//! [`Garbage`]: counts of a table's entries that some reader may need now, but that no reader will
+//! need later.
 //!
 //! Flush and compaction drop the entries that no reader can see. Entries that they must keep for a
 //! snapshot become droppable when that snapshot is released, but only a scan of the table could
@@ -13,7 +14,7 @@
 //!          3 value             once no snapshot is in 3 .. 8, because 8 hides it
 //! ```
 //!
-//! [`Hidden`] sums up many such versions: `low` is the smallest sequence number of a hidden
+//! [`Hidden`] sums up many hidden versions: `low` is the smallest sequence number of a hidden
 //! version, and `high` the largest of an entry that hides one. If no snapshot is in `low .. high`,
 //! then none is in the span of any of these versions, so all of them are droppable. The reverse
 //! does not hold: the counts err on the side of keeping.
@@ -27,7 +28,8 @@ use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::error::Damage;
 
-/// The most sums ([`Hidden`]) that a table keeps. If there would be more, two neighbors are joined.
+/// The most sums ([`Hidden`]) that a table keeps. If there would be more, two neighboring sums are
+/// joined.
 const MAX_SUMS: usize = 8;
 
 /// Versions that newer entries of the same table hide, summed up.
@@ -136,10 +138,10 @@ pub(crate) struct Counting {
     sums: Vec<Hidden>,
     /// The entry before: sequence number, kind, bytes.
     last: (SequenceNumber, Option<EntryKind>, u64),
-    /// Whether this key has an entry of a kind that is not understood. That entry and all older
-    /// ones of the key are kept, whatever hides them.
+    /// Whether the current key has had an entry of a kind that is not understood. Compactions keep
+    /// that entry and all older entries of the key, whatever hides them.
     key_is_opaque: bool,
-    /// Some key has such an entry.
+    /// Whether any key has an entry of a kind that is not understood.
     is_opaque: bool,
 }
 
