@@ -11,11 +11,11 @@ pub(crate) enum Stop {
     Absent(Absent),
 }
 
-/// What a search needs and is not in memory.
+/// What a search needs but does not find in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Absent {
     pub block: AbsentPart,
-    /// Whether the search has passed the filter of the table by.
+    /// See [`LookupKey::passed_filter_by`].
     pub passed_filter_by: bool,
 }
 
