@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! buffer   payload | trailer, if it was read with one | … | room
-//!          ▲ a line starts here                            ▲ and here
+//!          ▲ a cache line starts here                      ▲ and here
 //! ```
 //!
 //! A block that is not compressed stays in the buffer that it was read into, together with its
