@@ -39,16 +39,16 @@ pub(crate) struct Hidden {
     pub low: SequenceNumber,
     /// The largest sequence number of an entry that hides one of them.
     pub high: SequenceNumber,
-    /// Hidden versions, and the deletions that directly hide one of them.
+    /// The number of hidden versions, and of the deletions that directly hide one of them.
     pub entries: u64,
     /// How many of `entries` are deletions.
     pub deletions: u64,
-    /// Keys and values of `entries`, before compression.
+    /// Bytes of the keys and values of these entries, before compression.
     pub bytes: u64,
 }
 
 impl Hidden {
-    /// Whether no snapshot needs any of the hidden versions. `snapshots` ascend.
+    /// Whether no snapshot needs any of the hidden versions. `snapshots` are in ascending order.
     pub fn is_droppable(&self, snapshots: &[SequenceNumber]) -> bool {
         let first = snapshots.partition_point(|&snapshot| snapshot < self.low);
         snapshots.get(first).is_none_or(|&snapshot| snapshot >= self.high)
@@ -123,7 +123,7 @@ impl Garbage {
         Ok(Some(garbage))
     }
 
-    /// Deletions that hide no older version in this table.
+    /// How many of the table's deletions hide no older version in the table.
     pub fn lone_deletions(&self, deletions: u64) -> u64 {
         let paired: u64 = self.hidden.iter().map(|hidden| hidden.deletions).sum();
         deletions.saturating_sub(paired)

@@ -112,7 +112,8 @@ pub(super) fn read_dictionary(
     }
 }
 
-/// For an ingested table: the sequence number of all its entries.
+/// The sequence number that ingestion gave to all entries. `None` for a table that was not
+/// ingested.
 pub(super) fn global_sequence_of(
     properties: &TableProperties,
     from_manifest: Option<SequenceNumber>,

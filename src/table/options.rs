@@ -80,7 +80,7 @@ impl Default for TableOptions {
 /// What a table is written for. Its properties depend on this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// A table of a tree: versions, tombstones, sequence numbers.
+    /// A table of a tree. It may hold several versions of a key, each with a sequence number.
     Database { file_number: u64 },
     /// A table for ingestion: one version of each key, all with sequence number 0. The ingestion
     /// assigns one sequence number to the whole file.
@@ -137,7 +137,7 @@ pub struct TableSummary {
     /// Whether the filter is of another family than requested, because the requested one could not
     /// be built from these keys, or failed its check (see `failed_filter_builds`).
     pub filter_fell_back: bool,
-    /// Time to build the filter from the hashes, checking included.
+    /// The time it took to build the filter from the hashes of the keys, and to check it.
     pub filter_build_time: Duration,
     /// Filters, or parts of a filter, that were discarded because they missed a key: 0, unless the
     /// computer's memory is faulty. Each was replaced by a Bloom filter; if that failed too, the

@@ -112,12 +112,12 @@ pub(crate) struct Table {
     /// `None`: the filter is whole.
     pub(super) filter_top: Option<Box<FilterTop>>,
     pub(super) pieces: Pieces,
-    /// One for each part of the filter.
+    /// A credit for each part of the filter.
     pub(super) filter_credits: Box<[Credit]>,
     pub(super) filter_worth: FilterWorth,
-    /// Filter and index stay in memory once loaded.
+    /// Whether filter and index stay in memory once they are loaded.
     pub(super) pins_metadata: bool,
-    /// Lookups read every filter, even where the read does not pay.
+    /// Whether lookups read every filter, even if the read costs more than it saves.
     pub(super) reads_every_filter: bool,
     /// The filter that point lookups query for whole keys.
     pub(crate) whole_key_filter: Option<StoredFilter>,
@@ -186,7 +186,7 @@ fn metadata_bytes(
 
 /// An upper bound for the number of entries of most data blocks.
 fn usual_entries(properties: &TableProperties) -> u32 {
-    // The last block may be nearly empty.
+    // The last block is not counted, because it may be nearly empty.
     let blocks = properties.number(names::DATA_BLOCKS).unwrap_or(0).saturating_sub(1).max(1);
     let entries = u32::try_from(properties.entries() / blocks).unwrap_or(u32::MAX);
     // Some more than the mean, because blocks differ.

@@ -31,7 +31,7 @@ const SAMPLE: u32 = 8;
 
 #[derive(Default)]
 pub(super) struct FilterWorth {
-    /// Lookups that have read a data block.
+    /// The number of lookups that have read a data block.
     reads: AtomicU32,
     /// The number of searches in vain that the filter had saved, or would have saved, when it was
     /// last weighed.

@@ -1,4 +1,4 @@
-//! Which filters are worth their read.
+//! Which filters are worth a read.
 //!
 //! Loading a filter costs a read, and evicts something from the cache. A loaded filter saves a read
 //! only if the table does not hold the key of the lookup. So a lookup at first *passes by* a filter

@@ -91,7 +91,7 @@ pub(crate) struct BlockBatch<'t> {
 struct WantedBlock<'t> {
     table: &'t Table,
     absent: AbsentBlock,
-    /// What was read.
+    /// The block, once it was read.
     block: Option<Lease<'static, Block>>,
 }
 

@@ -79,7 +79,7 @@ pub(crate) trait TableObserver: Copy {
     #[inline(always)]
     fn block_reached(self, _index: &TableIndex, _i: usize, _block: &Block) {}
 
-    /// The block was searched.
+    /// The block of the previous [`Self::block_reached`] was searched.
     #[inline(always)]
     fn block_searched(self, _found: bool) {}
 }

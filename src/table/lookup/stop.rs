@@ -31,7 +31,7 @@ pub(crate) enum AbsentPart {
 }
 
 impl Stop {
-    /// The search for `key` needs `block`.
+    /// The stop of a search for `key` that needs `block`, which is not in memory.
     #[cold]
     pub fn absent(block: AbsentPart, key: &LookupKey<'_>) -> Stop {
         Stop::Absent(Absent { block, passed_filter_by: key.passed_filter_by })

@@ -36,7 +36,7 @@ pub(in crate::table) struct IndexPieces {
 /// What is kept of a whole filter.
 pub(in crate::table) struct WholeFilterPieces {
     pub geometry: FilterPieces,
-    /// The place of the whole filter in the file.
+    /// Where the whole filter is in the file.
     pub handle: BlockHandle,
     pub sums: Box<[u32]>,
     pub slots: Slots<TableFilter>,

@@ -55,11 +55,11 @@ pub(crate) struct Salvage {
     data_end: u64,
     ranges: Option<Arc<RangeTombstones>>,
     identity: Option<TableIdentity>,
-    /// The properties could not be read.
+    /// Whether the properties could not be read.
     pub lost_properties: bool,
-    /// The table is for ingestion, and its sequence number is unknown.
+    /// Whether the table is for ingestion and its sequence number is unknown.
     pub needs_global_sequence: bool,
-    /// The table may have had range deletions that could not be read.
+    /// Whether the table may have range deletions that could not be read.
     pub lost_ranges: bool,
 }
 

@@ -125,7 +125,7 @@ fn versions_of_one_key_over_many_blocks_are_all_found() {
     let entries = sorted(entries);
     let context = context(1 << 20);
     let table = table(&entries, options(Compression::None), &context);
-    // The whole index then holds internal keys.
+    // Then all separators in the index are internal keys.
     assert_eq!(table.properties().number(names::INDEX_KEY_IS_USER_KEY), Some(0));
     assert_reads_as(&table, &entries);
 }

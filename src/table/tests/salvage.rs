@@ -104,7 +104,7 @@ fn a_hole_in_the_index_and_one_in_the_data_are_got_over_together() {
     for at in (0..data_end).step_by(61) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x40;
-        // The index's first byte.
+        // Damages the first byte of the index too.
         damaged[filter_end] ^= 1;
         let story = format!("byte {at}");
         let (missing, _) = salvaged(&damaged, &entries, false, &story).unwrap();

@@ -212,7 +212,7 @@ struct Note {
     offset: u32,
     /// Where the entry's suffix starts.
     suffix: u32,
-    /// Bytes that its key has in common with the key before.
+    /// How many bytes the entry's key shares with the key before.
     shared: u32,
     key_bytes: u32,
 }
