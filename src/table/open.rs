@@ -113,7 +113,7 @@ pub(super) fn read_dictionary(
 }
 
 /// The sequence number that ingestion gave to all entries. `None` for a table that was not
-/// ingested.
+/// ingested, or whose number is not known.
 pub(super) fn global_sequence_of(
     properties: &TableProperties,
     from_manifest: Option<SequenceNumber>,
