@@ -18,8 +18,8 @@ impl Credit {
         self.0.load(Ordering::Relaxed) >= price
     }
 
-    /// Adds `earned`, up to `most`. If two threads add at the same time, one addition may be lost,
-    /// which costs at most one read.
+    /// Adds `earned`, up to a credit of `most`. If two threads add at the same time, one addition
+    /// may be lost, which costs at most one read.
     pub fn earn(&self, earned: u32, most: u32) {
         let credit = self.0.load(Ordering::Relaxed);
         if credit < most {

@@ -1,5 +1,5 @@
-//! The fuzz targets of a table's blocks and of its footer. Each decodes arbitrary bytes. Searches
-//! and walks of blocks and indexes are compared with the plainest implementation.
+//! The fuzz targets of a table's blocks and of its footer. Each target decodes arbitrary bytes.
+//! Searches and walks of blocks and indexes are compared with the simplest implementation.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Error;
 use crate::memory::LineBuf;
 
-/// A block whose keys have more bytes than this is not compared, because entries that share a long
-/// key take megabytes in a list.
+/// A block whose keys together have more bytes than this is not compared with a list, because
+/// entries that share a long key would take megabytes in the list.
 const MAX_KEY_BYTES: usize = 1 << 20;
 
 fn block_of(bytes: &[u8]) -> Option<Block> {
@@ -43,7 +43,7 @@ pub fn block(data: &[u8]) {
             }
             assert!(!cursor.valid() && result.is_ok() == whole, "a walk has another end");
         }
-        // A walk backward ends, whatever the restart points say.
+        // A backward walk must end, whatever the restart points say.
         let mut result = cursor.seek_to_last();
         let mut steps = 0;
         while result.is_ok() && cursor.valid() {
@@ -69,11 +69,11 @@ pub fn block(data: &[u8]) {
     }
 }
 
-/// Offset, key and value.
+/// The offset, the key and the value of an entry.
 type PlainEntry<'a> = (usize, Vec<u8>, &'a [u8]);
 
-/// The entries before the first one that does not decode or has no internal key, and whether there
-/// is no such entry. `None` if the keys exceed [`MAX_KEY_BYTES`].
+/// The entries before the first entry that does not decode or has no internal key, and whether all
+/// entries decode and have one. `None` if the keys exceed [`MAX_KEY_BYTES`].
 fn plain_entries(block: &Block) -> Option<(Vec<PlainEntry<'_>>, bool)> {
     let (mut entries, mut key_bytes) = (Vec::new(), 0);
     let mut scan = Scan::new(block.entries());
@@ -133,9 +133,9 @@ fn assert_searched_as_a_list(block: &Block, entries: &[PlainEntry<'_>]) {
     }
 }
 
-/// Parses `data` as an index block. The first byte says which form the index and what size the file
-/// has. Either both forms that an index has in memory accept the block, or both reject it. A search
-/// must end where a walk through the separators ends.
+/// Parses `data` as an index block. The first byte states the form of the index and the size of the
+/// file. Either both forms that an index has in memory accept the block, or both reject it. A
+/// search must end where a walk through the separators ends.
 pub fn index(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let Some(block) = block_of(bytes) else { return };
@@ -195,8 +195,8 @@ pub fn properties(data: &[u8]) {
     assert!(range.is_none_or(|range| range.len() == 8 && range.end <= data.len()));
 }
 
-/// Decodes `data` as the end of a file; its first byte says how long the file is, and whether the
-/// footer is made to name no checksum.
+/// Decodes `data` as the end of a file. The first byte says how long the file is, and whether the
+/// footer's checksum type is set to "none".
 pub fn footer(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let mut tail = bytes[bytes.len().saturating_sub(FOOTER_BYTES)..].to_vec();

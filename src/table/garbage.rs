@@ -1,4 +1,5 @@
-//! [`Garbage`]: counts of a table's entries that some reader may need now, but none later.
+//! [`Garbage`]: counts of a table's entries that some reader may need now, but that no reader will
+//! need later.
 //!
 //! Flush and compaction drop the entries that no reader can see. Entries that they must keep for a
 //! snapshot become droppable when that snapshot is released, but only a scan of the table could
@@ -13,7 +14,7 @@
 //!          3 value             once no snapshot is in 3 .. 8, because 8 hides it
 //! ```
 //!
-//! [`Hidden`] sums up many such versions: `low` is the smallest sequence number of a hidden
+//! [`Hidden`] sums up many hidden versions: `low` is the smallest sequence number of a hidden
 //! version, and `high` the largest of an entry that hides one. If no snapshot is in `low .. high`,
 //! then none is in the span of any of these versions, so all of them are droppable. The reverse
 //! does not hold: the counts err on the side of keeping.
@@ -27,7 +28,8 @@ use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::error::Damage;
 
-/// The most sums ([`Hidden`]) that a table keeps. If there would be more, two neighbors are joined.
+/// The most sums ([`Hidden`]) that a table keeps. If there would be more, two neighboring sums are
+/// joined.
 const MAX_SUMS: usize = 8;
 
 /// Versions that newer entries of the same table hide, summed up.
@@ -37,16 +39,16 @@ pub(crate) struct Hidden {
     pub low: SequenceNumber,
     /// The largest sequence number of an entry that hides one of them.
     pub high: SequenceNumber,
-    /// Hidden versions, and the deletions that directly hide one of them.
+    /// The number of hidden versions, and of the deletions that directly hide one of them.
     pub entries: u64,
     /// How many of `entries` are deletions.
     pub deletions: u64,
-    /// Keys and values of `entries`, before compression.
+    /// Bytes of the keys and values of these entries, before compression.
     pub bytes: u64,
 }
 
 impl Hidden {
-    /// Whether no snapshot needs any of the hidden versions. `snapshots` ascend.
+    /// Whether no snapshot needs any of the hidden versions. `snapshots` are in ascending order.
     pub fn is_droppable(&self, snapshots: &[SequenceNumber]) -> bool {
         let first = snapshots.partition_point(|&snapshot| snapshot < self.low);
         snapshots.get(first).is_none_or(|&snapshot| snapshot >= self.high)
@@ -121,7 +123,7 @@ impl Garbage {
         Ok(Some(garbage))
     }
 
-    /// Deletions that hide no older version in this table.
+    /// How many of the table's deletions hide no older version in the table.
     pub fn lone_deletions(&self, deletions: u64) -> u64 {
         let paired: u64 = self.hidden.iter().map(|hidden| hidden.deletions).sum();
         deletions.saturating_sub(paired)
@@ -136,10 +138,10 @@ pub(crate) struct Counting {
     sums: Vec<Hidden>,
     /// The entry before: sequence number, kind, bytes.
     last: (SequenceNumber, Option<EntryKind>, u64),
-    /// Whether this key has an entry of a kind that is not understood. That entry and all older
-    /// ones of the key are kept, whatever hides them.
+    /// Whether the current key has had an entry of a kind that is not understood. Compactions keep
+    /// that entry and all older entries of the key, whatever hides them.
     key_is_opaque: bool,
-    /// Some key has such an entry.
+    /// Whether any key has an entry of a kind that is not understood.
     is_opaque: bool,
 }
 

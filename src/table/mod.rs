@@ -2,23 +2,32 @@
 //! [`SstWriter`] and [`SstReader`] write and read single tables. The files of the folder:
 //!
 //! ```text
-//! table     Table: an open table, its parts, loaded when they are needed
-//! lookup/   one key, many keys, and the keys of a prefix in one table; what a lookup did
-//! cursor    TableCursor: walks a table both ways
-//! builder   TableBuilder: writes a table from sorted keys
-//! options   what to write, and what was written
-//! index     which data block can hold a key    parts     which part of a filter or index can
-//! tops      the lists of the parts              pieces    pieces of whole filters and indexes
-//! range_del the ranges of keys that a table deletes
-//! open      what opening a table reads and rejects       verify    a check of the whole file
-//! salvage   what can still be read of a damaged table    sst/      single tables, without a database
+//! table        Table: an open table, whose filter and index are loaded at their first use
+//! open         what opening a table reads and rejects
+//! lookup/      the lookup of one key, of many keys or of a prefix in one table, and its trace
+//! cursor/      TableCursor: walks a table both ways
+//! builder/     TableBuilder: writes a table from sorted keys
+//! options      the options of a new table, and the figures of a finished one
+//! index/       which data block can hold a key
+//! table_index  an index in the cache, with the slots of its data blocks
+//! filter/      which filter a table has, and how it is queried
+//! worth        whether a filter is worth its memory      credit   whether it is worth a read
+//! parts        filters and indexes that are stored in parts; tops has the lists of the parts
+//! pieces/      pieces of filters and indexes that are stored whole
+//! warm_up      loads filters and indexes before lookups need them
+//! range_del    the ranges of keys that a table deletes
+//! garbage      counts of the entries that may become droppable
+//! verify       a check of the whole file
+//! salvage/     what can still be read of a damaged table
+//! sst/         the public API for single tables, without a database
 //!
-//! block/    blocks of sorted entries     format/  everything else in the file
-//! filter/   the filter of a table
+//! block/       blocks of sorted entries
+//! format/      everything else in the file
 //! ```
 //!
-//! A table knows no levels and no versions of a tree. A lookup does not interpret the kind of an
-//! entry: it returns the newest entry at or before a sequence number, whatever its kind byte is.
+//! Nothing in this folder depends on levels or on versions of a tree. A lookup does not interpret
+//! the kind of an entry: it returns the newest entry at or before a sequence number, whatever its
+//! kind byte is.
 
 pub(crate) mod block;
 mod builder;

@@ -49,7 +49,7 @@ pub(super) fn tail_start<N: AsRef<str>>(
     offsets.fold(metaindex_handle.offset.min(tops), u64::min)
 }
 
-/// Bytes of a file from `start` on; 0 if opening does not read that many at once.
+/// How many bytes a file has from `start` on; 0 if opening does not read that many at once.
 pub(super) fn tail_bytes(file_bytes: u64, start: u64) -> u64 {
     let bytes = file_bytes.saturating_sub(start);
     if bytes <= MAX_TAIL_BYTES { bytes } else { 0 }
@@ -112,7 +112,8 @@ pub(super) fn read_dictionary(
     }
 }
 
-/// For an ingested table: the sequence number of all its entries.
+/// The sequence number that ingestion gave to all entries. `None` for a table that was not
+/// ingested, or whose number is not known.
 pub(super) fn global_sequence_of(
     properties: &TableProperties,
     from_manifest: Option<SequenceNumber>,

@@ -24,12 +24,13 @@ pub struct TableOptions {
     /// Default 4096. A lookup reads one block: larger blocks compress better and cost more to read.
     /// Without compression, a multiple of 4096 fills whole pages of the device.
     pub block_bytes: usize,
-    /// Entries from one restart point, whose key is stored whole, to the next in a data block,
-    /// default 16. A smaller number makes the table larger and the scan to an entry shorter.
+    /// How many entries of a data block there are from one restart point, whose key is stored
+    /// whole, to the next. Default 16. A smaller number makes the table larger and the scan to an
+    /// entry shorter.
     pub restart_interval: usize,
     /// How blocks are compressed. Default: LZ4 if the crate has the feature `lz4`, otherwise none.
     pub compression: Compression,
-    /// The filter over all keys. Default: a Bloom filter with 10 bits per key.
+    /// The family and the size of the filter. Default: a Bloom filter with 10 bits per key.
     pub filter: FilterSpec,
     /// What the filter holds. Default: whole keys.
     pub filter_keys: FilterKeys,
@@ -40,9 +41,9 @@ pub struct TableOptions {
 /// Whether a table's filter and index are stored whole or in parts of about 4 KiB.
 ///
 /// A lookup that does not find a whole filter or index in the block cache may have to read all of
-/// it. Of a filter or index in parts it reads only the part that it needs. So parts are for tables
-/// whose filters and indexes do not all fit into the cache. In memory, a lookup is faster by some
-/// nanoseconds if filter and index are whole. RocksDB reads both forms.
+/// it. Of a filter or index in parts, a lookup reads only the part that it needs. So parts are for
+/// tables whose filters and indexes do not all fit into the cache. If filter and index are in
+/// memory, a lookup is some nanoseconds faster when they are whole. RocksDB reads both forms.
 ///
 /// ```
 /// use maypole::table::{MetadataForm, TableOptions};
@@ -79,7 +80,7 @@ impl Default for TableOptions {
 /// What a table is written for. Its properties depend on this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// A table of a tree: versions, tombstones, sequence numbers.
+    /// A table of a tree. It may hold several versions of a key, each with a sequence number.
     Database { file_number: u64 },
     /// A table for ingestion: one version of each key, all with sequence number 0. The ingestion
     /// assigns one sequence number to the whole file.
@@ -103,8 +104,8 @@ pub(crate) enum Dialect {
 pub struct TableSummary {
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Bytes at the end of the file that opening the table reads; 0 if one read does not take that
-    /// many.
+    /// How many bytes at the end of the file opening the table reads; 0 if opening does not read
+    /// that many at once.
     pub(crate) tail_bytes: u64,
     /// Entries of all kinds, range deletions included.
     pub entries: u64,
@@ -112,7 +113,7 @@ pub struct TableSummary {
     pub deletions: u64,
     /// Range deletions.
     pub range_deletions: u64,
-    /// Counts of the entries that may become droppable later.
+    /// Counts of the entries that may become droppable later ([`Garbage`]).
     pub(crate) garbage: Garbage,
     /// Data blocks.
     pub data_blocks: u64,
@@ -120,7 +121,8 @@ pub struct TableSummary {
     pub raw_key_bytes: u64,
     /// Bytes of all values, before compression.
     pub raw_value_bytes: u64,
-    /// The first internal key: user key and 8 bytes of sequence and kind. Empty without entries.
+    /// The first internal key: user key and 8 bytes of sequence number and kind. Empty if the table
+    /// has no entries.
     pub smallest: Vec<u8>,
     /// The last internal key. If a range deletion ends after the last entry, this field is the end
     /// of the range, with sequence number 2^56 - 1 and kind 15. The range excludes its end, so the
@@ -135,10 +137,10 @@ pub struct TableSummary {
     /// Whether the filter is of another family than requested, because the requested one could not
     /// be built from these keys, or failed its check (see `failed_filter_builds`).
     pub filter_fell_back: bool,
-    /// Time to build the filter from the hashes, checking included.
+    /// The time it took to build the filter from the hashes of the keys, and to check it.
     pub filter_build_time: Duration,
-    /// Filters, or parts of a filter, that were discarded because they missed a key: 0, unless
-    /// memory is at fault. Each was replaced by a Bloom filter; if that failed too, the table has
-    /// no filter.
+    /// Filters, or parts of a filter, that were discarded because they missed a key: 0, unless the
+    /// computer's memory is faulty. Each was replaced by a Bloom filter; if that failed too, the
+    /// table has no filter.
     pub failed_filter_builds: u64,
 }

@@ -61,7 +61,7 @@ impl Deref for WholeIndex {
 }
 
 impl Table {
-    /// The part of the index that leads to the key; past the last one when none does.
+    /// The part of the index that leads to the key. If none does, the number of parts.
     #[inline(always)]
     pub(super) fn index_part_of(&self, user_key: &[u8], trailer: u64) -> usize {
         match &self.index_top {
@@ -243,7 +243,8 @@ impl Table {
         self.load_index_from(part, |handle| self.fetch_part(handle))
     }
 
-    /// Like [`Table::load_index`], but `fetch` reads the part or piece (not a whole index).
+    /// Like [`Table::load_index`], but `fetch` reads the part or piece. A whole index is read
+    /// without `fetch`.
     pub(super) fn load_index_from(
         &self,
         part: usize,
@@ -331,8 +332,8 @@ impl Table {
             _ => return Ok(()),
         };
         if block.entries().is_empty() {
-            // Under a piece an empty block is allowed, because the whole index was checked to lead
-            // to no block twice before the piece was made.
+            // A piece may lead to an empty block, because the whole index was checked to lead to no
+            // block twice before the piece was made.
             return match is_stored {
                 true => Err(Damage::new(0, "a data block with entries", "none")),
                 false => Ok(()),

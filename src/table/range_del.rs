@@ -86,10 +86,10 @@ pub(super) fn read_ranges(
     Ok((!set.is_empty()).then(|| Arc::new(set)))
 }
 
-/// The block being written. Call order: `add* finish`.
+/// Writes the block of range deletions. Call order: `add* finish`.
 pub(super) struct RangeBlockBuilder {
     block: BlockBuilder,
-    /// The first internal key and the last end of all ranges.
+    /// The first internal key, and the largest end of all ranges.
     first: Vec<u8>,
     last_end: Vec<u8>,
     internal_key: Vec<u8>,
@@ -147,8 +147,8 @@ impl RangeBlockBuilder {
         Ok(())
     }
 
-    /// The finished block, its first internal key, and the end of what it deletes: a key that sorts
-    /// before every entry of the user key at which the last range ends.
+    /// The finished block, its first internal key, and the end of what the block deletes: a key
+    /// that sorts before every entry of the user key that is the largest end of a range.
     pub fn finish(&mut self) -> (&[u8], Vec<u8>, Vec<u8>) {
         (self.block.finish(), std::mem::take(&mut self.first), key::range_end(&self.last_end))
     }

@@ -6,10 +6,11 @@
 //!                                          └─ blocks [slot …] ──► Block
 //! ```
 //!
-//! A whole filter or index has one slot, a filter or index in parts has one for each part
-//! ([`super::parts`]). If the cache is too small for whole filters and indexes, pieces of them are
-//! loaded ([`super::pieces`]). An evicted part is loaded again at its next use; a lookup does so
-//! for a part of a filter only if the part is worth the read ([`super::lookup::admission`]).
+//! A slot holds one cached object ([`crate::cache::slots`]). A whole filter or index has one slot,
+//! and a filter or index in parts has one slot for each part ([`super::parts`]). If the cache is
+//! too small for whole filters and indexes, pieces of them are loaded ([`super::pieces`]). An
+//! evicted part of an index is loaded again at its next use. An evicted part of a filter is loaded
+//! again only if it is worth the read ([`super::lookup::admission`]).
 //!
 //! Opening reads footer, metaindex, properties, compression dictionary, range deletions and the
 //! lists of parts ([`super::tops`]). Range deletions hide entries of this table and of others, so a
@@ -57,35 +58,41 @@ use super::worth::FilterWorth;
 pub(crate) struct TableContext {
     pub cache: Arc<BlockCache>,
     pub counters: Arc<Counters>,
-    /// Filter and index stay in memory once loaded. The cache is charged for them all the same.
+    /// Whether filter and index stay in memory once they are loaded. The cache is charged for them
+    /// in either case.
     pub pin_metadata: bool,
-    /// Whether lookups read a filter that is not in memory even where the read does not pay.
+    /// Whether lookups read a filter that is not in memory even if the read costs more than it
+    /// saves.
     pub reads_every_filter: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub global_sequence: Option<SequenceNumber>,
-    /// For a table that may have been ingested: the sequence number of all its entries if the
-    /// table's properties say that it was ingested.
+    /// The sequence number of all entries of a table that may have been ingested. It applies only
+    /// if the table's properties say that the table was written for ingestion.
     pub sequence_if_ingested: Option<SequenceNumber>,
-    /// Bytes at the end of the file that opening reads, in one read; 0: not known.
+    /// How many bytes at the end of the file opening reads in one read; 0 if the number is not
+    /// known.
     pub tail_bytes: u64,
-    /// The smallest and the largest internal key, if the tree stores them: the table's range
-    /// deletions apply only between them. RocksDB writes a range deletion whole into each table
-    /// that it reaches, and may set the sequence numbers of keys outside the table's bounds to 0.
+    /// The smallest and the largest internal key, if the tree stores them. The table's range
+    /// deletions apply only between these two keys. RocksDB writes a range deletion whole into each
+    /// table that the range reaches, and may set the sequence number of a newer key outside the
+    /// table's bounds to 0, so that the range deletion would hide that key.
     pub key_bounds: Option<[Vec<u8>; 2]>,
     /// Whether a table in LevelDB's format is read, too. A database of this crate has no such
     /// tables.
     pub takes_leveldbs: bool,
 }
 
-/// Memory of an open table apart from [`Table`]: its file, its reference counts, the counters of
-/// eight threads, its entry in the tree. Measured with keys of 20 bytes.
+/// Bytes of memory that an open table takes in addition to [`Table`]: its file, its reference
+/// counts, the counters of eight threads, its entry in the tree. Measured with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1750;
 
-/// Memory of an index entry apart from its stored bytes: slot, head, handle, end.
+/// Bytes of memory that an index entry takes in addition to its stored bytes: the slot of its data
+/// block, the head and the end of its separator, and its handle.
 pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
 
-/// Memory of an entry of an index part apart from its stored bytes: slot, head, and the entry's
-/// share of what the part takes.
+/// Bytes of memory that an entry of an index part takes in addition to its stored bytes: the slot
+/// of its data block, the head of its separator, and a share of the memory that each part takes
+/// once.
 const PART_ENTRY_BYTES: u64 = 28;
 
 /// The multiplier that hashes a data block's table and offset to the block's number in the
@@ -105,17 +112,17 @@ pub(crate) struct Table {
     /// `None`: the filter is whole.
     pub(super) filter_top: Option<Box<FilterTop>>,
     pub(super) pieces: Pieces,
-    /// One for each part of the filter.
+    /// A credit for each part of the filter.
     pub(super) filter_credits: Box<[Credit]>,
     pub(super) filter_worth: FilterWorth,
-    /// Filter and index stay in memory once loaded.
+    /// Whether filter and index stay in memory once they are loaded.
     pub(super) pins_metadata: bool,
-    /// Lookups read every filter, even where the read does not pay.
+    /// Whether lookups read every filter, even if the read costs more than it saves.
     pub(super) reads_every_filter: bool,
     /// The filter that point lookups query for whole keys.
     pub(crate) whole_key_filter: Option<StoredFilter>,
-    /// Whether this filter is a full one. Every lookup tests it, and testing `whole_key_filter`
-    /// takes six more instructions.
+    /// Whether `whole_key_filter` is a [`StoredFilter::Full`]. Every lookup tests this, and a test
+    /// of `whole_key_filter` itself would take six more instructions.
     pub(super) has_full_filter: bool,
     /// The filter, where it can be queried for prefixes.
     prefix_filter: Option<PrefixFilter>,
@@ -169,7 +176,7 @@ fn metadata_bytes(
     let stored_bytes = number(names::FILTER_BYTES).saturating_add(number(names::INDEX_BYTES));
     let with_entries = |entry_bytes| {
         let entries_bytes = number(names::DATA_BLOCKS).saturating_mul(entry_bytes);
-        // These numbers come from the file.
+        // These numbers come from the file and may be wrong, so the file's size bounds them.
         stored_bytes.saturating_add(entries_bytes).min(file_bytes) as usize
     };
     let if_whole = with_entries(INDEX_ENTRY_BYTES);
@@ -179,7 +186,7 @@ fn metadata_bytes(
 
 /// An upper bound for the number of entries of most data blocks.
 fn usual_entries(properties: &TableProperties) -> u32 {
-    // The last block may be nearly empty.
+    // The last block is not counted, because it may be nearly empty.
     let blocks = properties.number(names::DATA_BLOCKS).unwrap_or(0).saturating_sub(1).max(1);
     let entries = u32::try_from(properties.entries() / blocks).unwrap_or(u32::MAX);
     // Some more than the mean, because blocks differ.
@@ -296,7 +303,7 @@ impl Table {
         &self.properties
     }
 
-    /// Whether the table is in LevelDB's format. It has no properties then, as a rule.
+    /// Whether the table is in LevelDB's format. Most such tables have no properties.
     pub fn is_leveldbs(&self) -> bool {
         self.footer().is_leveldbs()
     }
@@ -306,7 +313,8 @@ impl Table {
         &self.metaindex
     }
 
-    /// Bytes at the end of the file that opening reads; 0 if they are more than is read at once.
+    /// How many bytes at the end of the file opening reads; 0 if opening does not read that many at
+    /// once.
     pub fn tail_bytes(&self) -> u64 {
         let index_top = self.index_top.as_ref().map(|_| self.index_handle);
         let start = tail_start(&self.metaindex, self.footer().metaindex, index_top);
@@ -317,8 +325,8 @@ impl Table {
         self.file.file_counters()
     }
 
-    /// A buffer for a data block of `len` bytes that the cache will keep, with room for the block's
-    /// key heads behind it.
+    /// A buffer for a data block of `len` bytes that the cache will keep. After the block the
+    /// buffer has room for the block's key heads.
     pub fn data_buffer(&self, len: usize) -> LineBuf {
         // A large block gets memory for its heads separately, once their number is known.
         let is_large = len >= LARGE_BLOCK_BYTES;
@@ -364,7 +372,7 @@ impl Table {
         self.properties.raw(names::EXTERNAL_VERSION).is_some() && self.global_sequence.is_none()
     }
 
-    /// The filter, if it can be queried at all.
+    /// The filter, if it can be queried for whole keys or for prefixes.
     pub fn any_filter(&self) -> Option<StoredFilter> {
         self.whole_key_filter.or(self.prefix_filter.map(|filter| filter.stored))
     }
@@ -428,8 +436,8 @@ impl Table {
     #[cold]
     pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         let buffer = |len| self.data_buffer(len);
-        // The handle is read before the load takes its lock, so that the cache misses of the handle
-        // and of the slot overlap.
+        // The handle is read before the load takes its lock, so that the processor's cache misses
+        // for the handle and for the slot overlap.
         let handle = index.index.handle(i);
         self.load_block(index, i, || self.file.read_stored(handle, buffer))
     }
@@ -536,7 +544,8 @@ impl Table {
         Ok(())
     }
 
-    /// Loads through the cache and counts: `tickers` are miss, add and bytes inserted.
+    /// Loads slot `i` through the cache, and counts in `tickers`: misses, additions and bytes
+    /// inserted.
     #[inline(always)]
     pub(super) fn load<T: Cached>(
         &self,

@@ -11,7 +11,7 @@ use crate::sync::Guard;
 use crate::table::block::Block;
 use crate::table::index::Index;
 
-/// A parsed index, or one part of it, and the slots of the data blocks it leads to.
+/// A parsed index, or one part of it, and the slots of the data blocks that it leads to.
 pub(crate) struct TableIndex {
     pub index: Index,
     pub blocks: BlockSlots,
@@ -34,10 +34,10 @@ impl Cached for TableIndex {
 /// The slots of the data blocks of an index.
 ///
 /// The slots take a large share of the memory of an index part. If filters and indexes compete for
-/// the cache, few data blocks are kept. The slots of a part are then allocated late, with the first
-/// block that is kept.
+/// the cache, it keeps few data blocks. The slots of a part are then allocated late, when the first
+/// of its blocks is kept.
 pub(crate) struct BlockSlots {
-    /// Empty if the slots are allocated late.
+    /// The slots that exist from the start; none if the slots are allocated late.
     early: Slots<Block>,
     late: OnceLock<Box<LateSlots>>,
 }
@@ -62,7 +62,8 @@ impl BlockSlots {
         self.early.heap_bytes()
     }
 
-    /// The slots, for a caller that loads one of `blocks` blocks. Allocates late slots.
+    /// The slots, for a caller that loads one of `blocks` blocks. Allocates them if they are to be
+    /// allocated late and do not exist yet.
     pub fn to_load(&self, cache: &Arc<BlockCache>, blocks: usize) -> &Slots<Block> {
         if self.early.len() == blocks {
             return &self.early;

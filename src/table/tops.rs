@@ -31,7 +31,7 @@ impl FilterTop {
         }
     }
 
-    /// The separators by which the part of a key is found. `index`: the top of the index.
+    /// The separators by which the filter part of a key is found. `index`: the top of the index.
     pub fn separators<'a>(&'a self, index: Option<&'a Index>) -> Option<&'a Index> {
         self.separators.as_ref().or(index)
     }
@@ -44,7 +44,7 @@ impl FilterTop {
         self.handles[part]
     }
 
-    /// Whether the parts are cut at the keys where the index is cut, except that several of the
+    /// Whether the filter is cut at the keys where the index is cut, except that several of the
     /// last parts of the index may belong to the last part of the filter.
     pub fn shares_separators(&self) -> bool {
         self.separators.is_none()
@@ -55,13 +55,13 @@ impl FilterTop {
     }
 }
 
-/// Reads the top of an index or filter. `None`: it is damaged or has no parts.
+/// Reads the top of an index or filter. `None`: the top is damaged, or lists no parts.
 pub(super) fn read_top(
     file: &BlockFile,
     handle: BlockHandle,
     form: IndexForm,
 ) -> Result<Option<Index>> {
-    // A top has the form of the table's index, but no first keys.
+    // The entries of a top have the form of the index's entries, but no first keys.
     let mut parser = IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
     let block = match file.read_metadata_block(handle) {
         Err(Error::Corruption { .. }) => return Ok(None),

@@ -100,7 +100,8 @@ impl Table {
             None => None,
         };
         for &(_, handle) in self.metaindex() {
-            // The properties' checksum has a rule of its own, and was checked at opening.
+            // Opening has checked the properties, whose checksum has a rule of its own
+            // (`open::read_properties`).
             if find_block(self.metaindex(), PROPERTIES_BLOCK) != Some(handle) {
                 self.read_checked(handle)?;
             }
@@ -118,8 +119,8 @@ impl Table {
         let ranges = self.ranges().into_iter().flat_map(|ranges| ranges.iter());
         ranges.for_each(|range| survey.see(range.sequence));
         let check = &mut survey.check;
-        // Opening has read and checked the ranges, and dropped empty ones, which the properties
-        // count.
+        // Opening has read and checked the ranges. It has dropped the empty ones, but the number in
+        // the properties includes them.
         let kept = self.ranges().map_or(0, |ranges| ranges.len() as u64);
         check.range_deletions = kept;
         let range_deletions = self.properties().number(names::RANGE_DELETIONS).unwrap_or(kept);

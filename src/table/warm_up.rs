@@ -7,7 +7,7 @@ use crate::sync::pin;
 use super::format::properties::names;
 use super::table::{INDEX_ENTRY_BYTES, Table};
 
-/// The parts that are not in memory.
+/// The numbers of the parts that are not in memory.
 fn missing<T: Cached>(slots: &Slots<T>) -> impl Iterator<Item = usize> {
     (0..slots.len()).filter(|&part| slots.get(part, &pin()).is_none())
 }
@@ -32,8 +32,8 @@ impl Table {
     }
 
     /// Loads all parts of filter and index that are not in memory. Returns the bytes that the cache
-    /// was charged for them, or stops and returns `None` if the cache does not keep a part. Holds
-    /// no guard while it reads the file.
+    /// was charged for these parts. If the cache does not keep a part, loads no further part and
+    /// returns `None`. Holds no guard while it reads the file.
     pub fn load_metadata(&self) -> Result<Option<u64>> {
         fn charged<T>(lease: &Lease<'_, T>) -> Option<u64> {
             let resident = lease.resident();

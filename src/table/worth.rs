@@ -1,8 +1,8 @@
 //! [`FilterWorth`]: whether a table's filter is worth its memory.
 //!
-//! A filter displaces data blocks from the cache. If nearly all lookups are for present keys, it
-//! saves fewer reads than these blocks would. So the filter is weighed each time [`PERIOD`] lookups
-//! have read a data block of the table:
+//! A filter displaces data blocks from the cache. If nearly all lookups are for present keys, the
+//! filter saves fewer reads than these blocks would. So the filter is weighed each time [`PERIOD`]
+//! lookups have read a data block of the table:
 //!
 //! ```text
 //! the filter saved    the searches in vain since the last weighing, whether the filter prevented
@@ -20,22 +20,25 @@
 
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// So many lookups tell a filter that saves 1 % of the reads from one that saves 3 %.
+/// The number of lookups between two weighings. It is large enough to distinguish a filter that
+/// saves 1 % of the reads from one that saves 3 %.
 const PERIOD: u32 = 1024;
 
-/// One in eight of a thread's lookups that read a data block is counted, and counts as eight. If all
-/// were counted, threads would wait for each other's writes to one cache line at each miss.
+/// One in eight of a thread's lookups that read a data block is counted, and counts as eight. If
+/// all were counted, each read of a block would wait for other threads' writes to the same cache
+/// line.
 const SAMPLE: u32 = 8;
 
 #[derive(Default)]
 pub(super) struct FilterWorth {
-    /// Lookups that have read a data block.
+    /// The number of lookups that have read a data block.
     reads: AtomicU32,
-    /// The searches in vain that the filter had saved, or would have saved, when it was weighed.
+    /// The number of searches in vain that the filter had saved, or would have saved, when it was
+    /// last weighed.
     saved_before: AtomicU64,
-    /// Seeks that the filter has saved a search of the table.
+    /// The number of seeks for which the filter made a search of the table unnecessary.
     saved_cursors: AtomicU64,
-    /// Whether the filter was not worth its memory when it was weighed.
+    /// Whether the filter was not worth its memory when it was last weighed.
     is_worthless: AtomicBool,
 }
 
@@ -56,9 +59,9 @@ impl FilterWorth {
         }
     }
 
-    /// Whether the filter has saved less than data blocks in its place would, since this was called
-    /// before. `saved` is the number of searches in vain by lookups that the filter has saved, or
-    /// would have saved, so far.
+    /// Whether the filter, since the previous call, has saved less than data blocks in its place
+    /// would have saved. `saved` is the number of searches in vain by lookups that the filter has
+    /// saved, or would have saved, so far.
     pub fn saved_too_little(&self, saved: u64, filter_bytes: u64, data_bytes: u64) -> bool {
         let saved = saved.wrapping_add(self.saved_cursors.load(Ordering::Relaxed));
         let before = self.saved_before.swap(saved, Ordering::Relaxed);

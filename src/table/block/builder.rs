@@ -16,7 +16,8 @@ pub(crate) struct BlockBuilder {
     restart_interval: usize,
     since_restart: usize,
     last_key: Vec<u8>,
-    /// Index entries carry no value length, because their values delimit themselves.
+    /// Whether a length precedes each value. Values of index entries need none, because block
+    /// handles delimit themselves.
     value_lengths: bool,
 }
 
@@ -51,7 +52,8 @@ impl BlockBuilder {
         &self.last_key
     }
 
-    /// Adds an entry. The table builder keeps the key, the value and the block below 2^32 bytes.
+    /// Adds an entry. The table builder ensures that the key, the value and the block have fewer
+    /// than 2^32 bytes.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
         let mut shared = 0;
         if self.since_restart == self.restart_interval {
@@ -72,7 +74,7 @@ impl BlockBuilder {
         self.since_restart += 1;
     }
 
-    /// The finished block, until [`Self::clear`].
+    /// Returns the finished block. Call [`Self::clear`] before the next [`Self::add`].
     pub fn finish(&mut self) -> &[u8] {
         for &restart in &self.restarts {
             put_fixed32(&mut self.out, restart);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! buffer   payload | trailer, if it was read with one | … | room
-//!          ▲ a line starts here                            ▲ and here
+//!          ▲ a cache line starts here                      ▲ and here
 //! ```
 //!
 //! A block that is not compressed stays in the buffer that it was read into, together with its
@@ -15,7 +15,7 @@ use std::ops::Deref;
 use crate::memory::{LINE_BYTES, LineBuf};
 use crate::slice::StableBytes;
 
-/// The payload of one block, from the start of a cache line.
+/// The payload of one block, which begins at the start of a cache line.
 pub(crate) struct BlockBytes {
     buffer: LineBuf,
     len: usize,
@@ -58,7 +58,7 @@ impl BlockBytes {
         BlockBytes::new(LineBuf::copy_from(bytes), bytes.len())
     }
 
-    /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
+    /// Starts to fetch the cache line that holds byte `offset`. Any offset is allowed.
     #[inline]
     pub fn prefetch(&self, offset: usize) {
         self.buffer.prefetch(offset);
@@ -73,8 +73,8 @@ impl BlockBytes {
         self.buffer
     }
 
-    /// Returns the payload alone. It stays where it is if its memory is as small as possible;
-    /// otherwise it is copied into a buffer that `buffer` makes.
+    /// Returns the payload in memory without room. The payload is copied into a buffer that
+    /// `buffer` makes, unless its memory is already as small as possible.
     pub fn into_exact(self, buffer: impl FnOnce(usize) -> LineBuf) -> LineBuf {
         if LineBuf::needed_bytes(self.len) == self.buffer.memory_bytes() {
             return self.buffer.reused(self.len);

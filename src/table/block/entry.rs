@@ -7,8 +7,8 @@
 //!             ◄────────── key ─────────────►
 //! ```
 //!
-//! Nothing is trusted: an entry is checked whenever it is decoded, because a checksum only proves
-//! that the bytes are those that were written.
+//! An entry is checked whenever it is decoded, because a right checksum only proves that the bytes
+//! are those that were written, not that they are a valid entry.
 
 use std::ops::{Deref, Range};
 
@@ -18,7 +18,7 @@ use crate::error::Damage;
 
 /// The positions of the parts of one entry.
 pub(crate) struct Entry {
-    /// Bytes that the key has in common with the key before.
+    /// How many bytes the key shares with the key before.
     pub shared: usize,
     pub suffix: Range<usize>,
     pub value: Range<usize>,
@@ -35,7 +35,7 @@ impl Entry {
                 .ok_or_else(|| Damage::new(offset, "the three lengths of an entry", "none"))?,
         };
         let suffix_start = offset + head_bytes;
-        // Each length is below 2^32: no overflow.
+        // Each length is below 2^32, so the sums do not overflow.
         let value_start = suffix_start + non_shared;
         let value_end = value_start + value_bytes;
         if value_end > entries.len() {
@@ -91,8 +91,8 @@ pub(crate) fn check_internal(key: &[u8], offset: usize) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Suffixes of up to this length are all copied as if they had this length, because that takes two
-/// moves instead of a call.
+/// A suffix of up to this many bytes is copied as if it had exactly this many, because that takes
+/// two move instructions instead of a call.
 pub(crate) const SHORT_SUFFIX_BYTES: usize = 32;
 
 /// The key of the current entry of a walk. The next key reuses the bytes that it shares with this
@@ -130,7 +130,7 @@ impl KeyBuffer {
         self.bytes = bytes;
     }
 
-    /// The room for a short suffix after the first `shared` bytes. `None` if the buffer is too
+    /// The memory for a short suffix after the first `shared` bytes. `None` if the buffer is too
     /// small, or if the key has fewer than `shared` bytes.
     #[inline(always)]
     pub fn short_suffix(&mut self, shared: usize) -> Option<&mut [u8; SHORT_SUFFIX_BYTES]> {
@@ -200,7 +200,7 @@ impl<'a> Scan<'a> {
         Ok(Some((&self.key, &self.entries[entry.value])))
     }
 
-    /// The range of the last value in the block.
+    /// The range, in the block, of the value that [`Self::next`] returned last.
     pub fn value_range(&self) -> Range<usize> {
         self.value.clone()
     }

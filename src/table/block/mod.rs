@@ -9,12 +9,12 @@
 //!
 //! `shared` counts the bytes that a key has in common with the key before it. At a *restart point*
 //! it is zero, so the key there can be read without any other key. `restart[i]` is the offset of
-//! restart point `i`; `restart[0]` is 0. A search is binary over the restart points, then walks one
-//! interval.
+//! restart point `i`; `restart[0]` is 0. A search first finds an interval by binary search over the
+//! restart points, and then walks its entries.
 //!
 //! Making a [`Block`] checks its *tail*, which is everything after the entries. Entries are checked
-//! as they are decoded. Nothing here knows the file, so failures are [`Damage`] with an offset in
-//! the block.
+//! as they are decoded. This module does not know the file, so failures are [`Damage`] with an
+//! offset in the block.
 
 pub(crate) mod builder;
 pub(crate) mod bytes;
@@ -41,7 +41,7 @@ const SEPARATED_BIT: u32 = 1 << 28;
 const UNKNOWN_BIT: u32 = 1 << 30;
 pub(crate) const HASH_INDEX_BIT: u32 = 1 << 31;
 
-/// Cache lines that a seek prefetches: enough for one or two entries.
+/// How many cache lines a seek prefetches: enough for one or two entries.
 const SEEK_LINES: usize = 4;
 
 /// What a block knows about the position of a user key.
@@ -210,8 +210,8 @@ impl Block {
         Ok(key)
     }
 
-    /// The offset of the last restart point whose key is before the target, or else of the first
-    /// one.
+    /// The offset of the last restart point whose key is before the target. If there is no such
+    /// restart point, the offset of the first one.
     fn restart_before(
         &self,
         user_key: &[u8],
@@ -234,13 +234,14 @@ impl Block {
         self.restart(low)
     }
 
-    /// Walks the entries in order, whatever their keys are. Use it for blocks that are read once.
+    /// Walks the entries in order. Their keys need not be internal keys. Use it for blocks that are
+    /// read once.
     pub fn scan(&self) -> Scan<'_> {
         Scan::new(self.entries())
     }
 }
 
-/// The trailer that readers see.
+/// The trailer that readers see: with the global sequence number, if there is one.
 #[inline]
 fn shown(stored_trailer: u64, global_sequence: Option<SequenceNumber>) -> u64 {
     match global_sequence {

@@ -4,7 +4,7 @@
 //! by the lookup's guard (`sync/reclaim/mod.rs`), and the block of a returned value by its `Slice`
 //! (`slice.rs`).
 //!
-//! Every step of a scan reads the entries. Their address is kept, because reaching them through the
+//! Every step of a scan reads the entries. Their address is kept, because finding it through the
 //! handle would take three loads and two checks in each step.
 //!
 //! Invariant: `entries` is `block.entries()`, and stays so while the `PinnedBlock` lives
@@ -59,20 +59,21 @@ pub(crate) struct PinnedBlock<B> {
 
 // SAFETY: `entries` is a shared view of the block that `block` leads to, and blocks are `Sync`.
 unsafe impl<B: Send> Send for PinnedBlock<B> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl<B: Sync> Sync for PinnedBlock<B> {}
 
 impl<B: PinsBlock> PinnedBlock<B> {
     pub fn new(block: B) -> PinnedBlock<B> {
-        // These bytes promise not to move (`StableBytes`), so their address stays valid.
+        // `StableBytes` promises that these bytes do not move, so their address stays valid.
         let entries = &block.stable_bytes()[..block.entries().len()];
         PinnedBlock { entries: NonNull::from(entries), block }
     }
 
     #[inline(always)]
     pub fn entries(&self) -> &[u8] {
-        // SAFETY: the block lives because its handle does, and it is the block that the address was
-        // taken from (`PinsBlock`). Its bytes have neither moved nor changed (`StableBytes`).
+        // SAFETY: the block lives because its handle `self.block` does, and `entries` is the
+        // address of this block's entries (`PinsBlock`). The block's bytes have neither moved nor
+        // changed (`StableBytes`).
         unsafe { self.entries.as_ref() }
     }
 

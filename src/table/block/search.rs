@@ -7,15 +7,16 @@
 //! ```text
 //! target          a p p l e
 //! entry before    a p p | e r …         matched 3, and before the target
-//! shared > 3      the byte after the first three is again `e`: before the target, matched stays
-//! shared = 3      compare the suffix with `l e`
+//! next entry
+//! shared > 3      its byte after the first three is `e` too: before the target, and matched is 3
+//! shared = 3      its suffix is compared with `l e`
 //! shared < 3      a larger byte within the first three: after the target, which is absent
 //! ```
 //!
 //! The drawing compares user keys, but `shared` counts bytes of internal keys. If the whole user
 //! key of the previous entry is matched and `shared` exceeds its length, the other shared bytes
-//! belong to that entry's trailer. In that case a [`BlockCursor`] does the search. The tests use
-//! the cursor as the reference too.
+//! belong to that entry's trailer. In that case a [`BlockCursor`] does the search. The tests also
+//! compare this search with the cursor.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -56,7 +57,7 @@ impl Block {
         self.find_from(self.search_start(user_key), user_key, trailer, global_sequence)
     }
 
-    /// Starts to fetch the entry that a search from `start` will read.
+    /// Starts to fetch from memory the entry that a search from `start` will read.
     #[inline]
     pub(crate) fn prefetch_entry(&self, start: SeekStart) {
         if let SeekStart::At(Candidate { offset, same_bytes: Some(_), .. }) = start {
@@ -104,8 +105,8 @@ impl Block {
     }
 
     /// Searches from the entry at `offset` on; all entries before it are before the target. The
-    /// first `same_bytes` bytes of that entry's user key equal the target's. A shorter user key is
-    /// a prefix of the target.
+    /// first `same_bytes` bytes of that entry's user key equal the target's. If that user key has
+    /// fewer bytes, it is a prefix of the target.
     fn walk(
         &self,
         mut offset: usize,

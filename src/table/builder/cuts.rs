@@ -16,18 +16,18 @@ pub(super) const MIN_SHARE: usize = 4;
 pub(super) struct Cuts {
     pub most_index_bytes: usize,
     pub most_keys: usize,
-    /// User keys since the last cut of the index.
+    /// The number of user keys since the last cut of the index.
     pub keys: usize,
-    /// The filter parts that have ended, each with the number of index parts that had ended by
-    /// then.
+    /// The filter parts that have ended, each with the number of index parts that had ended when it
+    /// ended.
     pub filters: Vec<(FilterBuilder, usize)>,
 }
 
 /// A filter as it is to be stored.
 pub(super) struct BuiltFilter {
-    /// The whole filter as one block, or a block for each part.
+    /// One block with the whole filter, or a block for each part.
     pub blocks: Vec<FilterBlock>,
-    /// For each block, how many index parts end with it or before it.
+    /// For each block, how many index parts end where the block's filter part ends, or before.
     pub ends: Vec<usize>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct WrittenIndex {
 
 impl Cuts {
     pub fn new(part_bytes: usize) -> Cuts {
-        // A filter part has 4 keys in 5 bytes: 10 bits a key.
+        // A filter part that is full has 4 keys for each 5 bytes, which is 10 bits per key.
         let most_keys = (part_bytes * 4 / 5).max(1);
         Cuts { most_index_bytes: part_bytes, most_keys, keys: 0, filters: Vec::new() }
     }

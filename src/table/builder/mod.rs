@@ -6,7 +6,8 @@
 //! add        data blocks, as they fill; key hashes to the filter's builder; separators to the index's
 //! add_range  range deletions, kept until the end
 //! finish     filter | index | range deletions | properties | metaindex | footer | fsync
-//!            or, in parts: parts of filter and index in turn | top of the filter | top of the index | …
+//!            or, with filter and index in parts:
+//!            parts of both in turn | top of the filter | top of the index | range deletions | …
 //! ```
 //!
 //! The filter follows the data because its size depends on the number of keys. The index follows
@@ -15,7 +16,7 @@
 //! the parts. The tops follow all parts, so that one read gets them and everything after them when
 //! the table is opened.
 //!
-//! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
+//! The file has format_version 5 and XXH3 checksums. Every RocksDB since 6.27 reads it.
 
 mod cuts;
 mod parted;
@@ -50,8 +51,8 @@ use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use super::range_del::RangeBlockBuilder;
 use cuts::{BuiltFilter, Cuts, PART_BYTES};
 
-/// As in RocksDB, a block that is more than this full, in percent, ends before an entry that would
-/// make it larger than the block size.
+/// A block that has more than this percentage of the block size ends before an entry that would
+/// make it larger than the block size. The rule is RocksDB's.
 const EARLY_CUT_PERCENT: usize = 90;
 
 /// Writes one table. After an error the file is incomplete: drop the builder and remove the file.
@@ -165,9 +166,9 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Adds what the filter is to hold of a key. As in RocksDB, a key outside of the extractor's
-    /// domain is not added to a filter of prefixes, and is added only as a whole key to a filter of
-    /// both.
+    /// Adds the hashes that the filter is to hold for a key. As in RocksDB, a key outside of the
+    /// extractor's domain is not added to a filter of prefixes, and is added only as a whole key to
+    /// a filter of both.
     #[inline]
     fn add_to_filter(&mut self, user_key: &[u8]) {
         let prefix_hash = |extractor: PrefixExtractor| extractor.prefix_of(user_key).map(hash64);
@@ -185,7 +186,8 @@ impl TableBuilder {
 
     /// The user key of the last entry.
     pub fn last_user_key(&self) -> Option<&[u8]> {
-        // Between calls of `add` the last entry is always in the block being filled.
+        // Between calls of [`Self::add`] the last entry is always in the block that is being
+        // filled.
         (!self.data.is_empty()).then(|| key::user_key(self.data.last_key()))
     }
 
@@ -199,8 +201,8 @@ impl TableBuilder {
         self.file.len() + self.data.estimated_bytes() as u64
     }
 
-    /// Writes everything after the data and syncs the file. The file's name is durable once the
-    /// caller has synced the directory.
+    /// Writes everything after the data, and syncs the file. The caller must sync the directory to
+    /// make the file's name durable.
     pub fn finish(mut self) -> Result<TableSummary> {
         if !self.data.is_empty() {
             self.end_data_block(None)?;
@@ -283,8 +285,8 @@ impl TableBuilder {
         Ok(has_points && key::user_key(last) == key::user_key(internal_key))
     }
 
-    /// Whether the entry must begin a new block. The rule is RocksDB's with `block_align`, where a
-    /// block fits into a page together with its trailer.
+    /// Whether the entry must begin a new block. The rule is that of RocksDB with `block_align`: a
+    /// block of one page includes its trailer.
     fn block_is_full(&self, key: &[u8], value: &[u8]) -> bool {
         if self.data.is_empty() {
             return false;
@@ -349,7 +351,8 @@ impl TableBuilder {
     /// Writes the index, or a part of it.
     fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
-        // A reader rejects metadata that expands by too much, so such an index is not compressed.
+        // A reader rejects metadata that is larger than this when it is uncompressed, so such an
+        // index is not compressed.
         let compression = match block.len() as u64 <= most_metadata_bytes(self.file.len()) {
             true => self.compressor.compress(block, &mut self.compressed),
             false => Compression::None,

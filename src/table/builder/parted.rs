@@ -1,21 +1,23 @@
 //! The filter and the index of a table, cut into parts.
 //!
 //! ```text
-//! data blocks      … │ … │ … │ … │ … │ … │ …           a part of the index ends with a data block
-//! index parts      └──── 0 ───┘└── 1 ──┘└─ 2 ─┘        between two user keys
-//! filter parts     └────────── 0 ──────┘└─ 1 ─┘        ends where a part of the index ends
+//! data blocks      … │ … │ … │ … │ … │ … │ …
+//! index parts      └──── 0 ───┘└── 1 ──┘└─ 2 ─┘        each ends with a data block, and between
+//!                                                      two different user keys
+//! filter parts     └────────── 0 ──────┘└─ 1 ─┘        each ends where a part of the index ends
 //! file             … | filter 0 | index 0 | index 1 | filter 1 | index 2 | …
 //! ```
 //!
 //! A part of the index ends when it is as large as a part should be, or when it has as many keys as
 //! a filter of that size holds. With large values an index has more bytes than a filter, so the
-//! filter is cut at the same key only if its part has at least half of that number of keys. Where
-//! the index is cut does not depend on the family of the filter, so a table can get another filter
-//! and keep its index.
+//! filter is cut at the same key only if the current filter part has at least half as many keys as
+//! a filter part may have. Where the index is cut does not depend on the family of the filter, so a
+//! table can get another filter and keep its index.
 //!
-//! Lookups find a part by the whole key, and query it for the key's prefix too, although keys with
-//! that prefix may be on both sides of a cut. Cursors query the parts of a range. So the prefixes
-//! of the two keys next to a cut are added to the filter parts on both sides of it, as in RocksDB.
+//! Lookups find a filter part by the whole key, and also query that part for the key's prefix,
+//! although keys with that prefix may be on both sides of a cut. Cursors query the parts of a
+//! range. So the prefixes of the two keys next to a cut are added to the filter parts on both sides
+//! of it, as in RocksDB.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +40,7 @@ impl TableBuilder {
         let last = key::user_key(&self.summary.largest);
         let is_full =
             self.index.part_bytes() >= cuts.most_index_bytes || cuts.keys >= cuts.most_keys;
-        // All versions of a key are in one part.
+        // All versions of a key must be in one part.
         if !is_full || last == next {
             return;
         }
@@ -47,8 +49,8 @@ impl TableBuilder {
         self.end_part(&last, next);
     }
 
-    /// Ends a part of the index between the user keys `last` and `next`. Ends the filter's part
-    /// too, unless it is small.
+    /// Ends the current part of the index between the user keys `last` and `next`. Also ends the
+    /// current part of the filter, unless that part is small.
     pub(super) fn end_part(&mut self, last: &[u8], next: &[u8]) {
         self.index.end_part();
         let Some(cuts) = &mut self.cuts else { return };
@@ -65,7 +67,7 @@ impl TableBuilder {
     }
 
     /// Takes the builders of all filter parts, the last one included. Also returns, for each filter
-    /// part, the number of index parts that end with it or before it.
+    /// part, the number of index parts that end where the filter part ends, or before.
     pub(super) fn take_filter_parts(&mut self) -> (Vec<FilterBuilder>, Vec<usize>) {
         let last = std::mem::replace(&mut self.filter, FilterBuilder::new(self.options.filter));
         let parts = self.index.ended_parts() + 1;
@@ -86,8 +88,9 @@ impl TableBuilder {
     }
 
     /// Writes filter and index, whole or in parts. Each part of the filter is in front of the parts
-    /// of the index that lead to its keys, so that one read can get both. `separators` are those of
-    /// the index parts. Returns the entries of the filter's top and of the index's top.
+    /// of the index that lead to its keys, so that one read can get a part of each. `separators`
+    /// are those of the index parts. Returns the entries of the filter's top and of the index's
+    /// top.
     pub(super) fn write_parts(
         &mut self,
         filter: Option<&BuiltFilter>,

@@ -14,7 +14,7 @@ use crate::table::options::Dialect;
 use super::TableBuilder;
 use super::cuts::WrittenIndex;
 
-/// The column family that RocksDB's repair puts a table into.
+/// The number of RocksDB's default column family, into which RocksDB's repair puts a table.
 const DEFAULT_COLUMN_FAMILY: u64 = 0;
 const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
 
@@ -64,8 +64,8 @@ impl TableBuilder {
         if let Some(creator) = &self.creator {
             put(names::DB_IDENTITY, creator.db.clone().into());
             put(names::SESSION_IDENTITY, creator.session.clone().into());
-            // The session of an external table is that of one `SstWriter`, which writes only one
-            // file: number 1.
+            // An external table has a session of its own, that of one `SstWriter`, which writes
+            // only one file: number 1.
             put(names::ORIGINAL_FILE_NUMBER, varint(1));
         }
         match self.dialect {

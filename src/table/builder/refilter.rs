@@ -1,12 +1,13 @@
 //! [`Table::refilter`]: the same table with another filter.
 //!
 //! ```text
-//! data blocks | filter | index  | range deletions | properties          | metaindex | footer
-//!   copied      new      copied   copied            the filter's are new   new         new
+//! data blocks | filter | index  | range deletions | properties             | metaindex | footer
+//!   copied      new      copied   copied            copied, except those     new         new
+//!                                                   of the filter: new
 //! ```
 //!
-//! An index in parts keeps its parts, and the filter is cut at the same keys. The tops are written
-//! again, because the parts move.
+//! The parts of an index in parts are copied, and the new filter is cut at the same keys. The tops
+//! are written anew, because the parts are at other offsets.
 //!
 //! Every data block keeps its offset, so the index and the checksums of the copied blocks remain
 //! valid. For a table of this crate the result is byte for byte the table that [`TableBuilder`]
@@ -127,7 +128,7 @@ impl Table {
         unsupported(self.block_file().path(), what)
     }
 
-    /// A block as it is stored, whose checksum is right.
+    /// Reads a block as it is stored, and checks its checksum.
     pub(in crate::table) fn read_checked(&self, handle: BlockHandle) -> Result<StoredBlock> {
         let stored = self.block_file().read_stored(handle, LineBuf::zeroed)?;
         self.block_file().check(&stored)?;
@@ -180,7 +181,7 @@ impl TableBuilder {
     }
 }
 
-/// Whether a name of the metaindex leads to a filter of any kind.
+/// Whether a name in the metaindex is that of a filter, of whatever kind.
 fn is_filter(name: &str) -> bool {
     ["fullfilter.", "partitionedfilter.", "filter."].iter().any(|kind| name.starts_with(kind))
 }

@@ -1,6 +1,6 @@
 //! [`TableCursor`]: walks a table both ways.
 //!
-//! A cursor keeps the table, its index or one part of it, and one data block alive. So it needs no
+//! A cursor keeps the table, the index or one part of it, and one data block alive. So it needs no
 //! guard between its calls, and a file that is deleted meanwhile stays readable.
 
 pub(crate) mod read_ahead;
@@ -21,9 +21,9 @@ use super::block::pinned::BlockPin;
 use super::table::Table;
 use super::table_index::TableIndex;
 
-/// Bytes of blocks in memory that a cursor prefetches at one time. The first prefetch after a seek
-/// is short, because the scan may want few entries. Each later one is twice as long, up to the
-/// maximum.
+/// How many bytes of resident blocks a cursor prefetches into the processor's cache at a time. The
+/// first prefetch after a seek is short, because the scan may need few entries. Each later prefetch
+/// is twice as long as the one before, up to the maximum.
 const FIRST_LOOK_BYTES: usize = 512;
 const MAX_LOOK_BYTES: usize = 2 << 10;
 
@@ -35,7 +35,8 @@ pub(crate) struct TableCursor {
     options: ScanOptions,
     /// The index, or the part or piece of it that was used last. `None` until one is needed.
     index: Option<Arc<Resident<TableIndex>>>,
-    /// The number of `block` in its part of the index, and the number of that part.
+    /// `i` is the number of `block` in its part of the index, and `part` is the number of that
+    /// part.
     i: usize,
     part: usize,
     block: Option<BlockCursor<BlockPin>>,
@@ -131,12 +132,12 @@ impl TableCursor {
         })
     }
 
-    /// Makes block `i` the current one; the caller then moves the block's cursor. After a failure
-    /// there is no current block.
+    /// Makes block `i` the current block. The caller must then move the block's cursor. After a
+    /// failure there is no current block.
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
-        // A scan's seek often stays in the current block. If the block is not cached, opening it
-        // again would read the file again.
+        // A seek of a scan often stays in the current block. If that block is not in the cache,
+        // opening it again would read the file again.
         if self.block.is_some() && (index.part, i) == (self.part, self.i) {
             return Ok(());
         }
@@ -163,8 +164,9 @@ impl TableCursor {
     /// The direction of a scan from the current block to block `i` of another part. `None` if the
     /// blocks are not neighbours.
     fn direction_into(&self, index: &TableIndex, i: usize) -> Option<Direction> {
-        // Either the cursor has walked from one part into the next, or a seek has jumped there.
-        // Both count as a walk, because a wrong guess costs only one longer read.
+        // The cursor may have walked from one part into the next, or a seek may have jumped there.
+        // Both count as a walk, because a jump that is mistaken for a walk costs only one longer
+        // read.
         match i {
             0 if index.part == self.part + 1 => Some(Direction::Forward),
             _ if i + 1 == index.index.len() && index.part + 1 == self.part && self.i == 0 => {
@@ -247,8 +249,8 @@ impl TableCursor {
         }
         if to + MAX_LOOK_BYTES > end && next < index.index.len() {
             if from == position || from + MAX_LOOK_BYTES <= end {
-                // This call fetches only the slot that says where the next block is. A later call
-                // fetches the block.
+                // This call fetches only the slot that holds the address of the next block. A later
+                // call fetches the block.
                 index.blocks.prefetch_resident(next);
                 to = to.min(end);
             } else if to > end {
@@ -264,8 +266,8 @@ impl TableCursor {
         self.look = LookAhead { pause_at, fetched: to, bytes: (2 * bytes).min(MAX_LOOK_BYTES) };
     }
 
-    /// [`Cursor::step`] in the rare cases: when it is time to prefetch, to an entry of an uncommon
-    /// form, or into the next block.
+    /// [`Cursor::step`] in the rare cases: it must prefetch, the next entry has an uncommon form,
+    /// or the next entry is in the next block.
     #[inline(never)]
     fn step_further(&mut self) -> Option<Step> {
         let index = self.index.take()?;
@@ -309,7 +311,8 @@ impl TableCursor {
         while self.block.is_some() && !self.in_block() {
             let (next, is_last_part) = match direction {
                 Direction::Forward => (self.i + 1, index.part + 1 == index.parts.end),
-                // Before block 0 the number wraps around, so it is no block's number either.
+                // Before block 0 the number wraps around, so it is not the number of a block
+                // either.
                 Direction::Backward => (self.i.wrapping_sub(1), index.part == index.parts.start),
             };
             if next >= index.index.len() {
@@ -344,8 +347,8 @@ impl TableCursor {
         index.index.find(key::user_key(target), key::trailer(target))
     }
 
-    /// The part of the index that can lead to an internal key; the last one if none can. May read a
-    /// whole index once, to divide it into pieces ([`super::pieces`]).
+    /// The part of the index that can lead to an internal key; the last part if none can. May read
+    /// a whole index once, to divide it into pieces ([`super::pieces`]).
     fn find_part(&self, target: &[u8]) -> Result<usize> {
         match &self.index {
             Some(index) if index.parts.len() == 1 => Ok(index.part),

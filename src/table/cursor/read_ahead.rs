@@ -1,8 +1,8 @@
 //! [`ReadAhead`]: reads the blocks that a scan comes to next, by fewer and larger reads.
 //!
 //! ```text
-//!   blocks    │ i │i+1│i+2│i+3│i+4│i+5│i+6│ …                       the last block that is wanted
-//!   reads      one  8 KiB   16 KiB          32 KiB …                    1 MiB each from then on
+//!   blocks    │ i │i+1│i+2│i+3│i+4│i+5│i+6│ …              up to the last block within the bounds
+//!   reads     │one│ 8 KiB │    16 KiB     │ 32 KiB, 64 KiB, …, 1 MiB, 1 MiB, …
 //! ```
 //!
 //! * A scan may end at any entry. So the first block is read alone, and each later read is twice as
@@ -10,16 +10,17 @@
 //!   uses. A scan that bypasses the cache is known to continue, so its read-ahead has full size
 //!   from the start.
 //! * Nothing is read past the scan's bounds. A read includes a few blocks that are in memory
-//!   already, because one longer read costs less than two, and the system takes reads with gaps
-//!   between them for random reads. The read ends before a long row of such blocks.
-//! * A scan may go backward too, a direction in which Linux does not read ahead.
+//!   already, because one longer read costs less than two, and because the operating system
+//!   mistakes reads with gaps between them for random reads. A read ends before a long row of
+//!   blocks that are in memory.
+//! * Backward scans read ahead too. Linux does not read ahead in that direction.
 //! * A read for several blocks may fail because of a block that is not needed yet. Then the wanted
 //!   block is read alone, so that a scan returns all entries before the damage, and the error names
 //!   the damaged block.
 //!
-//! Absent on purpose: a request to the system to fetch the next bytes while the current ones are
-//! decoded (`posix_fadvise`, `POSIX_FADV_WILLNEED`). A scan with such requests took 1.6 times the
-//! processor time, and was faster only on a device with little read-ahead of its own
+//! On purpose, a scan does not ask the operating system to fetch the next bytes while the current
+//! ones are decoded (`posix_fadvise`, `POSIX_FADV_WILLNEED`). A scan with such requests took 1.6
+//! times the processor time, and was faster only on a device with little read-ahead of its own
 //! (`docs/measurements/2026-11-24-cold-scan.md`).
 
 use std::ops::Range;
@@ -32,17 +33,17 @@ use crate::table::format::file::{BlockFile, Buffer, StoredBlock};
 use crate::table::format::footer::BlockHandle;
 use crate::table::index::Index;
 
-/// The most bytes of one read of a scan. Even a device for which the system reads ahead little (128
-/// KiB is Linux's default) gets requests of this size.
+/// The most bytes of one read of a scan. A device gets requests of this size even if the operating
+/// system reads ahead less (Linux by default 128 KiB).
 const MAX_READ_BYTES: usize = 1 << 20;
 
-/// The most read-ahead bytes that the runs of one scan hold together, if there are at most 512
+/// The most read-ahead bytes that the runs of one scan hold together, if the scan has at most 512
 /// runs.
 const MAX_SCAN_BYTES: usize = 8 << 20;
 
-/// The most read-ahead bytes that the runs of one compaction hold together, if there are at most
-/// 128 runs. The limit is low because several compactions may run at a time, and no budget counts
-/// their memory.
+/// The most read-ahead bytes that the runs of one compaction hold together, if it has at most 128
+/// runs. The limit is low because several compactions may run at a time, and no budget counts their
+/// memory.
 const MAX_COMPACTION_BYTES: usize = 2 << 20;
 
 /// The fewest read-ahead bytes of one run, however many runs a scan or compaction has.
@@ -52,20 +53,21 @@ const MIN_SHARE_BYTES: usize = 16 << 10;
 /// block.
 const FIRST_READ_AHEAD_BYTES: u64 = 8 << 10;
 
-/// The most bytes of adjacent blocks in memory that a read includes.
+/// A read includes adjacent blocks that are in memory if they have at most this many bytes
+/// together.
 const MAX_RESIDENT_BYTES: u64 = 32 << 10;
 
 /// How a cursor gets its blocks.
 #[derive(Debug, Clone)]
 pub(crate) struct ScanOptions {
-    /// Whether blocks that are read enter the cache. Off for compactions, which would evict the
-    /// blocks that lookups use.
+    /// Whether blocks that are read enter the cache. Off for compactions, whose blocks would evict
+    /// those that lookups use.
     pub fill_cache: bool,
     /// Whether the scan is known to continue to its bounds, so that read-ahead has its full size
     /// from the start.
     pub goes_on: bool,
-    /// Bytes to read at once when the scan moves between adjacent blocks; 0 reads each block alone.
-    /// The reads of a scan that may end soon start small and double up to this.
+    /// Bytes to read at once when the scan moves between adjacent blocks; with 0, each block is
+    /// read alone. The reads of a scan that may end soon start small and double up to this size.
     pub read_ahead_bytes: usize,
     /// The range of the user keys that the scan may visit.
     pub bounds: ScanBounds,
@@ -153,7 +155,8 @@ pub(crate) struct ReadAhead {
 
 impl ReadAhead {
     /// Returns the stored bytes of block `i`, from what was read ahead or from the file.
-    /// `direction` is that of the scan if it comes from a neighbor of the block, otherwise `None`.
+    /// `direction` is the direction of the scan if the scan comes from a neighbor of the block,
+    /// otherwise `None`.
     pub fn fetch<R: Fn(usize) -> bool>(
         &mut self,
         source: &ScanSource<R>,
@@ -198,8 +201,8 @@ impl ReadAhead {
         self.bytes[..self.filled].get(start as usize..usize::try_from(end).ok()?)
     }
 
-    /// Reads block `i` and those that the scan comes to next. `None` if the caller must read the
-    /// block alone.
+    /// Reads block `i` and the blocks that the scan comes to next. Returns the bytes of block `i`,
+    /// or `None` if the caller must read that block alone.
     fn read<R: Fn(usize) -> bool>(&mut self, source: &ScanSource<R>, i: usize) -> Option<&[u8]> {
         let handle = source.index.handle(i);
         let most = source.options.read_ahead_bytes as u64;
@@ -207,7 +210,7 @@ impl ReadAhead {
             true => most,
             false => self.next_bytes.max(FIRST_READ_AHEAD_BYTES).min(most),
         };
-        // A block larger than this read makes the next read larger too.
+        // If block `i` is larger than this read, the next read has twice the size of the block.
         self.next_bytes = 2 * wanted.max(handle.bytes);
         let blocks = self.neighbours(source, i, wanted);
         if blocks.len() > 1 {
@@ -217,9 +220,9 @@ impl ReadAhead {
     }
 
     /// Block `i` and the blocks that follow in the scan's direction, within the scan's bounds and
-    /// up to `most_bytes` bytes of the file. The range ends before a row of adjacent blocks in
-    /// memory that has more than [`MAX_RESIDENT_BYTES`]. The last block is not in memory, unless it
-    /// is block `i`.
+    /// up to `most_bytes` bytes of the file. The range ends before a row of adjacent blocks that
+    /// are in memory and together have more than [`MAX_RESIDENT_BYTES`]. The last block is not in
+    /// memory, unless it is block `i`.
     fn neighbours<R: Fn(usize) -> bool>(
         &self,
         source: &ScanSource<R>,
@@ -246,7 +249,7 @@ impl ReadAhead {
         between(0, last)
     }
 
-    /// Fills the buffer with these bytes of the file. `None` if they cannot be read together.
+    /// Fills the buffer with these bytes of the file, by one read. `None` if that read fails.
     fn fill(&mut self, file: &BlockFile, bytes: Range<u64>) -> Option<()> {
         self.filled = 0;
         let length = usize::try_from(bytes.end - bytes.start).ok()?;

@@ -85,7 +85,8 @@ pub(crate) struct TableFilter {
     maybes: AtomicU8,
 }
 
-/// A filter part or piece that answers "maybe" this many times in a row is not worth its memory.
+/// A filter, or a part or piece of one, that answers "maybe" this many times in a row is not worth
+/// its memory.
 const USELESS: u8 = 4;
 
 /// What a [`TableFilter`] says of a key.
@@ -137,14 +138,14 @@ impl TableFilter {
         self.may_contain(&LookupKey::new(prefix, key.sequence))
     }
 
-    /// Notes an answer. Returns `false` if at least the last [`USELESS`] answers were "maybe", so
-    /// that the filter need not stay in the cache.
+    /// Notes whether the filter has answered "no". Returns `false` if at least the last [`USELESS`]
+    /// answers were "maybe", so that the filter need not stay in the cache.
     #[inline]
     pub fn is_useful(&self, says_no: bool) -> bool {
         let maybes = self.maybes.load(Ordering::Relaxed);
         let now = if says_no { 0 } else { (maybes + 1).min(USELESS) };
-        // Writes only what changes, so that the line stays in every processor's cache. Threads may
-        // overwrite each other's count, which is of no importance.
+        // The count is written only if it changes, so that its cache line can stay in every
+        // processor's cache. Two threads may overwrite each other's count, which does no harm.
         if now != maybes {
             self.maybes.store(now, Ordering::Relaxed);
         }
@@ -160,7 +161,7 @@ impl TableFilter {
         self.reader
     }
 
-    /// The filter, if it can be trusted and is queried by [`LookupKey::hash`].
+    /// The filter, if it can be trusted and is queried by the 64-bit hash ([`LookupKey::hash`]).
     #[inline(always)]
     pub fn of_hash64(&self) -> Option<&FilterReader> {
         Some(&self.reader).filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none())

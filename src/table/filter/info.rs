@@ -26,7 +26,7 @@ pub struct FilterInfo {
     /// The number of hashes in the filter. For files that do not state it, the number of entries.
     pub keys: u64,
     /// The false-positive rate to expect, 0 to 1. `None` if only the file's properties were read
-    /// and they do not state it, as in files of RocksDB.
+    /// and they do not state the rate, as in files of RocksDB.
     pub predicted_fpr: Option<f64>,
 }
 
@@ -61,8 +61,8 @@ pub(crate) fn keys(properties: &TableProperties) -> u64 {
 }
 
 /// The share of the table's keys that the filter part `part` holds. The number of keys in a part is
-/// not stored, so the part's share of the filter's bytes is returned. A piece counts as the whole
-/// filter, because a piece knows the whole filter's size.
+/// not stored, so the part's share of the filter's bytes is returned. For a piece of a whole filter
+/// the share is 1, because a piece knows the whole filter's size.
 pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
     if part.is_piece() {
         return 1.0;

@@ -2,11 +2,11 @@
 //! known of it without a query.
 //!
 //! ```text
-//! where a lookup meets a filter                               file
-//!   in memory: it answers                                     lookup/mod.rs
-//!   not in memory: is it worth a read?                        lookup/admission.rs
-//!   read: with the index, as a part, whole, or a piece        lookup/joint.rs, parts.rs, pieces/
-//!   the answer is counted                                     lookup/tally.rs
+//! what a lookup does with a filter                            file
+//!   queries a filter that is in memory                        lookup/mod.rs
+//!   decides whether another filter is worth a read            lookup/admission.rs
+//!   reads it: with the index, as a part, whole, or a piece    lookup/joint.rs, parts.rs, pieces/
+//!   counts the answer                                         lookup/tally.rs
 //! ```
 
 pub(crate) mod block;

@@ -1,4 +1,4 @@
-//! Prefixes of keys, for filters that answer "is there any key that starts like this?"
+//! Prefixes of keys, for filters that tell whether a table may hold any key with a given prefix.
 //!
 //! ```text
 //!                        key          fixed(4)   capped(4)   delimiter(0x2f, 1)   … (0x2f, 2)
@@ -12,7 +12,7 @@
 //! A key without a prefix is out of the extractor's **domain**. No filter holds a prefix for such a
 //! key, so nothing can be concluded about it.
 //!
-//! Invariants, checked by the tests at the foot:
+//! Invariants, checked by the tests at the end of the file:
 //!
 //! * A prefix is the front of its key.
 //! * Within the domain, prefixes have the order of their keys.
@@ -48,8 +48,8 @@ enum Rule {
     Delimiter { byte: u8, count: u32 },
 }
 
-/// What the filter of a new table holds. The option for bits per key means bits per hash, so a
-/// filter of prefixes is smaller if many keys share a prefix.
+/// What the filter of a new table holds. The filter's bits per key are bits per hash, so a filter
+/// of prefixes is smaller than a filter of whole keys if many keys share a prefix.
 ///
 /// ```
 /// use maypole::table::{FilterKeys, PrefixExtractor, TableOptions};
@@ -135,7 +135,8 @@ impl PrefixExtractor {
     }
 
     /// The prefix that all keys from `lower` up to, but without, `upper` have. If `upper` is
-    /// `None`, the range has no end. Returns `None` if its keys may have several prefixes, or none.
+    /// `None`, the range has no end. Returns `None` if the keys of the range may have different
+    /// prefixes, or no prefix.
     #[inline]
     pub fn prefix_of_range<'a>(&self, lower: &'a [u8], upper: Option<&[u8]>) -> Option<&'a [u8]> {
         let prefix = self.prefix_of(lower)?;
@@ -177,10 +178,10 @@ fn at_least_one(form: &str, count: usize) -> Result<u32, SpecError> {
     }
 }
 
-/// Whether all keys from `prefix` up to, but without, `upper` start with `prefix`. They do if
-/// `upper` is at most the first key after all keys with the prefix. That key is the prefix without
-/// its trailing 0xff bytes, and with its last byte increased by one. If a prefix has only 0xff
-/// bytes, all keys after the prefix start with it.
+/// Whether all keys from `prefix` up to, but without, `upper` start with `prefix`. All of them do
+/// if `upper` is at most the first key after all keys with the prefix. That key is the prefix
+/// without its trailing 0xff bytes, and with its last byte increased by one. If a prefix has only
+/// 0xff bytes, all keys after the prefix start with it.
 fn ends_within(prefix: &[u8], upper: Option<&[u8]>) -> bool {
     let Some(last) = prefix.iter().rposition(|&byte| byte != 0xff) else { return true };
     upper.is_some_and(|upper| {
@@ -269,8 +270,8 @@ mod tests {
         }
     }
 
-    /// For every pair of keys as the bounds of a range, checks that what the extractor says about
-    /// the range holds for each key in it.
+    /// Takes every pair of keys as the bounds of a range. If the extractor returns a prefix for the
+    /// range, every key of the range must have that prefix.
     #[test]
     fn a_range_with_one_prefix_holds_no_key_with_another_or_with_none() {
         let keys = universe();
@@ -289,7 +290,7 @@ mod tests {
                     named += usize::from(end > i);
                     assert_eq!(prefixes[i], Some(prefix));
                     assert!(end <= run_end[i].max(i + 1), "{extractor} {lower:02x?} {upper:02x?}");
-                    // Longer keys in between have the same prefix.
+                    // Longer keys within the range have the same prefix.
                     if let Some(key) = keys[i..end].last() {
                         let longer = [&key[..], b"\xff\xff"].concat();
                         if upper.is_none_or(|upper| &longer[..] < upper) {

@@ -9,8 +9,9 @@
 //! 4   XXH3       low 32 bits of XXH3-64 over all but the last byte, ^ last byte * 0x6b9083d9
 //! ```
 //!
-//! From format_version 6 on a *context* is added, modulo 2^32, so that the checksum of a block is
-//! wrong at another offset and in another file.
+//! From format_version 6 on, a *context* is added to the checksum, modulo 2^32. It depends on the
+//! offset and on the file, so that the checksum of a block is wrong at another offset and in
+//! another file.
 //!
 //! The XXH3 here is the final one of xxHash 0.8. Filters hash keys with an older draft of XXH3.
 
@@ -43,7 +44,7 @@ pub enum ChecksumKind {
     Xxh3,
 }
 
-/// The kinds by their bytes, with the names that RocksDB's tools print.
+/// The kinds in the order of their ids, with the names that RocksDB's tools print.
 const KINDS: [(ChecksumKind, &str); 5] = [
     (ChecksumKind::None, "kNoChecksum"),
     (ChecksumKind::Crc32c, "kCRC32c"),
@@ -53,12 +54,12 @@ const KINDS: [(ChecksumKind, &str); 5] = [
 ];
 
 impl ChecksumKind {
-    /// The kind a footer's first byte stands for.
+    /// The kind whose id is `byte`, the first byte of a footer.
     pub(crate) fn from_byte(byte: u8) -> Option<ChecksumKind> {
         KINDS.get(usize::from(byte)).map(|&(kind, _)| kind)
     }
 
-    /// The footer's byte for this kind.
+    /// The id of this kind, which a footer begins with.
     pub(crate) fn to_byte(self) -> u8 {
         self as u8
     }
@@ -90,8 +91,8 @@ impl ChecksumKind {
     }
 }
 
-/// What is added to the checksum of a block at `offset` from format_version 6 on. `base` is 0 in a
-/// file without a context, where nothing is added.
+/// The context, which is added to the checksum of a block at `offset` from format_version 6 on.
+/// Below format_version 6 `base` is 0, and so is the context.
 pub(crate) fn context(base: u32, offset: u64) -> u32 {
     if base == 0 {
         return 0;

@@ -1,7 +1,7 @@
 //! [`BlockFile`]: an open table file. It reads each block by one `pread`.
 //!
 //! Lookups, scans and checks read a table file through this type, which counts the reads. Only
-//! batch reads and the search for lost blocks read the file themselves. The returned blocks are
+//! batch reads and the search for lost blocks read the file directly. The returned blocks are
 //! checked and uncompressed, unless the method's name says "stored". No block is cached here.
 
 use std::cell::Cell;
@@ -50,7 +50,7 @@ fn named(file: &dyn RandomAccessFile, tail: &[u8], mut error: Error) -> Error {
     error
 }
 
-/// One read of a thread in this many is timed.
+/// Of this many reads of single blocks by a thread, one is timed.
 const TIMED: u32 = 8;
 
 thread_local! {
@@ -68,7 +68,7 @@ pub(crate) struct BlockFile {
     file_counters: FileCounters,
     /// The dictionary that data blocks are compressed with, if any.
     dictionary: Option<Box<Dictionary>>,
-    /// The end of the file; empty once the table is open.
+    /// The last bytes of the file; empty once the table is open.
     tail: Vec<u8>,
 }
 
@@ -85,9 +85,9 @@ pub(crate) struct StoredBlock {
 }
 
 impl BlockFile {
-    /// Reads the last `tail_bytes` of the file, at least the footer. `tail_bytes` is 0 if it is not
-    /// known how many bytes opening needs. `takes_leveldbs`: whether a table in LevelDB's format is
-    /// accepted, too.
+    /// Opens a file and reads its tail: the last `tail_bytes` bytes, at least the footer.
+    /// `tail_bytes` is 0 if it is not known how many bytes opening needs. `takes_leveldbs`: whether
+    /// a table in LevelDB's format is accepted, too.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
@@ -239,7 +239,7 @@ impl BlockFile {
     }
 
     /// Fills `buffer` by one read. Times a thread's first read, and then only every [`TIMED`]th,
-    /// because reading the clock twice is not free compared with a read from the system's cache.
+    /// because reading the clock twice takes a noticeable share of a read from the page cache.
     #[inline(always)]
     pub fn read_timed(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let number = READS.get();
@@ -274,13 +274,13 @@ impl BlockFile {
             let kind = ErrorKind::OutOfMemory;
             return Err(Error::io(self.path(), "get memory to read", kind.into()));
         }
-        // The compiler may leave out an allocation that is not used.
+        // Without this use of `probe`, the compiler might leave out the allocation.
         std::hint::black_box(&probe);
         Ok(())
     }
 
-    /// Fills `buffer` by one read, or from the end of the file if that is in memory. Returns
-    /// whether the file was read.
+    /// Fills `buffer` by one read, or from the tail if the tail holds these bytes. Returns whether
+    /// the file was read.
     #[inline]
     pub fn read_bytes(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
         let tail_offset = self.file.len() - self.tail.len() as u64;
@@ -296,8 +296,8 @@ impl BlockFile {
         Ok(true)
     }
 
-    /// Counts a read that the caller makes. The caller holds no guard, because a read from a device
-    /// may take arbitrarily long.
+    /// Counts a read that the caller makes. The caller must hold no guard, because a read from a
+    /// device may take arbitrarily long.
     pub fn count_read(&self, bytes: usize) {
         before_reading();
         count_read(&self.counters, &self.file_counters, bytes);
@@ -327,8 +327,8 @@ impl BlockFile {
         };
         let kind = stored.compression_type();
         if self.footer.is_leveldbs() && kind > 1 {
-            // In LevelDB's format these types mean other codecs than in RocksDB's, and sizes are
-            // stored differently.
+            // In LevelDB's format, types above 1 mean other codecs than in RocksDB's format, and
+            // the uncompressed sizes are stored differently.
             let codec = match kind {
                 2 => "zlib of Minecraft, ZSTD of LevelDB since 1.24",
                 4 => "raw deflate of Minecraft",

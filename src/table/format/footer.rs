@@ -90,7 +90,7 @@ impl BlockHandle {
         self.end().is_some_and(|end| end <= limit) && self.bytes < u64::from(u32::MAX)
     }
 
-    /// Returns damage of the handle, which is at `at`, if the block does not fit.
+    /// Returns damage if the block does not fit ([`Self::fits`]). `at`: where the handle is stored.
     pub(crate) fn check(self, limit: u64, at: usize) -> Result<(), Damage> {
         if self.fits(limit) {
             return Ok(());
@@ -307,7 +307,7 @@ mod tests {
         let footer = decode(&bytes, 955 + 53).unwrap();
         assert_eq!((footer.metaindex, footer.index), (metaindex, Some(index)));
         assert_eq!(footer.format_version, 5);
-        // With one byte less in front of the footer the metaindex would overlap it.
+        // With one byte less in front of the footer, the metaindex would overlap the footer.
         assert!(matches!(decode(&bytes, 954 + 53), Err(Error::Corruption { .. })));
     }
 

@@ -18,12 +18,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use twox_hash::XxHash3_128;
 
-/// RocksDB's internal unique id: equal for the same table only.
+/// RocksDB's internal unique id. Two different tables have different ids.
 pub(crate) type TableIdentity = [u64; 2];
 
 /// Digits of a session identity that RocksDB writes.
 const SESSION_DIGITS: usize = 20;
-/// How many of the digits, counted from the end, hold the low 62 bits.
+/// How many digits at the end of a session identity hold its low 62 bits.
 const LOW_DIGITS: usize = 12;
 const LOW_BITS: u32 = 62;
 const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";

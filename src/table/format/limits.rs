@@ -4,9 +4,10 @@
 //! ```text
 //! data block       what its codec can make of the stored bytes: see [`super::compression`]
 //! other blocks     each at most `most_metadata_bytes`, uncompressed
-//! names and keys   of metaindex, properties, separators, starts of range deletions: each kind at
-//!                  most `most_metadata_bytes`, counted with shared prefixes written out
-//! metaindex        its blocks together are no longer than the file
+//! names and keys   the names of metaindex and properties, the separators, the starts of range
+//!                  deletions: each kind together at most `most_metadata_bytes`, counted with
+//!                  shared prefixes written out
+//! metaindex        the blocks that it lists are together no longer than the file
 //! index            the blocks that an index part lists ascend and do not overlap, and so do the
 //!                  parts of an index or filter. A data block holds only keys between its
 //!                  separators. So a table has at most a fifth as many blocks as bytes, and a scan
@@ -14,9 +15,10 @@
 //! ```
 //!
 //! Without the limit on names and keys, a block of *b* bytes could claim b² / 12 bytes of memory:
-//! one long key, and entries of three bytes that share all of it. Without the limit on the
-//! metaindex, `verify` could read one block a million times. Without the limit on the index, a
-//! lookup could do the same, or follow an index that leads to itself.
+//! the block could hold one long key, and entries of three bytes that share all of that key.
+//! Without the limit on the metaindex, `verify` could read one block a million times. Without the
+//! limit on the index, a lookup could read one block as often, or follow an index that leads to
+//! itself.
 //!
 //! Undamaged tables stay within the limits. In tables of this crate, an uncompressed index has
 //! whole separators, and an index is compressed only if it is within the limit
@@ -32,12 +34,12 @@ const METADATA_EXPANSION: u64 = 16;
 /// See [`METADATA_EXPANSION`].
 const METADATA_FREE_BYTES: u64 = 1 << 20;
 
-/// Bytes that one kind of metadata may take in memory, for a file of `file_bytes`.
+/// The most bytes that one kind of metadata may take in memory, for a file of `file_bytes`.
 pub(crate) fn most_metadata_bytes(file_bytes: u64) -> u64 {
     file_bytes.saturating_mul(METADATA_EXPANSION).saturating_add(METADATA_FREE_BYTES)
 }
 
-/// Counts the bytes of keys that are built from shared prefixes.
+/// Counts the bytes of keys with their shared prefixes written out, and limits the sum.
 pub(crate) struct KeyBytes {
     taken: u64,
     most: u64,

@@ -1,4 +1,4 @@
-//! What the bytes of a table file mean, outside of its blocks' entries.
+//! What the bytes of a table file mean, except the entries of its blocks ([`super::block`]).
 
 pub(crate) mod checksum;
 pub(crate) mod compression;

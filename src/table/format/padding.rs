@@ -6,24 +6,24 @@
 //!   padded     │ block 0 ──────┤··│ block 1 ────────┤·│ block 2 ────────┤   each is in one
 //! ```
 //!
-//! Devices and systems read whole pages. A block of 4 KiB that crosses a page boundary costs two
-//! pages: a device transfers 8 KiB for it, and a batch of lookups gets half as many blocks in the
-//! same time. So a block is moved to the next page if it then occupies fewer pages, and if that
-//! page is near. With blocks of 4 KiB, a full block ends a little before the end of a page, so the
-//! padding is half an entry on average. Padding takes at most a sixteenth of the file, with entries
-//! of an unfavorable size. If entries are large or blocks are compressed, most blocks are not
-//! moved.
+//! Devices and operating systems read whole pages. A block of 4 KiB that crosses a page boundary
+//! costs two pages: a device transfers 8 KiB for it, and a batch of lookups gets half as many
+//! blocks in the same time. So a block is moved to the next page if it then occupies fewer pages,
+//! and if that page is near. With blocks of 4 KiB, a full block ends a little before the end of a
+//! page, so the padding is half an entry on average. With entries of an unfavorable size, padding
+//! takes at most a sixteenth of the file. If entries are large or blocks are compressed, most
+//! blocks are not moved.
 //!
 //! Gaps do not disturb readers, because readers find each block by its handle in the index. This
 //! holds for every version of RocksDB, whose option `block_align` makes such gaps too.
 //!
 //! Padding is not zeros, because a page that a device has lost reads as zeros and must not pass for
-//! padding. Nor does a block of entries begin like padding, because its first byte is 0, the number
-//! of bytes that the first entry shares.
+//! padding. A block of entries cannot be mistaken for padding either, because its first byte is 0,
+//! the number of bytes that its first key shares.
 
 use super::footer::BlockHandle;
 
-/// The smallest unit that devices and systems read.
+/// The smallest unit that devices and operating systems read.
 const PAGE_BYTES: u64 = 4096;
 
 /// The most bytes of padding before a block: a sixteenth of the page that it saves.
@@ -50,7 +50,7 @@ pub(crate) fn padding_to_page(offset: u64) -> &'static [u8] {
 }
 
 impl BlockHandle {
-    /// Whether `next` is the next data block, with nothing or only padding between the two.
+    /// Whether the block `next` follows this block, with nothing or only padding between the two.
     pub(crate) fn is_followed_by(self, next: BlockHandle) -> bool {
         self.end().is_some_and(|end| {
             let gap = next.offset.checked_sub(end);

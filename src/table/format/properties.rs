@@ -21,8 +21,8 @@
 //! ```
 //!
 //! RocksDB picks its decompressor by the property `rocksdb.compression`; Maypole uses the type in
-//! the trailer of each block. From format_version 7 on, the property also names the manager that
-//! compressed the blocks (`BuiltinV2;04;`: manager, types of the blocks), and any manager but
+//! the trailer of each block. From format_version 7 on, the property also names the compression
+//! manager (`BuiltinV2;04;`: manager, types of the blocks), and a table whose manager is not
 //! RocksDB's own is rejected. `rocksdb.format.version` decides nothing: old files state 0 whatever
 //! their footer says.
 //!
@@ -104,7 +104,7 @@ pub(crate) const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
 /// This crate's comparator, and RocksDB's default: plain byte order.
 pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
 
-/// Other names of the same order: that of MyRocks.
+/// Other names of the same order. This one is MyRocks's.
 const BYTEWISE_EQUALS: [&str; 1] = ["RocksDB_SE_v3.10"];
 
 /// RocksDB's own compression, by its names in tables of format_version 7.
@@ -131,7 +131,7 @@ pub(crate) fn is_bytewise(comparator: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PropertyValue<'a> {
-    /// A number, in whichever encoding.
+    /// A number. It may be stored as fixed32, fixed64 or varint.
     Number(u64),
     /// Text.
     Text(&'a str),
@@ -269,13 +269,14 @@ impl TableProperties {
         table_identity(db, session, self.number(names::ORIGINAL_FILE_NUMBER)?)
     }
 
-    /// Whether ZSTD could have compressed some blocks. True if the property is absent.
+    /// Whether ZSTD may have compressed some blocks, according to the property
+    /// `rocksdb.compression`. True if the property is absent.
     pub(crate) fn may_use_zstd(&self) -> bool {
         let types = self.text(names::COMPRESSION).map(types_in);
         types.is_none_or(|types| types.contains(&(Codec::Zstd as u8)))
     }
 
-    /// The name of the manager that compressed the blocks, if it is not RocksDB's own.
+    /// The name of the compression manager, if it compressed any block and is not RocksDB's own.
     pub(crate) fn foreign_compression(&self, format_version: u32) -> Option<&str> {
         let (manager, types) = self.text(names::COMPRESSION)?.split_once(';')?;
         let is_own = manager.is_empty() || BUILT_IN_COMPRESSION.contains(&manager);
@@ -301,8 +302,8 @@ impl TableProperties {
         self.raw(names::WHOLE_KEY_FILTERING) != Some(b"0")
     }
 
-    /// How the prefixes in the filter were cut. `None` if it holds none, or if the rule is unknown
-    /// here.
+    /// How the prefixes in the filter were cut. `None` if the filter holds no prefixes, or if this
+    /// build does not know the rule.
     pub(crate) fn prefix_extractor(&self) -> Option<PrefixExtractor> {
         let stored = self.raw(names::PREFIX_FILTERING) != Some(b"0");
         let name = self.text(names::PREFIX_EXTRACTOR).filter(|_| stored)?;
@@ -364,7 +365,7 @@ pub(crate) struct IndexForm {
 }
 
 /// Decodes a value as its name requires: fixed32 or fixed64 for a few names, text for some, varint
-/// for RocksDB's other names. The value of another name, and a value that does not decode as a
+/// for RocksDB's other names. The value of any other name, and a value that does not decode as a
 /// number, is text if it is printable.
 pub(crate) fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
     let name = std::str::from_utf8(name).unwrap_or("");
@@ -460,7 +461,7 @@ mod tests {
             (b"LZ4", false),
             (b"BuiltinV2;0407;", true),
             (b"BuiltinV2;04;", false),
-            // Four digits that hold 07, but at no start of a type.
+            // The four digits contain 07, but neither of their two types is 07.
             (b"BuiltinV2;8070;", false),
         ] {
             assert_eq!(of(text).may_use_zstd(), zstd, "{}", text.escape_ascii());

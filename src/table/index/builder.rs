@@ -9,7 +9,8 @@ use super::shortest_separator;
 use crate::table::block::builder::BlockBuilder;
 use crate::table::format::footer::BlockHandle;
 
-/// The kind byte in shortened separators. No kind that RocksDB 7.8 knows sorts before it.
+/// The kind byte in shortened separators. No kind that RocksDB 7.8 knows has a larger byte, so none
+/// sorts before it.
 const SEPARATOR_KIND: u8 = 0x16;
 
 /// Bytes of an entry without its user key: two lengths, a handle, a restart point.
@@ -20,20 +21,20 @@ const ENTRY_BYTES: usize = 14;
 pub(crate) struct IndexBuilder {
     /// The user keys of the separators, back to back.
     keys: Vec<u8>,
-    /// Where the separator's user key ends in `keys`, its trailer if it is stored as an internal
-    /// key, and the handle of its block.
+    /// Where the separator's user key ends in `keys`, the trailer for the case that the separator
+    /// is stored as an internal key, and the handle of the separator's block.
     entries: Vec<(usize, u64, BlockHandle)>,
     /// For each part that has ended, the number of entries in it and in all parts before.
     part_ends: Vec<usize>,
-    /// About how many bytes the entries after those parts take.
+    /// About how many bytes the entries of the current part take, which has not ended.
     part_bytes: usize,
     splits_a_user_key: bool,
     scratch: Vec<u8>,
 }
 
 impl IndexBuilder {
-    /// Adds the entry of a data block, from its last key and the user key that begins the next
-    /// block.
+    /// Adds the entry of a data block. `last_key` is the block's last key, and `next_user_key`
+    /// begins the next block.
     pub fn push(
         &mut self,
         last_key: &[u8],
@@ -60,7 +61,8 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Whether versions of one user key are in two blocks. All separators are internal keys then.
+    /// Whether versions of one user key are in two blocks, so that all separators must be internal
+    /// keys.
     pub fn splits_a_user_key(&self) -> bool {
         self.splits_a_user_key
     }

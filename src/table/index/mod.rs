@@ -10,7 +10,7 @@
 //!            delta form, shared > 0:   zigzag varint of size - previous size; the block starts
 //!                                      where the previous one's trailer ends
 //! memory     heads    [u64 u64 u64 …]   8 bytes of each separator after the common prefix
-//!            ends of groups  [u64 …]    every 16th of them once more, behind the others
+//!            ends of groups  [u64 …]    every 16th head once more, after all heads
 //!            entries  the stored block, or parsed:
 //! parsed     keys     the separators' user keys back to back; ends[i] is where the i-th ends
 //!            trailers the separators' trailers; none when they are user keys
@@ -22,10 +22,10 @@
 //! compared.
 //!
 //! **Large trees.** The heads of all tables together do not fit into the processor's fast caches.
-//! In a binary search each cache line determines the next one, so a search would wait for several
-//! cache misses in turn. The ends of groups are few enough to stay in a fast cache. They lead to a
-//! group, whose two cache lines are fetched at one time. A point lookup fetches the slots of the
-//! group's blocks at the same time.
+//! In a binary search over all heads, each cache line determines the next one, so that the search
+//! would wait for several cache misses in turn. The ends of groups are few enough to stay in a fast
+//! cache. A binary search over them leads to a group, whose two cache lines are fetched at the same
+//! time. A point lookup also fetches the slots of the group's blocks then.
 //!
 //! A separator that is a user key sorts after every version of that key, as an internal key with
 //! trailer 0 does. So both forms of separators are searched in the same way.
@@ -188,7 +188,8 @@ impl IndexParser {
         let (keys, ends) = (self.keys, self.ends);
         let count = ends.len();
         let user_key = |i| nth_key(&keys, &ends, i);
-        // The keys are sorted, so all share what the first and the last share.
+        // The keys are sorted, so all of them share the bytes that the first and the last key
+        // share.
         let common_prefix = match count {
             0 => Prefix::default(),
             _ => {
@@ -282,7 +283,7 @@ struct StoredEntry<'a> {
     key_start: usize,
     trailer: u64,
     handle: BlockHandle,
-    /// Where its bytes end.
+    /// Where the entry ends.
     end: usize,
 }
 
@@ -334,7 +335,8 @@ impl StoredEntries {
     }
 
     /// The separators' common prefix and their heads. `None` if some entry is not a restart point
-    /// or has a first key, or if the block is damaged, which [`IndexParser::add`] then reports.
+    /// or has a first key, or if the block is damaged. [`IndexParser::add`] then reports the
+    /// damage.
     fn check(&self, limit: u64) -> Option<(Prefix, Vec<u64>)> {
         if self.form.first_keys {
             return None;
@@ -345,14 +347,15 @@ impl StoredEntries {
         let entries = self.block.entries();
         let mut heads = Vec::with_capacity(count);
         let (mut before, mut before_head, mut end, mut behind) = (None, 0, 0, 0);
-        // Each entry begins where the entry before ends, and a restart point must say the same.
+        // Each entry begins where the entry before ends, and its restart point must have the same
+        // offset.
         for restart in self.block.restarts() {
             let entry = decode_whole(entries, self.form, end)?;
             let handle = entry.handle;
             strip_prefix(entry.user_key, prefix)?;
             let key_end = entry.key_start + entry.user_key.len();
             let head = head_within(self.block.bytes(), entry.key_start + prefix.len()..key_end);
-            // Mostly the heads decide.
+            // In most cases the heads decide.
             let ascends = before_head < head
                 || before.is_none_or(|before| {
                     let before = decode_whole(entries, self.form, before);
@@ -422,7 +425,7 @@ impl Index {
         }
     }
 
-    /// Starts to fetch handle `i` from memory: a lookup is about to read its block.
+    /// Starts to fetch handle `i` from memory, for a lookup that is about to read the block.
     #[inline]
     pub fn prefetch_handle(&self, i: usize) {
         if let Entries::Parsed { handles, .. } = &self.entries {
@@ -461,7 +464,7 @@ impl Index {
     }
 
     /// The first step of [`Index::find`]: the group that most likely has the block. Prefetches the
-    /// heads of the group.
+    /// group's heads.
     #[inline(always)]
     pub fn find_group(&self, user_key: &[u8]) -> Group {
         let Some(target) = self.common_prefix.head_after(user_key) else {
@@ -477,7 +480,7 @@ impl Index {
         Group { first, target }
     }
 
-    /// The second step, for the same key.
+    /// The second step of [`Index::find`], for the same key.
     #[inline(always)]
     pub fn find_in_group(&self, group: Group, user_key: &[u8], trailer: u64) -> usize {
         let Group { first, target } = group;
@@ -496,7 +499,8 @@ impl Index {
     }
 
     /// Searches the separators from `low` on that have the head of separator `low`. Returns the
-    /// first that is not before the target; if all are before it, the separator after them.
+    /// first of them that is not before the target. If all of them are before the target, returns
+    /// the separator after them.
     #[cold]
     #[inline(never)]
     fn settle_tie(&self, mut low: usize, user_key: &[u8], trailer: u64) -> usize {
@@ -518,16 +522,16 @@ impl Index {
 
     /// Rejects a block whose first key belongs to another block. After a misdirected write, an
     /// undamaged block may be at another block's offset and would hide that block's keys. Up to
-    /// format_version 5 a checksum does not depend on the offset, so it does not detect a misplaced
-    /// block.
+    /// format_version 5 a checksum does not depend on the offset, so the checksum does not detect a
+    /// misplaced block.
     pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
         }
         let first = block.restart_key(0)?;
         let (user_key, trailer) = (key::user_key(first), key::trailer(first));
-        // Mostly the heads of the two separators next to the block decide. The lookup that needs
-        // the block has just read these heads.
+        // In most cases the heads of the two separators next to the block decide. The lookup that
+        // needs the block has just read these heads, so that they are in the processor's cache.
         let is_between = |head| (i == 0 || self.heads[i - 1] < head) && head < self.heads[i];
         let head = self.common_prefix.head_after(user_key);
         if head.is_some_and(is_between) || self.find(user_key, trailer) == i {
@@ -537,9 +541,9 @@ impl Index {
         Err(Damage::new(0, "a key between its block's separators", found))
     }
 
-    /// Whether the block after block `i` may begin with entries of `user_key`. This is so if the
-    /// separator of block `i` is a version of this key. A separator without a trailer sorts after
-    /// all versions, so no version follows.
+    /// Whether the block after block `i` may begin with entries of `user_key`. It may if the
+    /// separator of block `i` is an internal key of `user_key`. A separator without a trailer sorts
+    /// after all versions, so no version follows.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
         self.has_trailers && self.user_key(i) == user_key
     }

@@ -1,4 +1,4 @@
-//! Pieces of an index that is stored as one block: they can be read one by one.
+//! Pieces of an index that is stored as one block. Each piece can be read without the others.
 //!
 //! ```text
 //! stored   | entry | entry | … | entry | … | entry | restart points | trailer |
@@ -21,12 +21,12 @@ use crate::table::block::bytes::BlockBytes;
 use crate::table::format::footer::BlockHandle;
 use crate::table::format::properties::IndexForm;
 
-/// Bytes of a restart point, and of the number of restart points.
+/// Bytes of one restart point, and of the number of restart points after them.
 const RESTART_BYTES: usize = 4;
 
-/// Cuts a stored index into pieces of up to `piece_bytes` bytes; a single entry, or entries with
-/// equal separators, may exceed that. Returns the top of the pieces, and the checksum of each
-/// piece. `handle` says where the index is. `None` if the index cannot be cut or is damaged.
+/// Cuts a stored index into pieces of up to `piece_bytes` bytes; a single entry, or a row of
+/// entries with equal separators, may be larger. Returns the top of the pieces, and the checksum of
+/// each piece. `handle` says where the index is. `None` if the index cannot be cut or is damaged.
 pub(in crate::table) fn top_of_pieces(
     block: Block,
     handle: BlockHandle,

@@ -1,4 +1,4 @@
-//! Every form of an index, compared with a sorted list; damaged indexes.
+//! Compares every form of an index with a sorted list. Reads damaged indexes.
 
 use super::*;
 use crate::encoding::coding::{put_fixed32, put_varint};
@@ -187,9 +187,9 @@ fn unsorted_and_impossible_entries_are_refused() {
     }
 }
 
-/// One long separator, then a thousand that share it: parsed, the index is a thousand times as
-/// large as the block. Such an index in a file of a kilobyte could once take 64 MiB. Now the size
-/// of the file bounds the separators.
+/// An index with one long separator and a thousand that share its bytes is a thousand times as
+/// large in memory as its block. Such an index in a file of a kilobyte could once take 64 MiB. Now
+/// the size of the file bounds the separators.
 #[test]
 fn separators_that_share_a_prefix_are_bounded_by_the_file() {
     let separators = |long: usize| -> Vec<_> {

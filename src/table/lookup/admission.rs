@@ -1,4 +1,4 @@
-//! Which filters are worth their read.
+//! Which filters are worth a read.
 //!
 //! Loading a filter costs a read, and evicts something from the cache. A loaded filter saves a read
 //! only if the table does not hold the key of the lookup. So a lookup at first *passes by* a filter
@@ -7,9 +7,9 @@
 //! price:
 //!
 //! ```text
-//!           searched in vain: + 1 read                   read, and it says no: as before
+//!           passed by, key absent: + 1 read              read, and says no: + 1/8 read, up to 2
 //!   credit ────────────────────────► price ── a lookup ──►
-//!           passes by, and is found: as before           read, and it says maybe: − price
+//!           passed by, key present: unchanged            read, and says maybe: − price
 //! ```
 //!
 //! Each part of a filter, and each piece of a whole filter (`table/pieces`), has a credit of its
@@ -23,7 +23,7 @@
 //! that the last keys were all absent, so the filter is read without the index.
 //!
 //! A part in memory counts as used only until it has said "maybe" four times in a row. Then it is
-//! evicted before others, unless it says "no" first.
+//! evicted before other parts, unless it says "no" before that.
 //!
 //! This is the rule of the ski rental problem: rent until the rents would have bought the skis.
 //! `docs/filters.md` proves what the rule costs at most. The rule applies only if metadata is not
@@ -64,10 +64,10 @@ const ONLY_ABSENT: u32 = 2 * READ;
 /// The price of a whole filter of `bytes` stored bytes.
 fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
     let reads = match has_pieces {
-        // It is read once, to make the pieces, and not kept.
+        // The whole filter is read once, to make the pieces, and not kept.
         true => bytes.div_ceil(ONE_READ_BYTES) as u32,
         false if bytes > cache.capacity() as u64 / MAX_SHARE => return NO_PRICE,
-        // It takes as much of the cache as this many pieces.
+        // The whole filter takes as much of the cache as this many pieces.
         false => bytes.div_ceil(PIECE_BYTES as u64) as u32,
     };
     reads.saturating_mul(READ)
@@ -119,7 +119,7 @@ impl Table {
         let Some(stored) = self.any_filter() else { return };
         let counts = self.file_counters().sums();
         let saved = counts.filter.useful.wrapping_add(counts.unfiltered);
-        // These numbers come from the file.
+        // These numbers come from the file and may be wrong.
         let number = |name| self.properties().number(name);
         let filter_bytes = number(names::FILTER_BYTES).unwrap_or(0).max(stored.handle().bytes);
         let data_bytes = number(names::DATA_BYTES).unwrap_or(self.block_file().file().len());

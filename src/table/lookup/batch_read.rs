@@ -10,8 +10,8 @@
 //! for more.
 //!
 //! No lock and no guard is held while the device reads. Two calls that need one block at the same
-//! time both read it, and the cache keeps one of the copies. Waiting for each other would save the
-//! second read, but two calls with the same blocks in opposite order would deadlock.
+//! time both read it, and the cache keeps one of the copies. If one call waited for the other, the
+//! second read would be saved, but two calls with the same blocks in opposite order would deadlock.
 
 use std::cell::RefCell;
 use std::iter;
@@ -32,19 +32,20 @@ use super::BlockPosition;
 use super::key::LookupKey;
 use super::stop::{Absent, AbsentPart};
 
-/// Adjacent blocks are read together up to this many bytes. Beyond that, they are divided between
-/// reads that the device serves at the same time.
+/// Adjacent blocks of up to this many bytes together are read by one read. Longer rows of blocks
+/// are divided between reads that the device serves at the same time.
 const MAX_JOINED_BYTES: u64 = 128 << 10;
 
 /// A data block that was not in memory.
 pub(crate) struct AbsentBlock {
     pub(super) index: Lease<'static, TableIndex>,
-    /// Its number in its part of the index.
+    /// The block's number in its part of the index.
     pub(super) block: usize,
 }
 
 impl AbsentBlock {
-    /// The block to which this index, or part of one, leads for the key. `None` if there is none.
+    /// The block to which this index, or part of one, leads for the key. `None` if it leads to no
+    /// block.
     pub fn of(index: Lease<'static, TableIndex>, key: &LookupKey<'_>) -> Option<AbsentBlock> {
         let block = index.index.find(key.user_key, key.trailer());
         (block < index.index.len()).then_some(AbsentBlock { index, block })
@@ -90,7 +91,7 @@ pub(crate) struct BlockBatch<'t> {
 struct WantedBlock<'t> {
     table: &'t Table,
     absent: AbsentBlock,
-    /// What was read.
+    /// The block, once it was read.
     block: Option<Lease<'static, Block>>,
 }
 
@@ -110,9 +111,9 @@ impl<'t> BlockBatch<'t> {
         self.blocks.len()
     }
 
-    /// The block to read next, if a search that continued after block `place` has stopped at
-    /// `absent` in the same table. `None` if `absent` is no block, or if the block's part of the
-    /// index is not in memory.
+    /// The block to read next for a search that continued from block `place` and then lacked
+    /// `absent` in the same table. `None` if `absent` is no data block, or if the block's part of
+    /// the index is not in memory.
     pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
         let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
         match absent.block {
@@ -160,20 +161,20 @@ struct Reads<'t> {
     wanted: BlockBatch<'t>,
     /// The pieces of all blocks, in their order.
     pieces: Vec<Piece>,
-    /// The number of pieces that are being read, or were.
+    /// The number of pieces that are being read or were read.
     begun: usize,
     failed: Option<Error>,
 }
 
 /// Blocks of one file that are read by one read.
 struct Piece {
-    /// Their places in the batch.
+    /// The places of the blocks in the batch.
     blocks: Range<usize>,
     bytes: usize,
 }
 
 impl<'t> Reads<'t> {
-    /// The next piece's request. `None`: there is no other one.
+    /// The next piece's request. `None`: there are no more pieces to read.
     fn next(
         &mut self,
         want_more: &mut impl FnMut(&mut BlockBatch<'t>) -> Result<bool>,

@@ -1,7 +1,7 @@
 //! Reads the parts of filters or indexes that lookups need and that are not in memory, many at the
 //! same time.
 //!
-//! As with blocks ([`super::batch_read`]) no guard is held, and two calls may read the same part.
+//! As in [`super::batch_read`], no guard is held, and two calls may read the same part.
 
 use crate::cache::slots::{Cached, Lease};
 use crate::error::Result;
@@ -71,7 +71,8 @@ impl MetadataPart for TableIndex {
 }
 
 impl Table {
-    /// The part or piece of the filter that a lookup should query; `None` if none. Hold no guard.
+    /// The part or piece of the filter that a lookup should query; `None` if it should query none.
+    /// Hold no guard.
     pub fn filter_part_to_ask(
         &self,
         key: &LookupKey<'_>,
@@ -114,7 +115,7 @@ pub(crate) fn batch_read_parts<T: MetadataPart>(
         let Some(handle) = T::handle(table, part).filter(|_| first_of(i).is_none()) else {
             continue;
         };
-        // A block that does not fit into the file, or into memory, fails below.
+        // A part that does not fit into the file, or into memory, fails when it is loaded below.
         let Ok(bytes) = table.block_file().stored_bytes(handle) else { continue };
         let buffer = ReadBuffer::in_front_of(table.cache.buffer(bytes), bytes);
         table.block_file().count_read(bytes);

@@ -19,12 +19,12 @@ pub(crate) struct Found<'g> {
 impl Found<'_> {
     #[inline(always)]
     pub fn value(&self) -> &[u8] {
-        // `expect` is one possible panic, and an index expression would have two. With less code,
-        // the closures that read a value in a lookup stay small enough to be inlined.
+        // `expect` has one place that may panic, and an index expression would have two. With less
+        // code, the closures that read a value in a lookup stay small enough to be inlined.
         self.block.bytes().get(self.value.clone()).expect("the value lies in its block")
     }
 
-    /// The value, to keep. It shares the block.
+    /// The value as a slice that keeps the block alive, without a copy.
     #[inline]
     pub fn value_slice(&self) -> Slice {
         if self.value.is_empty() {

@@ -6,10 +6,10 @@
 //!              └──────────────────┘            read where neither of the two is in memory
 //! ```
 //!
-//! A second read costs far more than reading the bytes between the two parts, both from the
-//! system's cache and from a device. So the filter costs nearly nothing where the index must be
-//! read anyway: a "no" takes one read, and a lookup of a present key takes no more reads than
-//! without a filter. After a "no" the index part is dropped, and its checksum is not checked.
+//! A second read costs far more than reading the bytes between the two parts, both from the page
+//! cache and from a device. So the filter costs nearly nothing where the index must be read anyway:
+//! a "no" takes one read, and a lookup of a present key takes no more reads than without a filter.
+//! After a "no" the index part is dropped, and its checksum is not checked.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -43,13 +43,14 @@ pub(super) struct IndexRead {
     part: usize,
     handle: BlockHandle,
     span: Span,
-    /// Where the part is in the span.
+    /// Where the part and its trailer are in the span.
     place: Range<usize>,
 }
 
 thread_local! {
-    /// The memory of the thread's last span, to be reused. Most joint reads need it only briefly,
-    /// and allocating it would take longer than copying the parts that are kept.
+    /// The memory of the thread's last span, which the next span reuses. A joint read needs the
+    /// span only until the parts are copied out of it, and allocating the memory would take longer
+    /// than these copies.
     static LAST: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -67,7 +68,7 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        // This fails while the thread ends. The memory is freed then.
+        // `try_with` fails while the thread ends. In that case the memory is freed.
         let _ = LAST.try_with(|last| last.set(std::mem::take(&mut self.0)));
     }
 }

@@ -9,13 +9,13 @@ use crate::filter::KeyHash;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LookupKey<'a> {
     pub user_key: &'a [u8],
-    /// Entries written later are not seen.
+    /// The snapshot does not see entries with larger sequence numbers.
     pub sequence: SequenceNumber,
     /// The key's hash, computed once for the filters of all tables.
     pub hash: KeyHash,
-    /// Whether the lookup has passed by the filter of the table that it searches, because the
-    /// filter was not worth its read ([`super::admission`]). Then the result of the search says
-    /// nothing about the filter.
+    /// Whether the lookup has searched the current table without a query of its filter, because the
+    /// filter was not worth its read ([`super::admission`]) or its memory
+    /// ([`crate::table::worth`]). Then the result of the search says nothing about the filter.
     pub passed_filter_by: bool,
 }
 
@@ -25,8 +25,8 @@ impl<'a> LookupKey<'a> {
         LookupKey { user_key, sequence, hash: hash64(user_key), passed_filter_by: false }
     }
 
-    /// A copy, for a rare call that is not inlined. If the key's own address were passed, every
-    /// lookup would keep the key in memory from the start, and not in registers.
+    /// A copy to pass to a rare call that is not inlined. If the address of the key itself were
+    /// passed, every lookup would keep the key in memory from the start, and not in registers.
     #[inline(always)]
     pub fn for_call(&self) -> LookupKey<'a> {
         *self

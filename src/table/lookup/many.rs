@@ -1,7 +1,7 @@
 //! The lookup of many keys in one table, which is a step of `Db::multi_get`.
 //!
 //! The steps are those of one lookup ([`super`]). Each step is taken for all keys before the next
-//! step, so that the cache misses of different keys overlap:
+//! step, so that the processor's cache misses for different keys overlap:
 //!
 //! ```text
 //! 1  prefetch_filter                   fetches the filter's lines
@@ -11,13 +11,14 @@
 //!    BlockPosition::prefetch_block     then what a search of the block reads first
 //!    BlockPosition::find_entry         then the one entry worth reading
 //! 4  get_from_block                    the entries
-//!    or Absent::keep_block             the block is not in memory: it is read with others, and then
-//!       BlockBatch::position       get_from_block goes on from there
+//!    or, if a block is not in memory:
+//!    Absent::keep_block                it is read together with others (batch_read.rs)
+//!    BlockBatch::position              then get_from_block continues with it
 //! ```
 //!
 //! A single lookup takes the first step too, for the deepest table, if the tree has several runs.
-//! It needs no prefetch for the other steps, because the processor executes far enough ahead to
-//! start those fetches itself.
+//! It needs no prefetch for the other steps, because out-of-order execution starts those fetches
+//! early enough.
 
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -29,11 +30,12 @@ use super::{BlockPosition, count_use};
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
-/// The number of hashes for which one call queries a filter.
+/// The most hashes for which one call queries a filter.
 const HASHES: usize = 32;
 
 impl Table {
-    /// Starts to fetch what the filter's answers need, if the filter is in memory.
+    /// Starts to fetch the memory that queries of the filter for `keys` will read, if the filter is
+    /// in memory.
     #[inline(always)]
     pub fn prefetch_filter<'k>(
         &self,

@@ -1,14 +1,14 @@
 //! The lookup of one key in one table, which is a step of `Db::get`.
 //!
 //! ```text
-//! filter_says_maybe   no ─► the table does not hold the key: the caller goes on to the next table
+//! filter_says_maybe   no ─► the table does not hold the key: the caller searches the next table
 //!        │ maybe
 //! get_after_filter    find_group       index: the few blocks of which one can hold the key
 //!                     find_block       index: which of them
 //!                     get_from_block   block: the entry of the key, or none
 //! ```
 //!
-//! Each step tells an [`observer`] what it did. The observer of `get` does nothing; that of
+//! Each step reports to an [`observer`] what it did. The observer of `get` does nothing; that of
 //! `explain` writes a [`trace`].
 //!
 //! Many keys are looked up at once in [`many`]. Filters of prefixes are queried in [`prefix`].
@@ -18,9 +18,9 @@
 //!
 //! The functions of this file run under a guard and never read a table file. A read may take long,
 //! and meanwhile the guard would keep all retired memory of the process from being freed. A search
-//! that needs something that is not in memory stops, and returns what it needs ([`stop`]). Its
-//! steps are counted already, so it does not begin again: [`reading`] reads without a guard and
-//! continues the search.
+//! that needs something that is not in memory stops, and returns what it needs ([`stop`]). The
+//! steps of the search are counted already, so the search does not begin again: [`reading`] reads
+//! without a guard and then continues the search.
 
 pub(in crate::table) mod admission;
 pub(crate) mod batch_read;
@@ -57,7 +57,8 @@ use crate::table::table_index::TableIndex;
 
 impl Table {
     /// What the filter says of the key. `Some(false)`: the table holds no entry of the key. `None`:
-    /// the filter is not in memory, and [`Table::get_and_read`] continues (`reading.rs`).
+    /// the filter has not been queried, because it is not in memory or not worth its memory. The
+    /// lookup then continues by [`Table::get_without_filter`] or [`Table::get_and_read`].
     #[inline(always)]
     pub fn filter_says_maybe(
         &self,
@@ -114,9 +115,9 @@ impl Table {
         }
     }
 
-    /// The group of blocks that most likely has the block of the key. Prefetches the group's heads
-    /// in the index, and its slots. `None`: the part of the index is not in memory, or no part
-    /// leads to the key.
+    /// The group of blocks that most likely has the block of the key. Prefetches the heads of the
+    /// group in the index, and the slots of its blocks. `None`: the part of the index is not in
+    /// memory, or no part leads to the key.
     #[inline(always)]
     pub fn find_group<'g>(
         &'g self,
@@ -153,7 +154,7 @@ impl Table {
         if i >= index.index.len() {
             return Ok(None);
         }
-        // A known block was counted as a hit or a miss by the caller.
+        // If the block is known, the caller has counted it as a hit or a miss.
         let mut hits = u64::from(known.is_none());
         let (mut block, mut start) = match known {
             Some(known) => known,
@@ -172,7 +173,7 @@ impl Table {
             match search {
                 SearchResult::Found { trailer, value } => {
                     if key.passed_filter_by {
-                        // The filter gave no answer, so this is no true positive.
+                        // The filter was not queried, so this is no true positive.
                     } else if self.whole_key_filter.is_some() {
                         record_true(tickers, file);
                     } else {
@@ -202,7 +203,7 @@ impl Table {
         }
     }
 
-    /// Data block `i`, and where a search of it begins.
+    /// Data block `i`, and where a search of the block for the key begins.
     #[inline(always)]
     fn open_block<'g>(
         &self,
@@ -211,8 +212,8 @@ impl Table {
         key: &LookupKey<'_>,
         guard: &'g Guard,
     ) -> Result<(Lease<'g, Block>, SeekStart), Stop> {
-        // All lines of the key heads are fetched at once, because it is not known yet which one is
-        // needed.
+        // All cache lines of the block's key heads are fetched at once, because it is not known yet
+        // which line the search needs.
         index.blocks.prefetch_resident(i);
         let block = match index.blocks.get(i, guard) {
             Some(block) => block,
@@ -292,7 +293,8 @@ impl Table {
     }
 }
 
-/// Counts the use of a filter part, unless it has lately said only "maybe" ([`admission`]).
+/// Marks a filter part as used, so that the cache keeps it, unless the part has lately answered
+/// only "maybe" ([`admission`]).
 #[inline(always)]
 fn count_use(filter: &Resident<TableFilter>, says_no: bool) {
     if filter.is_useful(says_no) {
@@ -300,7 +302,7 @@ fn count_use(filter: &Resident<TableFilter>, says_no: bool) {
     }
 }
 
-/// Some neighbouring data blocks: what [`Table::find_group`] has found.
+/// The group of neighbouring data blocks that [`Table::find_group`] has found.
 pub(crate) struct GroupPosition<'g> {
     index: &'g TableIndex,
     group: Group,

@@ -25,8 +25,8 @@ use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
 
-/// Receives the steps of a lookup in a table, in order, each at its end. So the time since the
-/// previous report is the time of the step.
+/// Receives a report at the end of each step of a lookup in a table. So the time since the previous
+/// report is the time of the step.
 pub(crate) trait TableObserver: Copy {
     /// Calls [`Table::other_filter_says_maybe`].
     fn call_other_filter(
@@ -51,7 +51,7 @@ pub(crate) trait TableObserver: Copy {
     fn full_filter_answered(self, _filter: &FilterReader, _key: &LookupKey<'_>, _maybe: bool) {}
 
     /// The filter of `table`, or the filter's part for the key, has answered. `prefix`: the key's
-    /// prefix, if the filter was queried for that and not for the key.
+    /// prefix, if the filter was queried for the prefix and not for the key.
     #[inline(always)]
     fn filter_answered(
         self,
@@ -63,7 +63,7 @@ pub(crate) trait TableObserver: Copy {
     ) {
     }
 
-    /// The filter could not be read, which is a "maybe".
+    /// The filter could not be read, which counts as a "maybe".
     #[inline(always)]
     fn filter_failed(self) {}
 
@@ -79,7 +79,7 @@ pub(crate) trait TableObserver: Copy {
     #[inline(always)]
     fn block_reached(self, _index: &TableIndex, _i: usize, _block: &Block) {}
 
-    /// The block was searched.
+    /// The block of the previous [`Self::block_reached`] was searched.
     #[inline(always)]
     fn block_searched(self, _found: bool) {}
 }

@@ -58,8 +58,8 @@ impl Table {
         self.prefix_filter()?.extractor.prefix_of(key.user_key)
     }
 
-    /// Queries the filter for the prefix of a key, and counts the answer. `filter` is `None` if it
-    /// cannot be read.
+    /// Queries the filter for the prefix of a key, and counts the answer. `filter` is `None` if the
+    /// filter cannot be read.
     pub(super) fn ask_for_prefix(
         &self,
         filter: Option<&TableFilter>,
@@ -82,7 +82,8 @@ impl Table {
         answer != FilterAnswer::No
     }
 
-    /// Counts a key that was found after a filter without whole keys had let its prefix through.
+    /// Counts a key that was found after a filter without whole keys had answered "maybe" for the
+    /// key's prefix.
     #[cold]
     pub(crate) fn count_prefix_true_positive(&self, key: &LookupKey<'_>) {
         if self.prefix_to_ask_for(key).is_some() {
@@ -90,8 +91,8 @@ impl Table {
         }
     }
 
-    /// The key or prefix for which a lookup of the key queries the filter. `None` if it queries no
-    /// filter.
+    /// The key or prefix for which a lookup of the key queries the filter. `None` if the lookup
+    /// cannot query the filter.
     pub(super) fn filter_key_of<'k>(&self, key: &LookupKey<'k>) -> Option<LookupKey<'k>> {
         match self.whole_key_filter {
             Some(_) => Some(*key),
@@ -115,8 +116,9 @@ impl Table {
         Ok(true)
     }
 
-    /// Whether `filter`, which is this table's own or its part with the key, lets a key through. It
-    /// is queried for the key, for the key's prefix or for both, whichever it holds.
+    /// Whether `filter` answers "maybe" for a key. `filter` is this table's filter, or its part
+    /// with the key. It is queried for the key, for the key's prefix or for both, whichever it
+    /// holds.
     pub(crate) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));

@@ -1,4 +1,5 @@
-//! A lookup that reads. It continues where a lookup under a guard has stopped.
+//! Lookups that may read a table file. They continue a lookup that stopped under a guard because
+//! something was not in memory, or begin a new one.
 //!
 //! ```text
 //!   under a guard:  filter ─► index ─► block ─► entry
@@ -56,7 +57,7 @@ impl Absent {
 
 impl Table {
     /// The newest entry of the key that the snapshot sees. `missing`: what the lookup lacked when
-    /// it stopped in this table; `None`: it has not begun in this table. Hold no guard.
+    /// it stopped in this table. `None`: the lookup has not begun in this table. Hold no guard.
     #[inline(always)]
     pub fn get_and_read(
         &self,
@@ -93,7 +94,7 @@ impl Table {
         Ok(found)
     }
 
-    /// The second part of [`Table::get_and_read`], which continues after the filter.
+    /// The second half of [`Table::get_and_read`]: the search after the query of the filter.
     #[inline(always)]
     fn search_and_read(
         &self,

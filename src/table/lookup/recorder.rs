@@ -97,7 +97,7 @@ impl<'a> Recorder<'a> {
         trace
     }
 
-    /// The cost of the step that ends now: what was spent since the latest look.
+    /// The cost of the step that ends now: the time and the reads since the latest look.
     pub fn step(&self) -> StepCost {
         let now = Instant::now();
         let Look { at, reads, read_bytes } = self.since.get();
@@ -109,7 +109,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// A step begins.
+    /// Begins a step.
     pub fn restart(&self) {
         self.since.set(Look::now(self.counters));
     }

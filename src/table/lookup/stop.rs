@@ -11,11 +11,11 @@ pub(crate) enum Stop {
     Absent(Absent),
 }
 
-/// What a search needs and is not in memory.
+/// What a search needs but does not find in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Absent {
     pub block: AbsentPart,
-    /// Whether the search has passed the filter of the table by.
+    /// See [`LookupKey::passed_filter_by`].
     pub passed_filter_by: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum AbsentPart {
 }
 
 impl Stop {
-    /// The search for `key` needs `block`.
+    /// The stop of a search for `key` that needs `block`, which is not in memory.
     #[cold]
     pub fn absent(block: AbsentPart, key: &LookupKey<'_>) -> Stop {
         Stop::Absent(Absent { block, passed_filter_by: key.passed_filter_by })

@@ -10,9 +10,9 @@
 //!     and it was true BloomFullTruePositive    BloomPrefixTruePositive  FilterFullTruePositive
 //! ```
 //!
-//! A lookup that passes a filter by ([`super::admission`]) gets no answer, so nothing is counted
-//! here. In the file's counters, as in RocksDB, a point lookup's query for a prefix counts as a
-//! query for the key. Queries for ranges are not counted in the file's counters.
+//! A lookup that passes a filter by ([`super::admission`]) does not query the filter, so nothing is
+//! counted here. In the file's counters, as in RocksDB, a point lookup's query for a prefix counts
+//! as a query for the key. Queries for ranges are not counted in the file's counters.
 
 use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -31,7 +31,7 @@ pub(super) struct FilterTally {
 }
 
 impl FilterTally {
-    /// One answer. Whether the filter was in memory is counted elsewhere.
+    /// The tally of one answer. Whether the filter was in memory is counted elsewhere.
     pub fn of(answer: FilterAnswer) -> FilterTally {
         FilterTally {
             hits: 0,
@@ -97,14 +97,14 @@ pub(super) fn record_range(table: &Table, maybe: bool) {
     }
 }
 
-/// Counts a key that was found after a filter had let it through.
+/// Counts a key that was found after a filter had answered "maybe" for the key.
 #[inline(always)]
 pub(super) fn record_true(tickers: ThreadTickers<'_>, file: ThreadFileTickers<'_>) {
     tickers.add(Ticker::BloomFullTruePositive, 1);
     file.add(FileTicker::FilterFullTruePositive, 1);
 }
 
-/// Counts a key that was found after a filter had let its prefix through.
+/// Counts a key that was found after a filter had answered "maybe" for the key's prefix.
 pub(super) fn record_true_prefix(table: &Table) {
     table.count_both(Ticker::BloomPrefixTruePositive, FileTicker::FilterFullTruePositive);
 }

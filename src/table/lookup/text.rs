@@ -9,7 +9,7 @@
 //!            no: …
 //! ```
 //!
-//! The trace of a whole lookup is written on the same [`Page`], in `src/db/explain/text.rs`.
+//! `src/db/explain/text.rs` writes the trace of a lookup in a whole database, on the same [`Page`].
 
 use std::fmt::{self, Display, Formatter};
 
@@ -17,19 +17,19 @@ use super::trace::{BlockTrace, FilterTrace, FilterVerdict, FoundTrace, StepCost,
 use crate::encoding::text::{count, counted, escape, percent, size};
 use crate::filter::inspect::{BumpedLayer, ProbedBit, QueryTrace};
 
-/// Where the text of a line begins.
+/// The column where the text of a line begins, after the label.
 const LABEL: usize = 11;
 /// The text before a step's cost is padded to this width, or to less on a narrow screen.
 const TEXT: usize = 62;
 /// The width of the longest cost: `9999.9 µs, read 1023.9 MiB` and a space on both sides.
 const TOOK: usize = 28;
-/// Bits in a row, where there is room.
+/// The most bits in a row.
 const BITS: usize = 14;
-/// Bytes of a key that are shown.
+/// The most bytes of a key that are shown.
 const KEY: usize = 24;
 
 /// The steps of the lookup, then what it found and how long it took. `{:#}` adds the colours of a
-/// terminal. A width such as `{:80}` says how wide the screen is, in characters.
+/// terminal. A width such as `{:80}` states the width of the screen in characters.
 impl Display for TableTrace {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut page = Page::new(f);
@@ -58,7 +58,7 @@ pub(crate) enum Paint {
 pub(crate) struct Page<'a, 'b> {
     out: &'a mut Formatter<'b>,
     has_color: bool,
-    /// In characters. `None`: any.
+    /// The width of the screen, in characters. `None`: not limited.
     width: Option<usize>,
 }
 
@@ -197,7 +197,8 @@ impl<'a, 'b> Page<'a, 'b> {
         Ok(())
     }
 
-    /// Writes a column for each bit. Bits that disagree are marked, also without colour.
+    /// Writes a column for each bit. A bit that is not the wanted one is marked, also without
+    /// colour.
     fn bits(&mut self, name: &str, bits: &[ProbedBit], show_wanted: bool) -> fmt::Result {
         let room = self.width.map_or(BITS, |width| width.saturating_sub(LABEL + 7) / 4);
         for bits in bits.chunks(room.clamp(1, BITS)) {

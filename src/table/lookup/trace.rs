@@ -50,7 +50,7 @@ pub struct TableTrace {
     pub mean_block_bytes: u64,
 }
 
-/// What one step took.
+/// What one step of a lookup took: time, and reads of the file.
 ///
 /// ```
 /// use maypole::explain::StepCost;
@@ -60,7 +60,7 @@ pub struct TableTrace {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepCost {
-    /// Nanoseconds, including one reading of the clock, which takes tens of them.
+    /// Nanoseconds, including those of one reading of the clock, which takes tens of nanoseconds.
     pub nanos: u64,
     /// Reads from the file.
     pub reads: u64,
@@ -171,9 +171,10 @@ impl FilterVerdict {
 pub struct IndexTrace {
     /// If a part or piece of the index was searched: its number, from 0 on, and how many there are.
     pub partition: Option<(usize, usize)>,
-    /// Data blocks of the table, or of the part.
+    /// How many data blocks the table has, or the part or piece of the index leads to.
     pub blocks: usize,
-    /// The number of the data block that can hold the key. `None`: the key is after the last one.
+    /// The number of the data block that can hold the key. `None`: the key is after the last data
+    /// block.
     pub block: Option<usize>,
     /// The cost of loading the index, if it was not in memory, and of searching it.
     pub cost: StepCost,
@@ -195,7 +196,8 @@ pub struct IndexTrace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockTrace {
-    /// Its position among the data blocks of the table, or of its part of the index, from 0 on.
+    /// The block's position among the data blocks of the table, or of its part of the index, from 0
+    /// on.
     pub number: usize,
     /// Where it begins in the file.
     pub offset: u64,
@@ -205,9 +207,9 @@ pub struct BlockTrace {
     pub bytes: usize,
     /// The cost of loading the block, if it was not in memory.
     pub cost: StepCost,
-    /// Nanoseconds of the search in it.
+    /// Nanoseconds that the search in the block took.
     pub search_nanos: u64,
-    /// Whether it holds the entry.
+    /// Whether the block holds the entry that was found.
     pub found: bool,
 }
 

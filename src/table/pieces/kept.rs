@@ -15,8 +15,8 @@ use crate::table::index::Index;
 use crate::table::lookup::key::LookupKey;
 use crate::table::table_index::TableIndex;
 
-/// The pieces of a table. A cell is empty until a lookup needs the pieces, and then holds `None` if
-/// there cannot be any.
+/// The pieces of a table. Each cell is empty until a lookup needs its pieces. From then on it holds
+/// `None` if the index or filter cannot have pieces.
 #[derive(Default)]
 pub(in crate::table) struct Pieces {
     /// Locked while pieces are made from the file.
@@ -36,7 +36,7 @@ pub(in crate::table) struct IndexPieces {
 /// What is kept of a whole filter.
 pub(in crate::table) struct WholeFilterPieces {
     pub geometry: FilterPieces,
-    /// The place of the whole filter in the file.
+    /// Where the whole filter is in the file.
     pub handle: BlockHandle,
     pub sums: Box<[u32]>,
     pub slots: Slots<TableFilter>,
@@ -45,7 +45,7 @@ pub(in crate::table) struct WholeFilterPieces {
 }
 
 impl IndexPieces {
-    /// The piece that leads to a key; the last one if none does.
+    /// The piece that leads to a key; the last piece if none does.
     pub fn piece_of(&self, user_key: &[u8], trailer: u64) -> usize {
         self.top.find(user_key, trailer).min(self.top.len() - 1)
     }

@@ -3,8 +3,8 @@
 //! ```text
 //! file      … | whole filter, one block | whole index, one block | …
 //! once      both are read and checked; a top, and a checksum for each 4 KiB, are kept
-//! memory    Table ─┬─ filter pieces [slot | slot | …] ─► TableFilter   a piece comes and goes as
-//!                  └─ index pieces  [slot | slot | …] ─► TableIndex    a part does
+//! memory    Table ─┬─ filter pieces [slot | slot | …] ─► TableFilter   each piece is loaded and
+//!                  └─ index pieces  [slot | slot | …] ─► TableIndex    evicted separately
 //! ```
 //!
 //! In a large tree that Maypole writes, filters and indexes are in parts ([`super::parts`]). Tables
@@ -15,11 +15,12 @@
 //!
 //! Some filters and indexes have no pieces and are read whole: small ones, an index that is
 //! compressed or whose entries share prefixes, and a filter in which a key's bits are in several
-//! lines (`filter::pieces`).
+//! cache lines (`filter::pieces`).
 //!
-//! Invariants: what the table keeps was made from a block whose own checksum was right, and does
-//! not change. If a piece has changed in the file when it is read again, that is damage: an error
-//! for an index, and for a filter a "maybe" to the keys of this piece.
+//! Invariants: the top and the checksums that the table keeps were made from a block whose own
+//! checksum was right, and they do not change. If a piece has changed in the file when it is read
+//! again, that is damage: an error for an index, and for a filter a "maybe" to the keys of this
+//! piece.
 
 pub(super) mod kept;
 
@@ -44,7 +45,7 @@ use super::lookup::key::LookupKey;
 use super::table::Table;
 use super::table_index::TableIndex;
 
-/// Smaller blocks have no pieces.
+/// Filters and indexes with fewer stored bytes have no pieces.
 const MIN_BYTES: u64 = 3 * PIECE_BYTES as u64;
 
 /// Checks that a piece still has the checksum `sum` that it had when the whole block was checked.
@@ -119,7 +120,7 @@ impl Table {
         Some((pieces.piece_of(filter_key), pieces.slots.len()))
     }
 
-    /// The piece of the index that leads to a key, if it is in memory.
+    /// The piece of the index that leads to a key, if that piece is in memory.
     #[cold]
     #[inline(never)]
     pub(super) fn index_piece_with_key<'g>(
@@ -145,8 +146,8 @@ impl Table {
     }
 
     /// The number of the part of the index to read for a key, or of a piece if the cache would not
-    /// keep the whole index. The last one if none leads to the key. Hold no guard, because making
-    /// pieces reads the file.
+    /// keep the whole index. If no part or piece leads to the key, returns the last one. Hold no
+    /// guard, because making pieces reads the file.
     pub fn index_part_to_read(&self, user_key: &[u8], trailer: u64) -> Result<usize> {
         if self.index_top.is_none() && self.index.get(0, &pin()).is_none() {
             self.index_pieces()?;
@@ -154,8 +155,8 @@ impl Table {
         Ok(self.index_part_in_memory(user_key, trailer))
     }
 
-    /// The part of the index to read for a lookup that has stopped at `part`: a piece, if `part` is
-    /// a whole index that the cache would not keep. Hold no guard.
+    /// The part of the index to read for a lookup that needs `part`, which is not in memory.
+    /// Returns a piece if `part` is a whole index that the cache would not keep. Hold no guard.
     pub fn index_part_in_place_of(&self, part: usize, key: &LookupKey<'_>) -> Result<usize> {
         match part {
             // If the index is in parts, this finds part 0 again.
@@ -165,7 +166,7 @@ impl Table {
     }
 
     /// The number of the part or piece of the index that leads to a key, as far as that is known
-    /// without reading. The last one if none does.
+    /// without reading. If no part or piece leads to the key, returns the last one.
     pub fn index_part_in_memory(&self, user_key: &[u8], trailer: u64) -> usize {
         if self.index_top.is_some() {
             return self.index_part_of(user_key, trailer).min(self.index_parts() - 1);

@@ -3,8 +3,8 @@
 //! ```text
 //! damaged             how the data blocks are found
 //! data blocks         by the index; unreadable blocks are holes
-//! properties          by the index; its form is tried out: the blocks must follow each other from
-//!                     the file's first byte on, with nothing but padding between them
+//! properties          by the index, whose form is tried out: the blocks that it lists must follow
+//!                     each other from the file's first byte on, with only padding between them
 //! index               by a search from the first byte on: a block ends where a checksum is right
 //! footer              by the same search, for metaindex and index too. Only in tables of this crate:
 //!                     format_version 5, XXH3
@@ -55,11 +55,11 @@ pub(crate) struct Salvage {
     data_end: u64,
     ranges: Option<Arc<RangeTombstones>>,
     identity: Option<TableIdentity>,
-    /// The properties could not be read.
+    /// Whether the properties could not be read.
     pub lost_properties: bool,
-    /// The table is for ingestion, and its sequence number is unknown.
+    /// Whether the table is for ingestion and its sequence number is unknown.
     pub needs_global_sequence: bool,
-    /// There may have been range deletions, and they could not be read.
+    /// Whether the table may have range deletions that could not be read.
     pub lost_ranges: bool,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Hole {
     /// such key.
     pub after: Option<Vec<u8>>,
     pub before: Option<Vec<u8>>,
-    /// What is wrong with its first block.
+    /// What is wrong with the hole's first block.
     pub why: Error,
 }
 

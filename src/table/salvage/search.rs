@@ -1,9 +1,10 @@
 //! Finds the blocks of a table whose index or footer is lost, by their checksums.
 //!
-//! Blocks follow each other from the first byte of the file on. A block can start where the block
-//! before ended, or after the padding there. It ends at the first length whose checksum is right.
-//! After a block that cannot be read, any byte may start the next one, so the search there is kept
-//! short.
+//! Blocks follow each other from the first byte of the file on. A block can start where the
+//! previous block ended, or after the padding that follows that block. A block ends at the first
+//! length whose checksum is right. After a block that cannot be read, any byte may start the next
+//! block, so the search in such a hole tests only likely block sizes ([`LIKELY_BLOCKS`]) and a
+//! limited number of bytes ([`MAX_HOLE_BYTES`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ const MAX_BLOCK_BYTES: usize = 1 << 20;
 /// In a hole, the search tests blocks of up to this many times the size of the largest block found
 /// so far.
 const LIKELY_BLOCKS: usize = 2;
-/// The least value of this limit, in bytes.
+/// In a hole, the search tests blocks of at least up to this size.
 const MIN_SEARCHED_BYTES: usize = 8 << 10;
 /// A search gives up if no block starts in this many bytes.
 const MAX_HOLE_BYTES: u64 = 128 << 10;
@@ -58,7 +59,8 @@ pub(super) fn find_footer(
         let Some(names) = damage_to_none(read_metaindex(&opened, candidate))? else { continue };
         let points_to_blocks = names.iter().all(|(_, handle)| blocks.contains(handle));
         if let (true, Some(properties)) = (points_to_blocks, find_block(&names, PROPERTIES_BLOCK)) {
-            // The index is the block before the range deletions or, without any, the properties.
+            // The index is directly in front of the block of range deletions or, if there is none,
+            // in front of the properties.
             let behind = find_block(&names, RANGE_DEL_BLOCK).unwrap_or(properties);
             let next = blocks.iter().position(|&it| it == behind);
             footer.index = next.and_then(|next| blocks.get(next.checked_sub(1)?)).copied();
@@ -127,7 +129,7 @@ const MAX_COMPRESSION_TYPE: u8 = 7;
 /// The block that starts with these bytes: the shortest one whose checksum is right.
 fn block_at(bytes: &[u8], offset: u64, footer: &Footer) -> Option<BlockHandle> {
     let most = bytes.len().checked_sub(BLOCK_TRAILER_BYTES)?;
-    // The shortest block has one restart point and the number of restart points.
+    // The shortest block has 8 bytes: one restart point, and the number of restart points.
     (8..=most).find_map(|length| {
         // Most lengths need no checksum, because the byte after them is none of RocksDB's
         // compression types.

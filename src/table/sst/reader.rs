@@ -31,7 +31,8 @@ use crate::table::verify::TableCheck;
 
 /// Reads one table file, written by Maypole or by RocksDB with format_version 2 to 7.
 ///
-/// Range deletions are listed but not applied: the entries are those that are stored.
+/// Range deletions are listed but not applied: [`SstReader::entries`] returns also the entries that
+/// they delete.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -98,7 +99,7 @@ impl SstReader {
         Ok(SstReader { table, process: Process::current() })
     }
 
-    /// Looks into a table that is open already.
+    /// A reader of a table that is open already.
     pub(crate) fn of_open(table: Arc<Table>) -> SstReader {
         SstReader { table, process: Process::current() }
     }
@@ -131,7 +132,7 @@ impl SstReader {
     }
 
     /// Calls `see` with the user key of every entry of some data blocks, for samples of a large
-    /// table. `choose` gets the number of data blocks and returns the numbers of those to read.
+    /// table. `choose` gets the count of data blocks and returns the numbers of the blocks to read.
     /// Blocks are numbered from 0 on in the order of their keys.
     ///
     /// # Errors
@@ -151,9 +152,9 @@ impl SstReader {
         self.table.each_key_of_blocks(choose, see)
     }
 
-    /// The stored filter: several readers if it is partitioned, none if there is no filter or if
-    /// this build does not read its form. [`SstReader::filter_is_unasked`] tells whether lookups
-    /// query the filter.
+    /// The stored filter: one reader for a whole filter, one for each part of a filter in parts,
+    /// and none if there is no filter or if this build does not know its form.
+    /// [`SstReader::filter_is_unasked`] tells whether lookups query the filter.
     ///
     /// # Errors
     ///
@@ -165,7 +166,7 @@ impl SstReader {
     }
 
     /// A description of the filter. Reads the filter's bytes and predicts the false-positive rate
-    /// from them, whatever the file states. `None` without a filter of a known form.
+    /// from them, whatever the file states. `None` if the table has no filter of a known form.
     ///
     /// # Errors
     ///
@@ -206,12 +207,13 @@ impl SstReader {
         })
     }
 
-    /// Whether the filter lets a key through. The filter is queried for the key, for the key's
-    /// prefix or for both, whichever it holds. Without a filter the result is `true`.
+    /// Whether the filter answers "maybe" for a key. The filter is queried for the key, for the
+    /// key's prefix or for both, whichever it holds. Without a filter the result is `true`.
     ///
     /// # Errors
     ///
-    /// When the filter cannot be read. A damaged filter is no error: it lets every key through.
+    /// When the filter cannot be read. A damaged filter is no error: it answers "maybe" for every
+    /// key.
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
         self.process.check()?;
         if self.table.any_filter().is_none() {
@@ -222,9 +224,9 @@ impl SstReader {
     }
 
     /// Calls `see` with the hash of every key, and of every prefix, that the filter holds, in the
-    /// order of the keys. A hash equal to that of the previous key, or of the previous prefix, is
-    /// left out. Does not call `see` if there is no filter, or if the filter is a legacy Bloom
-    /// filter, which uses another hash.
+    /// order of the keys. A hash is left out if it equals the hash of the previous key or, for a
+    /// prefix, of the previous prefix. Does not call `see` if there is no filter, or if the filter
+    /// is a legacy Bloom filter, which uses another hash.
     ///
     /// # Errors
     ///
@@ -276,19 +278,20 @@ impl SstReader {
     }
 
     /// Whether the filter answers "maybe" for the keys from `lower` up to, but without, `upper`
-    /// (`None`: no end). `false` is possible only if the filter holds prefixes and all such keys
-    /// share one prefix.
+    /// (`None`: no end). `false` is possible only if the filter holds prefixes and all keys of that
+    /// range share one prefix.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         !self.process.is_current() || self.table.range_may_match(lower, upper)
     }
 
     /// Reads the whole file. Checks the number of the entries, that the keys ascend, that each key
-    /// is between the separators of its block, and every checksum, except in parts of a filter that
-    /// cannot be queried. Queries the filter for every key.
+    /// is between the separators of its block, and every checksum. If lookups cannot query the
+    /// filter, the checksums of its parts are not checked. Otherwise queries the filter for every
+    /// key.
     ///
     /// # Errors
     ///
-    /// The first damage found, or what kept the file from being read.
+    /// The first damage that is found, or the error because of which the file could not be read.
     pub fn verify(&self) -> Result<TableCheck> {
         self.process.check()?;
         self.table.verify()

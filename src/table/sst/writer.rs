@@ -18,10 +18,10 @@ use crate::table::options::{Dialect, TableOptions, TableSummary};
 /// Writes a table that RocksDB and this crate can ingest: distinct keys in ascending order, one
 /// entry each.
 ///
-/// The file gets its name in [`SstWriter::finish`], when it is whole. Until then it has a temporary
-/// name in the same directory that ends in `.tmp`. A writer that fails or is dropped removes the
-/// temporary file; an older file with the final name stays unchanged. In a forked child every call
-/// that can fail returns [`Error::Forked`], and a drop does nothing.
+/// The file gets its final name in [`SstWriter::finish`], when it is complete. Until then it has a
+/// temporary name in the same directory that ends in `.tmp`. A writer that fails or is dropped
+/// removes the temporary file; an older file with the final name stays unchanged. In a forked child
+/// every call that can fail returns [`Error::Forked`], and a drop does nothing.
 ///
 /// ```no_run
 /// use maypole::table::{SstWriter, TableOptions};
@@ -48,14 +48,16 @@ struct Unfinished {
     fs: Arc<dyn Fs>,
     named: bool,
     process: Process,
-    /// Only this name is removed. The final name may belong to another writer's whole file.
+    /// A drop removes only the file of this name. The final name may belong to another writer's
+    /// complete file.
     temporary: PathBuf,
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.named && self.process.is_current() {
-            // A drop cannot report an error, and the name marks the file as temporary.
+            // The error is ignored, because a drop cannot report it, and the file's name marks the
+            // file as temporary.
             let _ = self.fs.remove(&self.temporary);
         }
     }
@@ -65,7 +67,7 @@ impl Drop for Unfinished {
 static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
 impl SstWriter {
-    /// Starts a file. When it is finished it replaces an older file of this name.
+    /// Starts a file, which replaces an older file of this name when it is finished.
     ///
     /// # Errors
     ///
@@ -101,7 +103,7 @@ impl SstWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] unless the key is above all keys before it, and key and value
+    /// [`Error::InvalidArgument`] unless the key is above all keys added before, and key and value
     /// together have at most 2^30 - 8 bytes; [`Error::Io`] when the file cannot be written.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.add(key, EntryKind::Value, value)
@@ -161,9 +163,9 @@ impl SstWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] without any entry or range deletion, as in RocksDB; [`Error::Io`]
-    /// when the file cannot be written, named or synced. A file that has no final name yet is
-    /// removed.
+    /// [`Error::InvalidArgument`] when nothing was added, neither an entry nor a range deletion, as
+    /// in RocksDB; [`Error::Io`] when the file cannot be written, named or synced. A file that has
+    /// no final name yet is removed.
     pub fn finish(mut self) -> Result<TableSummary> {
         self.unfinished.process.check()?;
         if self.entries() == 0 {

@@ -125,7 +125,7 @@ fn evicted_parts_are_loaded_again_and_a_dropped_table_leaves_nothing() {
     drop(first);
     drop(second);
     // An evicted index and its blocks are freed once all guards that are older than the eviction
-    // are dropped. Other tests run at the same time and hold such guards, but not for long.
+    // are dropped. Tests that run at the same time may hold such guards for a short time.
     for _ in 0..1000 {
         if crate::sync::collect() == 0 || context.cache.usage() == 0 {
             break;
@@ -150,8 +150,8 @@ fn pinned_metadata_survives_any_number_of_data_blocks() {
     assert!(context.cache.pinned_usage() > 0);
 }
 
-/// The time that filters save was once computed from an assumed cost of a read. Now reads of blocks
-/// are timed, one in eight, and a lookup that hits the cache does not read the clock.
+/// The time that filters save was once computed from an assumed cost of a read. Now one in eight
+/// reads of blocks is timed. A lookup that hits the cache does not read the clock.
 #[test]
 fn reads_of_blocks_are_timed_at_misses_alone() {
     let context = context(1 << 20);
@@ -232,8 +232,8 @@ fn reads_ahead_grow_while_a_scan_goes_on_and_end_before_a_resident_block() {
     assert_eq!(walk(&context, &table), [0, 0, 0]);
 }
 
-/// Key heads in an allocation of their own would cost one more memory access. This happened once,
-/// for small entries in blocks of 4 KiB.
+/// Key heads in an allocation of their own cost one more memory access. Small entries in blocks of
+/// 4 KiB once had such key heads. Now nearly all key heads are in the memory behind their block.
 #[test]
 fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
     for value_bytes in [0, 20, 100, 1000] {
@@ -259,8 +259,8 @@ fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
             let blocks = index.index.len();
             let what = format!("{value_bytes} {compression:?} {block_bytes}: {behind} of {blocks}");
             assert!(behind * 10 >= blocks * 9, "{what}");
-            // The heads of the smallest entries take up to 8 bytes for 13 bytes of entry, and each
-            // block wastes a few lines.
+            // The key heads of the smallest entries take up to 8 bytes for an entry of 13 bytes,
+            // and each block wastes a few cache lines.
             assert!(heads_bytes < data_bytes * 8 / 10 + blocks * 300, "{what}: {heads_bytes}");
         }
     }

@@ -1,4 +1,5 @@
-//! Damaged tables: an error or the right answer, never a wrong one, never a panic.
+//! Reads of damaged tables: they return an error or the right result, never a wrong result, and
+//! never panic.
 
 use super::range_del::{assert_has_ranges, table_bytes};
 use super::round_trip::file_of;
@@ -94,7 +95,7 @@ impl Figures {
 enum End {
     /// The table does not open.
     Refused,
-    /// It opens, and some reads fail.
+    /// The table opens, and some reads fail.
     Errors,
     Harmless,
 }
@@ -154,7 +155,7 @@ fn assert_right_or_refused(
 fn flip_bits(sample: &Sample, step: usize, tail: usize) -> Figures {
     let mut figures = Figures::default();
     let mut bytes = sample.bytes.clone();
-    // After each flip some entries are looked up, and after the next flip others.
+    // After each flip only one entry in `nth` is looked up, and after the next flip other entries.
     let nth = sample.entries.len().div_ceil(40);
     for bit in 0..bytes.len() * 8 {
         if bit / 8 + tail < bytes.len() && bit % step != 0 {
@@ -167,13 +168,14 @@ fn flip_bits(sample: &Sample, step: usize, tail: usize) -> Figures {
         bytes[bit / 8] ^= 1 << (bit % 8);
     }
     figures.print("flipped bits", &sample.name);
-    // Flips are harmless in the zeros between the footer's handles and its version, and in the
-    // filter, because a lost filter only costs reads.
+    // Flips are harmless in the zeros between the footer's handles and its format_version. They are
+    // also harmless in the filter, because a lost filter only costs reads.
     assert!(figures.harmless > 0 && figures.refused_at_opening > 0 && figures.errors_of_reads > 0);
     figures
 }
 
-/// Truncates the table by each number of bytes up to `tail`, and by more in steps.
+/// Truncates the table by each number of bytes up to `tail`, and also to each multiple of `step`
+/// bytes.
 fn truncate(sample: &Sample, step: usize, tail: usize) {
     let mut figures = Figures::default();
     for length in 0..sample.bytes.len() {
@@ -204,13 +206,13 @@ fn flipped_bits_and_truncations_of_every_family_are_seen_or_harmless() {
     truncate(&small, 1, 0);
 }
 
-/// Eleven tables of 64 KiB, every bit and every truncation of each: `cargo test --release --lib
-/// table::tests::damage::every -- --ignored --nocapture`. `MAYPOLE_DAMAGE_TABLES=3` takes the first
-/// three.
+/// Flips every bit of eleven tables of 64 KiB, and truncates them to every length. To run it:
+/// `cargo test --release --lib table::tests::damage::every -- --ignored --nocapture`.
+/// `MAYPOLE_DAMAGE_TABLES=3` takes the first three tables.
 ///
-/// Eight tables have the filters of `FILTERS`, without compression. Three have a compression each,
-/// with different filters. The other combinations would show nothing new: a filter block is never
-/// compressed, and a data block does not know its filter.
+/// Eight tables have the filters of `FILTERS`, without compression. The other three have one
+/// compression each, with different filters. More combinations would show nothing new, because a
+/// filter block is never compressed, and a data block does not depend on the filter.
 #[test]
 #[ignore = "three minutes a table"]
 fn every_flipped_bit_and_truncation_of_every_family_and_compression() {
@@ -227,10 +229,10 @@ fn every_flipped_bit_and_truncation_of_every_family_and_compression() {
     println!("{flips} flipped bits together, 0 wrong answers");
 }
 
-/// A block's checksum does not depend on its offset. So after misdirected writes it did not detect
-/// two blocks of one length that had changed places, or a copy of one block at the offset of
-/// another, and the keys of an overwritten block were reported as absent. Now the first key of each
-/// block is compared with the separators.
+/// A block's checksum does not depend on its offset. So after misdirected writes the checksum did
+/// not detect two blocks of one length that had changed places, or a copy of one block at the
+/// offset of another, and lookups once reported the keys of an overwritten block as absent. Now the
+/// first key of each block is compared with the separators.
 #[test]
 fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_missed() {
     let entries: Entries = (0..600u32)
@@ -273,8 +275,8 @@ fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_misse
     }
 }
 
-/// Bytes changed under a checksum that was made to fit: what a decoder sees when a bug, not a
-/// disk, damaged the block.
+/// Changes bytes and corrects the checksum, so that the decoders get a block as a bug, not a disk,
+/// would damage it.
 #[test]
 fn damage_that_passes_the_checksum_never_panics() {
     let (_, bytes) = small_table(Compression::None);
@@ -335,7 +337,7 @@ fn a_damaged_filter_costs_reads_and_loses_no_key() {
     let whole = Table::open(file_of(&bytes), context(0)).unwrap();
     let filter = whole.any_filter().unwrap().handle();
     let mut bad = bytes.clone();
-    // One bit of the filter cleared or set, checksum left as it was.
+    // One bit of the filter is flipped, and its checksum is left as it was.
     bad[filter.offset as usize + 3] ^= 0x10;
     let context = context(1 << 20);
     let table = Table::open(file_of(&bad), context.clone()).unwrap();
@@ -358,8 +360,8 @@ fn each_read_may_fail_once_and_the_next_lookup_succeeds() {
     write(&mem, "t.sst", &entries, options(Compression::None));
     let (key, value) = &entries[100];
     let lookup = LookupKey::new(key::user_key(key), key::sequence(key));
-    // The reads are of the tail of the file at opening, and of filter, index and data block by the
-    // lookup.
+    // Read 0 is that of the file's tail at opening. Reads 1 to 3 are those of filter, index and
+    // data block by the lookup.
     for nth in 0..4 {
         let fs = FaultFs::new(Arc::new(mem.clone()));
         fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);

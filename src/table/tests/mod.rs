@@ -40,8 +40,9 @@ fn sorted(mut entries: Entries) -> Entries {
     entries
 }
 
-/// What a tree's table may hold: the empty key, keys that are prefixes of others, binary and long
-/// ones, several versions, tombstones, empty values. Sequence numbers are spread and distinct.
+/// Entries of every sort that a table of a tree may hold: the empty key, keys that are prefixes of
+/// other keys, binary keys, long keys, several versions, tombstones, empty values. The sequence
+/// numbers of the versions of one key are 10,000 apart.
 fn mixed_entries(count: usize) -> Entries {
     let mut users: Vec<Vec<u8>> = vec![vec![], vec![0], vec![0, 0xff], vec![0xff; 9]];
     users.push(b"long/".repeat(60));
@@ -126,7 +127,7 @@ fn bloom() -> FilterSpec {
     FilterSpec::bloom(10.0).unwrap()
 }
 
-/// Makes all steps of a lookup. Returns kind and value of the entry that it finds.
+/// Makes all steps of a lookup. Returns kind and value of the entry that the lookup finds.
 fn get(table: &Table, lookup: &LookupKey<'_>) -> Result<Option<(u8, Slice)>> {
     let tickers = table.block_file().counters().on_thread(&pin());
     let found = table.get_and_read(None, lookup, tickers, ())?;

@@ -1,4 +1,4 @@
-//! Tables whose filter and index are in parts: those written here, and RocksDB's.
+//! Tables whose filter and index are in parts: tables written here, and tables of RocksDB's.
 
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
@@ -21,7 +21,7 @@ use crate::table::{
     FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor, batch_read_parts,
 };
 
-/// Bytes of a part here: a filter part has up to 240 keys.
+/// The size of a part in these tests, in bytes. A filter part of this size has up to 240 keys.
 const PART_BYTES: usize = 300;
 
 /// The file of a table in parts, and how many bytes opening it reads.
@@ -144,7 +144,8 @@ fn a_cursor_walks_over_the_ends_of_parts_both_ways() {
             cursor.prev().unwrap();
         }
         assert!(!cursor.valid());
-        // Seeks from anywhere, prepared or not, and a step in the other direction after each.
+        // Seeks to the entries in a scattered order, by one cursor directly and by another after
+        // `fetch_for_seek`. After each seek the cursors make a step.
         let mut prepared = TableCursor::new(table, options);
         for i in (0..entries.len()).map(|i| i * 7919 % entries.len()) {
             cursor.seek(&entries[i].0).unwrap();
@@ -168,8 +169,8 @@ fn a_cursor_walks_over_the_ends_of_parts_both_ways() {
     }
 }
 
-/// A lookup that finds nothing in memory reads a part of the filter and a part of the index by one
-/// read, and a data block. Opening is one read.
+/// A lookup that finds nothing in memory makes at most two reads: one for a part of the filter and
+/// a part of the index, and one for a data block. Opening a table is one read.
 #[test]
 fn a_lookup_reads_one_part_of_each() {
     let entries = numbered(20_000, 20);
@@ -188,7 +189,7 @@ fn a_lookup_reads_one_part_of_each() {
         let table = opened(&bytes, &context);
         assert_eq!(reads(), (1, tail_bytes), "{filter}");
         assert!(table.filter_parts() >= 4 && table.index_parts() >= 4, "{filter}");
-        // The filter's separators are those of the index: they are kept once.
+        // The filter and the index have the same separators, which are kept in memory once.
         assert!(table.filter_top.as_ref().unwrap().shares_separators(), "{filter}");
         let before = reads();
         assert!(get(&table, &LookupKey::new(b"key0010000?", MAX_SEQUENCE)).unwrap().is_none());
@@ -202,9 +203,9 @@ fn a_lookup_reads_one_part_of_each() {
     }
 }
 
-/// Where filters do not stay in memory, each lookup of a present key used to read a part of the
-/// filter in vain, and then a part of the index. Now one read brings both. A part of the filter
-/// that was of no use to eight lookups is passed by.
+/// When filters did not stay in memory, each lookup of a present key once read a part of the filter
+/// in vain, and then a part of the index by another read. Now one read gets both. After a part of
+/// the filter was of no use to eight lookups, the next lookup passes it by.
 #[test]
 fn one_read_brings_the_filter_and_the_index_of_a_key() {
     let entries = numbered(20_000, 20);
@@ -236,7 +237,8 @@ fn one_read_brings_the_filter_and_the_index_of_a_key() {
     assert_eq!(read("key0000100"), (2, 0));
 }
 
-/// The part of the index that comes with the filter is checked only if it is used.
+/// The part of the index that is read together with a part of the filter is checked only if it is
+/// used.
 #[test]
 fn damage_in_one_of_two_that_are_read_together_hides_no_key() {
     let entries = numbered(20_000, 20);
@@ -264,9 +266,9 @@ fn damage_in_one_of_two_that_are_read_together_hides_no_key() {
     assert!(matches!(error, Error::Corruption { offset, .. } if offset >= index.offset), "{error}");
 }
 
-/// In a cache that metadata fills, the slots of data blocks used to take a third of each index
-/// part, and each block that was read displaced a part. Now a block is kept from its second use on,
-/// and slots are allocated for the first block that is kept.
+/// In a cache that metadata fills, the slots of data blocks once took a third of each index part,
+/// and each block that was read displaced a part. Now a block is kept from its second use on, and
+/// slots are allocated for the first block that is kept.
 #[test]
 fn where_metadata_fills_the_cache_a_block_is_kept_from_its_second_use_on() {
     let entries = numbered(60_000, 100);
@@ -383,7 +385,7 @@ fn rocksdbs_parts_are_read_one_by_one() {
     }
 }
 
-/// Versions of one key fill several blocks, and all of these are in one part.
+/// If versions of one key fill several blocks, one part of the index leads to all of these blocks.
 #[test]
 fn no_part_ends_between_versions_of_a_key() {
     let mut entries = Entries::new();
@@ -408,8 +410,8 @@ fn no_part_ends_between_versions_of_a_key() {
     }
 }
 
-/// A family that cannot build one of the parts builds none, because all parts have one name in the
-/// metaindex.
+/// If a filter family cannot build one of the parts, another family builds all of them, because all
+/// parts share one name in the metaindex.
 #[test]
 fn all_parts_of_a_filter_have_one_encoding() {
     let entries = mixed_entries(1500);
@@ -455,8 +457,8 @@ fn a_prefix_beside_a_cut_is_found_from_both_sides() {
     }
 }
 
-/// RocksDB seeks the part of one key and may query it for the prefix of the next key, in both
-/// directions.
+/// RocksDB seeks the filter part of one key, and may query that part for the prefix of the next key
+/// or of the previous key.
 #[test]
 fn the_prefixes_beside_a_cut_are_in_both_parts() {
     let entries: Entries = (0..6000u32)
@@ -486,7 +488,9 @@ fn the_prefixes_beside_a_cut_are_in_both_parts() {
     }
 }
 
-/// Damage in one part affects only its range, and the tops can be lost without losing the table.
+/// Damage in one part affects only lookups of keys in its range. With a damaged top of the filter,
+/// all lookups find their keys without the filter. With a damaged top of the index, all lookups
+/// fail.
 #[test]
 fn a_damaged_part_is_felt_in_its_range_only() {
     let entries = mixed_entries(1500);
@@ -539,7 +543,7 @@ fn a_damaged_part_is_felt_in_its_range_only() {
 }
 
 /// Tops whose checksums are right, but that lead to parts that do not exist, to other parts, to
-/// themselves or to nothing. No key is lost without an error, and nothing panics.
+/// themselves or to nothing. No lookup returns a wrong value, and nothing panics.
 #[test]
 fn tops_and_parts_that_lie_are_damage() {
     let entries = mixed_entries(900);
@@ -584,8 +588,9 @@ fn forged(bytes: &[u8], handle: BlockHandle, change: impl FnOnce(&mut [u8])) -> 
     bad
 }
 
-/// An index part whose first separator belongs to the part before, or whose last one is not that of
-/// the top, would hide keys: those of its first block, or those at its end.
+/// An index part whose first separator belongs to the part before would hide the keys of its first
+/// block. An index part whose last separator is not the part's separator in the top would hide keys
+/// at its end.
 #[test]
 fn a_part_begins_and_ends_where_the_top_says() {
     let entries: Entries = (0..3000u32)
@@ -619,7 +624,8 @@ fn a_part_begins_and_ends_where_the_top_says() {
     }
 }
 
-/// Parts that changed places, of one length or not, are found by their separators.
+/// If a part of the index was overwritten by another part of the same length, the separators show
+/// this, and lookups in the part fail.
 #[test]
 fn an_index_part_in_the_place_of_another_is_damage() {
     let entries: Entries = (0..3000u32)
@@ -706,7 +712,8 @@ fn a_reader_of_the_file_lists_all_parts() {
     assert!(part < parts && parts == reader.filters().unwrap().len());
 }
 
-/// A file whose reads end only when `together` of them have been in flight, or after a while.
+/// A file whose reads return only once `together` reads have been in flight at the same time, or
+/// after 20 seconds.
 #[derive(Debug)]
 struct PatientFile {
     file: Arc<dyn RandomAccessFile>,
@@ -740,8 +747,8 @@ impl RandomAccessFile for PatientFile {
     }
 }
 
-/// The parts that lookups lack are read at one time, each once, and counted as single lookups count
-/// them. A damaged filter part says maybe, a damaged index part is an error.
+/// The parts that lookups lack are read at the same time, each once, and are counted as in single
+/// lookups. A damaged filter part answers "maybe", and a damaged index part is an error.
 #[test]
 fn parts_that_are_not_in_memory_are_read_together() {
     let entries = mixed_entries(1500);

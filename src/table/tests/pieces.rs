@@ -1,4 +1,4 @@
-//! Whole filters and indexes that the cache would not keep: they are loaded by pieces.
+//! Whole filters and indexes that the cache would not keep are loaded in pieces.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use crate::table::{
     FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor, batch_read_parts,
 };
 
-/// Less than filter and index of the tables here.
+/// A cache size in bytes, less than filter and index of the tables here take.
 const SMALL_CACHE: usize = 40 << 10;
 
 /// Entries whose filter and whose index have several pieces each.
@@ -37,7 +37,7 @@ fn opened(bytes: &[u8], context: &TableContext) -> Arc<Table> {
     Table::open(file_of(bytes), context.clone()).unwrap()
 }
 
-/// The number of pieces of the index and of the filter; 0 if it was not cut.
+/// The number of pieces of the index, and that of the filter; 0 for one that was not cut.
 fn piece_counts(table: &Table) -> (usize, usize) {
     (
         table.pieces.index().map_or(0, |pieces| pieces.slots.len()),
@@ -115,8 +115,8 @@ fn reads_of_absent_key(table: &Table, user_key: &[u8], context: &TableContext) {
     }
 }
 
-/// Filter and index are read whole once. After that a lookup reads a piece of each and a data
-/// block, and nothing that is in memory.
+/// The first lookup reads filter and index whole. Each later lookup reads at most a piece of the
+/// filter, a piece of the index and a data block, and nothing that is in memory.
 #[test]
 fn a_lookup_reads_one_piece_of_each() {
     let entries = many_entries();
@@ -156,8 +156,8 @@ fn a_lookup_reads_one_piece_of_each() {
     assert_eq!(piece_counts(&table), (0, 0));
 }
 
-/// A whole filter or index that is in memory is used, although those of other tables have pieces.
-/// Pinned filters and indexes are loaded whole.
+/// A whole filter or index that is in memory is used, although the filters and indexes of other
+/// tables have pieces. Pinned filters and indexes are loaded whole.
 #[test]
 fn a_resident_whole_one_is_used_and_a_pinned_one_has_no_pieces() {
     let entries = many_entries();
@@ -226,7 +226,7 @@ fn a_cursor_walks_over_the_ends_of_pieces_both_ways() {
     }
 }
 
-/// Versions of one key fill many blocks, so that pieces end between them.
+/// Versions of one key fill many blocks, so that pieces end between versions of a key.
 #[test]
 fn versions_of_a_key_go_on_in_the_next_piece() {
     let mut entries = Entries::new();
@@ -292,9 +292,9 @@ fn lookups(table: &Table, entries: &Entries) -> (usize, usize) {
     (sound, failed)
 }
 
-/// The checksum of a whole filter or index is checked once. Later each piece must be what it was
-/// then: a changed byte, or bytes from elsewhere in the file, are damage, which affects only that
-/// piece.
+/// The checksum of a whole filter or index is checked once. When a piece is read later, it must
+/// have the same bytes as then. A changed byte, or bytes from elsewhere in the file, are damage,
+/// which affects only that piece.
 #[test]
 fn a_piece_that_comes_back_changed_is_damage_in_its_range() {
     let entries = many_entries();
@@ -335,8 +335,8 @@ fn a_piece_that_comes_back_changed_is_damage_in_its_range() {
     }
 }
 
-/// A damaged whole filter or index gets no pieces. Its damage has the same effects as without
-/// pieces.
+/// A damaged whole filter or index gets no pieces, and its damage has the same effects as in a
+/// cache that keeps filters and indexes whole.
 #[test]
 fn a_damaged_whole_one_has_no_pieces() {
     let entries = many_entries();
@@ -376,7 +376,7 @@ fn a_compressed_index_is_read_whole() {
     }
 }
 
-/// The pieces that several lookups lack are read at one time, each once.
+/// The pieces that several lookups lack are read at the same time, each once.
 #[test]
 fn pieces_are_read_together() {
     let entries = many_entries();
@@ -494,9 +494,9 @@ fn a_filter_is_read_once_lookups_have_passed_it_by_in_vain() {
 }
 
 /// A lookup that passed a filter by was once counted as a positive of the filter, and as a false
-/// positive if the key was absent. So in a small cache a sound filter had an observed rate far
-/// above the predicted one, and `stats` warned of it. Now only answers of the filter count for its
-/// rate.
+/// positive if the key was absent. So in a small cache a sound filter had an observed
+/// false-positive rate far above the predicted rate, and `stats` warned of it. Now only answers of
+/// the filter count for its rate.
 #[test]
 fn a_filter_that_was_passed_by_has_not_answered() {
     let entries = many_entries();

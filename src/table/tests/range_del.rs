@@ -1,5 +1,5 @@
-//! Tables that delete ranges: what was added is read back, also without any entry; impossible
-//! ranges are rejected.
+//! Tables that delete ranges: the ranges that were added are read back, also from a table without
+//! entries, and impossible ranges are rejected.
 
 use std::path::Path;
 
@@ -122,8 +122,8 @@ fn the_builder_refuses_empty_ranges_and_a_wrong_order() {
     }
 }
 
-/// The table's bytes with other contents of the same length in the range block, and its checksum
-/// corrected.
+/// The bytes of a table whose range block was replaced by a block of `entries`, which must have the
+/// same length. The checksum is corrected.
 fn with_range_block(entries: &[(Vec<u8>, &[u8])]) -> Vec<u8> {
     let (mut bytes, _) = table_bytes(&Entries::new(), options(Compression::None));
     let table = Table::open(file_of(&bytes), context(0)).unwrap();
@@ -195,7 +195,7 @@ fn what_rocksdb_deleted_is_deleted_here() {
         let path = Path::new(directory).join(name);
         Table::open(crate::fs::RealFs.open(&path).unwrap(), context(0)).unwrap()
     };
-    // ldb deleterange b d, as write number 9, flushed alone.
+    // Written by `ldb deleterange b d` as write number 9, which was the only write in its flush.
     let only = open("r7-v5-range-only.sst");
     let expected = RangeTombstone { start: b"b", end: b"d", sequence: 9 };
     assert_eq!(only.ranges().unwrap().iter().collect::<Vec<_>>(), [expected]);

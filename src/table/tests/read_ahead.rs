@@ -1,4 +1,5 @@
-//! How scans read: few reads, none past the bounds, and no entry lost for damage that comes later.
+//! How scans read: by few reads, not past the bounds, and without losing an entry because of damage
+//! that comes later.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ fn entries(count: u32) -> Entries {
     (0..count).map(|i| (internal_key(&user_key(i), 5, 1), vec![i as u8; 80])).collect()
 }
 
-/// A file system with one table, and the table, opened with a cache of 1 MiB.
+/// A file system with one table, and that table opened with a cache of 1 MiB.
 fn made(count: u32) -> (MemFs, TableContext, Arc<Table>) {
     let (fs, context) = (MemFs::new(), context(1 << 20));
     write(&fs, "t.sst", &entries(count), options(Compression::None));
@@ -85,11 +86,13 @@ fn a_scan_reads_large_pieces_in_both_directions_and_nothing_twice() {
         let data = data_bytes(&table);
         assert!(data > 3 << 19, "{data}: more than one read of full size");
         // A scan that fills the cache reads one block alone, and then makes seven reads that grow.
-        // Another scan reads one block alone, and then makes full reads at once.
+        // A scan that does not fill the cache reads one block alone, and then makes full reads at
+        // once.
         let most = if fill_cache { 9 + data / (1 << 20) } else { 3 + data / (1 << 20) };
         for backward in [false, true] {
             let (_, context, table) = match fill_cache {
-                // What the first walk has left in the cache would need no read.
+                // Each walk has a new cache, because blocks that the first walk left in the cache
+                // would need no read.
                 true => made(ENTRIES),
                 false => (MemFs::new(), context.clone(), Arc::clone(&table)),
             };
@@ -102,7 +105,7 @@ fn a_scan_reads_large_pieces_in_both_directions_and_nothing_twice() {
                 assert!(seen.into_iter().eq(0..ENTRIES));
             });
             assert!(count <= most, "{count} reads of {data} bytes, backward: {backward}");
-            // The padding between two reads belongs to neither.
+            // The padding between the blocks of two reads is in neither read.
             assert!(
                 (data - 256 * count..=data).contains(&bytes),
                 "{bytes} of {data}, backward: {backward}, fills the cache: {fill_cache}"
@@ -174,7 +177,7 @@ fn a_cursor_that_turns_around_sees_every_entry_and_reads_little_twice() {
             }
         }
     });
-    // Each change of direction may waste one full read, and make another.
+    // Each change of direction may waste one full read, and need another.
     assert!(bytes < data_bytes(&table) + (10 << 20), "{bytes}");
 }
 
@@ -205,9 +208,10 @@ fn a_file_shorter_than_one_read_is_read_once() {
     assert_eq!((count, bytes), (2, data_bytes(&table)), "the first block, and the rest");
 }
 
-/// When lookups had left one block in ten in memory, a scan ended a read before each such block and
-/// began another behind it. So its reads were short, with gaps that the system took for random
-/// reads. Now a read continues over such blocks.
+/// When lookups had left one block in ten in memory, a scan once ended a read before each such
+/// block and began another read behind it. So its reads were short, with gaps because of which the
+/// operating system took them for random reads. Now a read includes single blocks that are in
+/// memory.
 #[test]
 fn a_scan_reads_on_over_single_blocks_in_memory_and_ends_before_many() {
     for backward in [false, true] {
@@ -241,8 +245,8 @@ fn entries_before(table: &Table, i: usize) -> usize {
     (0..ENTRIES).take_while(|&n| index.find(&user_key(n), u64::MAX) < i).count()
 }
 
-/// One read covers a damaged block and sound ones: all entries before the damage are delivered, and
-/// the error names that block.
+/// One read covers a damaged block and sound blocks. The scan returns all entries before the
+/// damage, and the error names the damaged block.
 #[test]
 fn damage_within_a_read_is_named_by_its_block() {
     let (fs, _, table) = made(ENTRIES);
@@ -344,8 +348,8 @@ fn the_runs_of_a_scan_share_a_bounded_memory() {
         assert!(runs * share(runs) <= 8 << 20, "{runs}");
     }
     assert_eq!(share(100_000), 16 << 10);
-    // When compactions read as far ahead as scans, two of them took 16 MiB more than a program with
-    // small buffers had declared.
+    // Compactions once read as far ahead as scans. Two compactions then took 16 MiB more than a
+    // program with small buffers had declared.
     let share = |runs| ScanOptions::for_compaction(runs, (None, None)).read_ahead_bytes;
     assert_eq!((share(1), share(2), share(4)), (1 << 20, 1 << 20, 512 << 10));
     for runs in 2..=128 {
@@ -382,8 +386,8 @@ fn opening_takes_one_read_and_a_second_one_only_for_a_tail_of_unknown_length() {
             let [count, _] = reads(&context, || opened = open(&fs, "t.sst", &context).ok());
             let expected = match tail_bytes {
                 0 => unknown,
-                // A damaged MANIFEST may state so few bytes. Then three reads get the footer, the
-                // metaindex and the rest.
+                // A damaged MANIFEST may state a tail of 1 byte. Then three reads get the footer,
+                // the metaindex and the rest.
                 1 => 3,
                 _ => 1,
             };

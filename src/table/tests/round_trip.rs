@@ -1,5 +1,5 @@
-//! What was written is read back, in every form the format has. One file, because its tests share
-//! `assert_reads_as`.
+//! What was written is read back, in every form that the format has. The tests are in one file
+//! because they share `assert_reads_as`.
 
 use std::path::Path;
 
@@ -15,7 +15,8 @@ use crate::table::format::footer::{BlockHandle, FOOTER_BYTES};
 use crate::table::format::properties::names;
 use crate::table::{LookupKey, ScanOptions, SstReader, SstWriter, TableCursor};
 
-/// Every lookup and every walk over the table answers as the sorted list does.
+/// Asserts that lookups and walks of the table have the same results as in the sorted list
+/// `entries`.
 fn assert_reads_as(table: &Arc<Table>, entries: &[(Vec<u8>, Vec<u8>)]) {
     for (key, _) in entries {
         let user_key = key::user_key(key);
@@ -124,7 +125,7 @@ fn versions_of_one_key_over_many_blocks_are_all_found() {
     let entries = sorted(entries);
     let context = context(1 << 20);
     let table = table(&entries, options(Compression::None), &context);
-    // The whole index then holds internal keys.
+    // Then all separators in the index are internal keys.
     assert_eq!(table.properties().number(names::INDEX_KEY_IS_USER_KEY), Some(0));
     assert_reads_as(&table, &entries);
 }
@@ -210,7 +211,8 @@ fn keys_out_of_order_and_senseless_options_are_refused() {
     refused(TableOptions { block_bytes: 0, ..TableOptions::default() });
     refused(TableOptions { block_bytes: usize::MAX, ..TableOptions::default() });
     refused(TableOptions { restart_interval: 0, ..TableOptions::default() });
-    // With the first size each entry has a block of its own, with the second all are in one block.
+    // With blocks of 1 byte each entry has a block of its own, and with 4096 bytes all entries are
+    // in one block.
     for block_bytes in [1, 4096] {
         let options = TableOptions { block_bytes, ..TableOptions::default() };
         let dialect = Dialect::Database { file_number: 1 };
@@ -360,7 +362,7 @@ fn an_ingested_table_shows_the_sequence_number_it_was_given() {
         .collect();
     let context = TableContext { global_sequence: Some(55), ..context(1 << 20) };
     assert_reads_as(&open(&fs, "e.sst", &context).unwrap(), &seen);
-    // Read without an assigned sequence number, the file shows what it stores.
+    // Without an assigned sequence number, a reader returns the sequence numbers that are stored.
     let reader = SstReader::open_in(&fs, "e.sst").unwrap();
     let mut entries = reader.entries();
     let mut count = 0;
@@ -378,8 +380,8 @@ fn a_sequence_number_that_rocksdb_wrote_into_the_file_is_taken_and_other_edits_a
     let mut bytes = vec![0; file.len() as usize];
     file.read_exact_at(0, &mut bytes).unwrap();
     let name = b"external_sst_file.global_seqno";
-    // The property's name may be cut by prefix compression; the value follows the last bytes of the
-    // name.
+    // Prefix compression may have cut the front of the property's name. The value follows the last
+    // bytes of the name.
     let at = bytes.windows(12).position(|w| w == &name[name.len() - 12..]).unwrap() + 12;
     assert_eq!(bytes[at..at + 8], [0; 8]);
     bytes[at..at + 8].copy_from_slice(&77u64.to_le_bytes());
@@ -417,9 +419,9 @@ fn an_external_table_takes_each_key_once_and_needs_one() {
 }
 
 /// A writer that was dropped, or finished without an entry, once left a file that no reader opens.
-/// Now a file gets its name when it is whole, and a failure before that leaves nothing. A dropped
-/// writer must not remove the name: `writer = SstWriter::create(same path)` makes the second writer
-/// before it drops the first, which would then remove the second's file.
+/// Now a file gets its name when it is complete, and a failure before that leaves no file. A
+/// dropped writer must not remove the final name: `writer = SstWriter::create(same path)` makes the
+/// second writer before it drops the first, so that the first could remove the second's file.
 #[test]
 fn only_a_finished_table_leaves_a_file() {
     let path = Path::new("e.sst");
@@ -437,19 +439,19 @@ fn only_a_finished_table_leaves_a_file() {
     drop(SstWriter::create_in(Arc::clone(&fs), path, TableOptions::default()).unwrap());
     assert!(names().is_empty(), "{:?}", names());
 
-    // A range deletion alone is a table.
+    // A table may have one range deletion and no entry.
     let mut ranges = SstWriter::create_in(Arc::clone(&fs), path, TableOptions::default()).unwrap();
     ranges.delete_range(b"a", b"b").unwrap();
     let mut second = SstWriter::create_in(Arc::clone(&fs), path, TableOptions::default()).unwrap();
     second.put(b"k", b"v").unwrap();
     ranges.finish().unwrap();
     assert_eq!(SstReader::open_in(&*fs, path).unwrap().range_deletions().len(), 1);
-    // Nor does a writer that is dropped remove an older file of the name.
+    // A writer that is dropped does not remove an older file of its name either.
     drop(second);
     assert_eq!(SstReader::open_in(&*fs, path).unwrap().range_deletions().len(), 1);
     assert_eq!(names(), ["e.sst"]);
 
-    // Whichever call fails, there is a whole file or none.
+    // Whichever call fails, there is a complete file or none.
     let counting = FaultFs::new(Arc::new(MemFs::new()));
     finish(Arc::new(counting.clone()), 400).unwrap();
     for nth in 0..counting.calls(Target::Changes) {

@@ -35,8 +35,8 @@ fn table_in_parts_of(
     fs.read(Path::new("t.sst")).unwrap()
 }
 
-/// Salvages a table and compares it with what was in it. `None`: nothing can be read of it; else
-/// how many entries are missing, and whether range deletions are.
+/// Salvages a table and compares the result with what was in the table. Returns how many entries
+/// are missing, and whether range deletions are missing. `None`: nothing can be read of the table.
 fn salvaged(bytes: &[u8], entries: &Entries, ranges: bool, story: &str) -> Option<(usize, bool)> {
     let salvage = Salvage::open(file_of(bytes), None).ok()?;
     let mut found = Entries::new();
@@ -104,7 +104,7 @@ fn a_hole_in_the_index_and_one_in_the_data_are_got_over_together() {
     for at in (0..data_end).step_by(61) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x40;
-        // The index's first byte.
+        // Damages the first byte of the index too.
         damaged[filter_end] ^= 1;
         let story = format!("byte {at}");
         let (missing, _) = salvaged(&damaged, &entries, false, &story).unwrap();
@@ -112,7 +112,7 @@ fn a_hole_in_the_index_and_one_in_the_data_are_got_over_together() {
     }
 }
 
-/// A device lost a page and returns zeros for it. The block at its end is shorter than padding may
+/// A device returns zeros for the last block of a page, a block that is shorter than padding may
 /// be, and the index is lost too. If padding were zeros, the loss of the block would go unnoticed.
 #[test]
 fn a_lost_block_does_not_pass_for_padding() {
@@ -144,8 +144,8 @@ fn a_lost_block_does_not_pass_for_padding() {
 }
 
 /// RocksDB wrote a table in LZ4HC, a type that Maypole reads and never writes. When the index of
-/// such a table was lost, the search found none of its blocks. Now the search tests all types of
-/// RocksDB's.
+/// such a table was lost, the search found none of its blocks. Now the search accepts all
+/// compression types of RocksDB.
 #[test]
 fn without_an_index_blocks_of_other_writers_compression_types_are_found() {
     let entries = mixed_entries(400);
@@ -155,7 +155,8 @@ fn without_an_index_blocks_of_other_writers_compression_types_are_found() {
     for block in data_blocks(&table) {
         let (start, end) = (block.offset as usize, block.end().unwrap() as usize);
         let type_at = end - 5;
-        // LZ4HC's compressor is slower. Its format is LZ4's.
+        // LZ4HC is another compressor of the same format, so a block of LZ4's can pass for one of
+        // LZ4HC's.
         if bytes[type_at] == 4 {
             bytes[type_at] = 5;
             let sum = table.footer().block_checksum(&bytes[start..=type_at], block.offset);
@@ -177,6 +178,6 @@ fn a_table_cut_short_gives_nothing_that_was_not_in_it() {
         let story = format!("{length} bytes of {}", bytes.len());
         cuts_read += u32::from(salvaged(&bytes[..length], &entries, true, &story).is_some());
     }
-    // Only the tables that lack 1 to 53 bytes, which are the footer's, can be read.
+    // Only the 53 tables that lack nothing but bytes of the footer can be read.
     assert_eq!(cuts_read, 53);
 }

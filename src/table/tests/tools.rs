@@ -7,8 +7,8 @@ use super::*;
 use crate::fs::RealFs;
 use crate::table::SstReader;
 
-/// The entries as `sst_dump` prints them. Its exit status is always 0, so errors are what it prints
-/// on standard error.
+/// The entries as `sst_dump` prints them. The tool's exit status is always 0, so any text on its
+/// standard error counts as an error.
 fn sst_dump(path: &Path) -> Vec<String> {
     let output = Command::new("sst_dump")
         .arg(format!("--file={}", path.display()))

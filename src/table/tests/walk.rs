@@ -36,7 +36,7 @@ fn steps_go_through_blocks_and_over_their_ends_as_next_does() {
                 assert_eq!(cursor.value_slice(), pair[1].1);
             }
             assert!(cursor.step().is_none() && cursor.valid(), "at the end it stays for `next`");
-            // Steps fail only at the ends of blocks, and only if the next block is not in memory.
+            // A step fails only at the end of a block, and only if the next block is not in memory.
             assert!(left_to_next == 0 || left_to_next == blocks - 1, "{left_to_next}");
             left.push(left_to_next);
         }

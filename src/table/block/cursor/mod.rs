@@ -1,11 +1,11 @@
 //! [`BlockCursor`]: walks the internal keys of a data block, both ways.
 //!
-//! Entries can only be read forwards, because each key needs the key before it. So a step back goes
-//! to the restart point before the entry, and reads forwards from there.
+//! Entries can only be read forward, because each key needs the key before it. So a backward step
+//! goes to the restart point before the current entry, and reads forward from there.
 //!
-//! A scan consists of calls of [`BlockCursor::step`], which checks every length, copies a suffix,
-//! and cannot report an error. At the end of the block and at damage, `step` does not move, and
-//! [`BlockCursor::next`] then distinguishes the end from damage.
+//! A scan consists of calls of [`BlockCursor::step`], which checks every length and copies a
+//! suffix. It cannot report an error: at the end of the block and at damage it does not move the
+//! cursor, and the scan then calls [`BlockCursor::next`], which distinguishes the end from damage.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -43,7 +43,7 @@ pub(crate) struct BlockCursor<B> {
     /// The stored internal key. Later keys share its bytes, so the global sequence number is not
     /// applied here.
     stored_key: KeyBuffer,
-    /// The key with its global sequence number; unused without one.
+    /// The current key with the global sequence number; unused if there is none.
     shown_key: Vec<u8>,
 }
 
@@ -157,8 +157,8 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// Goes to just before the candidate. Returns `false` if its key cannot be derived from the key
-    /// heads.
+    /// Prepares [`Self::next`] to read the candidate. Returns `false` if the candidate's key cannot
+    /// be derived from the key heads.
     fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
         if candidate.offset > self.entries_bytes() {
             // The block was read again after the search, from a file that changed in between.
@@ -169,7 +169,8 @@ impl<B: PinsBlock> BlockCursor<B> {
             return Ok(false);
         }
         self.next = candidate.offset;
-        // The shared bytes must be those of the user key, not of its trailer or of the padding.
+        // The bytes that the candidate shares with the previous key must be bytes of its user key
+        // that the heads hold, and neither trailer nor padding.
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
@@ -193,9 +194,9 @@ impl<B: PinsBlock> BlockCursor<B> {
     }
 
     /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
-    /// that holds more than the trailer. Detecting a repeated user key is nearly free: writers
-    /// share as many bytes as they can, so except at a restart point the first byte of the suffix
-    /// differs from the previous key's byte at that position.
+    /// that holds more than the trailer. Detecting a repeated user key is nearly free, because the
+    /// first byte of the suffix already differs from the previous key's byte at that position,
+    /// except at a restart point: writers share as many bytes as they can.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;
@@ -257,7 +258,8 @@ impl<B: PinsBlock> BlockCursor<B> {
         Some(Step { repeats, trailer: self.stand_on(entry.value, trailer) })
     }
 
-    /// Moves to the next entry, whose key is already stored. Returns the trailer that readers see.
+    /// Moves to the next entry, whose key is already in `stored_key`. Returns the trailer that
+    /// readers see.
     #[inline(always)]
     fn stand_on(&mut self, value: Range<usize>, trailer: u64) -> u64 {
         self.offset = self.next;
@@ -273,8 +275,8 @@ impl<B: PinsBlock> BlockCursor<B> {
     /// Steps from the last entry of this block to the first entry of `block`, the next one. Returns
     /// `block` if the cursor did not move.
     pub fn step_into(&mut self, block: B) -> Result<Step, B> {
-        // A block's first key shares nothing, so `stored_key` can keep the last key for the
-        // comparison.
+        // A block's first key shares no bytes, so `stored_key` may still hold the last key of this
+        // block, with which the step compares it.
         let block = PinnedBlock::new(block);
         if self.next != self.entries_bytes() || block.entries().first() != Some(&0) {
             return Err(block.into_handle());
@@ -286,7 +288,8 @@ impl<B: PinsBlock> BlockCursor<B> {
         })
     }
 
-    /// Ends the walk at the end of the block, or returns the damage that [`Self::step`] stopped at.
+    /// Ends the walk at the end of the block, or returns the damage because of which [`Self::step`]
+    /// did not move.
     #[cold]
     fn stop(&mut self) -> Result<(), Damage> {
         self.valid = false;
@@ -299,7 +302,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         check_internal(&self.stored_key, at)
     }
 
-    /// Makes the shown key, and returns its trailer.
+    /// Makes `shown_key`, and returns its trailer.
     #[inline(never)]
     fn show(&mut self, sequence: SequenceNumber) -> u64 {
         self.shown_key.clear();
@@ -335,7 +338,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(())
     }
 
-    /// Goes to just before restart point `i`, so that [`Self::next`] reads its entry.
+    /// Prepares [`Self::next`] to read the entry at restart point `i`.
     fn go_to_restart(&mut self, i: usize) -> Result<(), Damage> {
         self.valid = false;
         self.next = self.block.restart(i)?;

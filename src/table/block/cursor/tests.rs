@@ -1,4 +1,4 @@
-//! Walks and seeks against a sorted list; damaged blocks.
+//! Compares walks and seeks with a sorted list. Reads damaged blocks.
 
 use super::*;
 use crate::encoding::coding::{fixed32, put_fixed32};
@@ -137,8 +137,8 @@ fn a_step_into_the_next_block_wants_a_whole_first_key() {
 
 #[test]
 fn an_overlay_changes_sequence_numbers_but_not_the_shared_bytes() {
-    // The trailer of the first key begins with 01, as does the rest of the second key, so that
-    // bytes of a trailer are shared.
+    // The trailer of the first key begins with byte 01, and the second user key has 01 after its
+    // `a`, so that the second key shares a byte of the first key's trailer.
     let entries: Vec<_> =
         [&b"a"[..], b"a\x01", b"a\x01\0\0", b"b"].map(|user| internal_key(user, 0, 1)).into();
     let pairs: Vec<_> = entries.iter().map(|key| (key.clone(), vec![])).collect();

@@ -14,17 +14,17 @@
 //! prefix      the common prefix of all user keys
 //! ```
 //!
-//! The rows are in the room after the block's payload ([`super::bytes`]), so they are in a large
-//! page if the block is. A table leaves about 1/16 more room than its blocks need on average. Rows
-//! that need more are allocated separately.
+//! The rows are in the room after the block's payload ([`super::bytes`]), so that they are in a
+//! large page if the block is. A table leaves about 1/16 more room than its blocks need on average.
+//! Rows that need more room are allocated separately.
 //!
 //! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block
 //! whose entries do not decode, or whose heads do not ascend, gets no heads; the plain search finds
 //! the damage.
 //!
 //! Entries whose heads are smaller than the target's are before the target, and entries whose heads
-//! are larger are after it. Equal heads do not decide, so from the first equal head on the search
-//! compares the entries themselves ([`super::search`]).
+//! are larger are after it. Equal heads do not decide, so the search compares the entries
+//! themselves, from the one with the first equal head on ([`super::search`]).
 
 use std::ops::Range;
 
@@ -34,13 +34,13 @@ use crate::encoding::key::TRAILER_BYTES;
 use super::bytes::BlockBytes;
 use super::entry::{Entry, KeyBuffer};
 
-/// Heads that are compared together: a cache line.
+/// How many heads are compared together. They fill a cache line.
 const LANES: usize = 16;
 
-/// A binary search narrows a longer row of heads to this length.
+/// A binary search narrows a longer row of heads to at most this many.
 const LINEAR_HEADS: usize = 128;
 
-/// The smallest entry has three lengths and a trailer.
+/// The size of the smallest entry: three lengths of a byte each, and a trailer.
 const MIN_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
 
 /// A table leaves room for this many bytes of the common prefix.
@@ -49,7 +49,7 @@ const PREFIX_ROOM_BYTES: usize = 32;
 /// The first walk notes at most this many entries, enough for 4 KiB of entries of 64 bytes.
 const MAX_NOTES: usize = 64;
 
-/// Offsets of blocks up to this size fit into 16 bits.
+/// In blocks of up to this size, offsets fit into 16 bits.
 const NARROW_BLOCK_BYTES: usize = 1 << 16;
 
 /// See the module.
@@ -65,9 +65,9 @@ pub(crate) struct KeyHeads {
 pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
-    /// The first `same_bytes` bytes of the entry's user key equal the target's. A shorter user key
-    /// is a prefix of the target. `None` if the heads differ, so that the entry's user key is
-    /// larger than the target.
+    /// The first `same_bytes` bytes of the entry's user key equal the target's. If the entry's user
+    /// key has fewer bytes, it is a prefix of the target. `None` if the heads differ, so that the
+    /// entry's user key is larger than the target.
     pub same_bytes: Option<usize>,
 }
 
@@ -141,7 +141,8 @@ impl KeyHeads {
         self.boxed.len()
     }
 
-    /// The first entry whose user key can be `target` or larger; `None` if all are smaller.
+    /// The first entry whose user key can be `target` or larger; `None` if all user keys are
+    /// smaller.
     #[inline]
     pub fn candidate(&self, block: &BlockBytes, target: &[u8]) -> Option<Candidate> {
         let (heads, offsets, prefix) = self.parts(block);
@@ -209,9 +210,9 @@ struct FirstWalk {
 #[derive(Clone, Copy, Default)]
 struct Note {
     offset: u32,
-    /// Where its suffix starts.
+    /// Where the entry's suffix starts.
     suffix: u32,
-    /// Bytes that its key has in common with the key before.
+    /// How many bytes the entry's key shares with the key before.
     shared: u32,
     key_bytes: u32,
 }
@@ -343,7 +344,7 @@ fn count_below(heads: &[[u8; 4]], wanted: i32) -> usize {
     let below = |head: &[u8; 4]| i32::from_le_bytes(*head) < wanted;
     let (mut low, mut high) = (0, heads.len());
     while high - low > LINEAR_HEADS {
-        // Both halves are whole groups of lanes, as the row is.
+        // The row has a whole number of groups of [`LANES`] heads, and so do both halves.
         let middle = low + (high - low) / 2 / LANES * LANES;
         if below(&heads[middle]) {
             low = middle;

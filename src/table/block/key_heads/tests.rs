@@ -1,4 +1,4 @@
-//! Blocks with key heads against the same blocks without; damaged blocks.
+//! Compares blocks with key heads with the same blocks without key heads. Reads damaged blocks.
 
 use super::*;
 use crate::encoding::key::{internal_key, pack};
@@ -39,7 +39,7 @@ fn build(keys: &BTreeSet<(Vec<u8>, std::cmp::Reverse<u64>)>, value_bytes: usize)
     Block::new(BlockBytes::copy_from(builder.finish())).unwrap()
 }
 
-/// A copy of a block's bytes with room behind them, and the key heads that they get.
+/// A copy of a block's bytes with `room` bytes of room after them, and the key heads made for them.
 fn heads_of(block: &Block, room: usize) -> (BlockBytes, Option<KeyHeads>) {
     let mut bytes = with_room(block.bytes(), room);
     let key_heads = KeyHeads::of(&mut bytes, block.entries().len());
@@ -54,8 +54,8 @@ fn with_room(bytes: &[u8], room: usize) -> BlockBytes {
     BlockBytes::new(buffer, bytes.len())
 }
 
-/// Compares the results of a block with key heads, in its room or in a box, with those of the same
-/// block without any.
+/// Compares the results of a block whose key heads are in its room or in a box with the results of
+/// the same block without key heads.
 fn assert_same_answers(plain: &Block, target: &[u8]) {
     for room in [0, plain.bytes().len() * 2 + 100] {
         let mut fast = Block::new(with_room(plain.bytes(), room)).unwrap();
@@ -78,7 +78,7 @@ fn assert_same_answers_of(plain: &Block, fast: &Block, target: &[u8]) {
             for cursor in &mut cursors {
                 cursor.seek_parts(target, trailer).unwrap();
             }
-            // The cursors agree also when they continue from there.
+            // The cursors must also agree when they continue from the entry found.
             for _ in 0..3 {
                 let [a, b] = &mut cursors;
                 assert_eq!(a.valid(), b.valid(), "{target:?}");

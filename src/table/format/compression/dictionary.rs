@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! ZSTD         bytes that the trainer made (they begin with 0xec30a437), or samples of data blocks
-//! LZ4, Zlib    the end of the bytes, as far as a match reaches back: 64 KiB and 32 KiB
+//! LZ4, Zlib    the last 64 KiB (LZ4) or 32 KiB (Zlib) of the bytes: as far as a match reaches back
 //! BZip2        has no dictionaries; RocksDB stores one all the same, and no block uses it
 //! ```
 
@@ -26,7 +26,7 @@ impl Dictionary {
     /// `is_for_zstd`: whether blocks of the table may be compressed by ZSTD.
     ///
     /// # Errors
-    /// If the bytes begin like those of ZSTD's trainer, but are damaged.
+    /// If the bytes begin like those of ZSTD's trainer, but ZSTD rejects them.
     pub fn new(bytes: BlockBytes, is_for_zstd: bool) -> Result<Dictionary, Damage> {
         #[cfg(feature = "zstd")]
         let zstd = match is_for_zstd {

@@ -1,5 +1,6 @@
 //! Block compression. Blocks are written uncompressed, or compressed by Snappy, LZ4 or ZSTD. Blocks
-//! in BZip2 or Zlib can be read, too, and so can ZSTD, LZ4 and Zlib with a dictionary.
+//! that are compressed by BZip2 or Zlib can be read, too, and so can blocks that are compressed by
+//! ZSTD, LZ4 or Zlib with a dictionary.
 //!
 //! ```text
 //! LZ4     varint32 uncompressed bytes | LZ4 block (not frame)

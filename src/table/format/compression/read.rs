@@ -37,8 +37,8 @@ impl From<Damage> for Failure {
     }
 }
 
-/// The compression types, by the type byte of a block's trailer. RocksDB's properties use these
-/// names too, but for the first.
+/// The names of the compression types, by the type byte of a block's trailer. RocksDB's properties
+/// use all of these names except the first.
 pub(crate) const TYPE_NAMES: [&str; 8] =
     ["none", "Snappy", "Zlib", "BZip2", "LZ4", "LZ4HC", "Xpress", "ZSTD"];
 
@@ -59,7 +59,7 @@ impl Codec {
             1 => Ok(Codec::Snappy),
             2 => Ok(Codec::Zlib),
             3 => Ok(Codec::Bzip2),
-            // 5 is LZ4HC: a slower writer of the same format.
+            // 5 is LZ4HC, a slower compressor that writes the same format as LZ4.
             4 | 5 => Ok(Codec::Lz4),
             7 => Ok(Codec::Zstd),
             6 => Err(Failure::Unsupported("Xpress compression".into())),
@@ -85,7 +85,7 @@ impl Codec {
         missing(self.name())
     }
 
-    /// See the module.
+    /// The most bytes to which one byte of input can expand (see the module).
     fn expansion(self) -> usize {
         match self {
             Codec::Snappy => 22,
@@ -231,7 +231,7 @@ fn decompress_bzip2(body: &[u8], out: &mut [u8]) -> Result<usize, String> {
     let mut state = bzip2::Decompress::new(false);
     let mut status = state.decompress(body, out).map_err(|e| e.to_string())?;
     if status != bzip2::Status::StreamEnd {
-        // The end of the stream follows the last byte of output.
+        // The decoder may have filled `out` before it read the end mark of the stream.
         let rest = &body[(state.total_in() as usize).min(body.len())..];
         status = state.decompress(rest, &mut [0]).map_err(|e| e.to_string())?;
     }
@@ -283,7 +283,8 @@ fn decompress_zstd(
 }
 
 /// Decompresses a standalone ZSTD frame that does not state the length of its content, such as a
-/// record of RocksDB's log. Rejects more content than a frame of this length can have.
+/// record of RocksDB's log. Rejects a frame that expands to more bytes than a frame of its length
+/// can hold.
 #[cfg(feature = "zstd")]
 pub(crate) fn uncompress_frame(frame: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
     use std::io::Read;

@@ -1,4 +1,5 @@
-//! Every codec: what it gives back, what it rejects, and that no bytes make it panic.
+//! Tests of every codec: it returns what was compressed, rejects impossible sizes, and never
+//! panics.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -104,7 +105,7 @@ fn payloads(block: &[u8], dictionary: &[u8]) -> Vec<(u8, Vec<u8>, bool)> {
 #[test]
 fn a_dictionary_gives_back_what_was_compressed_with_it_and_nothing_without() {
     let block: Vec<u8> = (0..900u32).flat_map(|i| (i * 37).to_le_bytes()).collect();
-    // The start of the block: it is stored as references to the dictionary.
+    // The dictionary holds the start of the block, so that a codec stores references to it.
     let bytes = [&b"other bytes"[..], &block[..3000]].concat();
     let dictionary = Dictionary::new(BlockBytes::copy_from(&bytes), true).unwrap();
     for (type_byte, payload, uses_dictionary) in payloads(&block, &bytes) {
@@ -124,7 +125,7 @@ fn a_dictionary_gives_back_what_was_compressed_with_it_and_nothing_without() {
 fn a_damaged_dictionary_of_zstds_trainer_is_damage() {
     let bytes = [&0xec30_a437_u32.to_le_bytes()[..], &[0xff; 60]].concat();
     assert!(Dictionary::new(BlockBytes::copy_from(&bytes), true).is_err());
-    // Another codec takes its bytes as they are.
+    // Other codecs use the bytes of a dictionary as they are.
     assert!(Dictionary::new(BlockBytes::copy_from(&bytes), false).is_ok());
     let empty = Dictionary::new(BlockBytes::copy_from(&[]), true).unwrap();
     for (type_byte, payload, _) in payloads(&[5; 3000], b"") {
@@ -132,7 +133,7 @@ fn a_damaged_dictionary_of_zstds_trainer_is_damage() {
     }
 }
 
-/// The format of BZip2 lets 30 bytes claim 46 MB.
+/// In BZip2's format a block of 30 bytes can expand to 46 MB.
 #[test]
 fn a_bzip2_block_that_is_one_long_run_is_not_supported_rather_than_damaged() {
     for (bytes, is_read) in [(1 << 20, true), (8 << 20, false)] {
@@ -159,7 +160,8 @@ fn cut_and_flipped_payloads_never_panic() {
         for bit in 0..good.len().min(400) * 8 {
             let mut flipped = good.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            // The block's checksum finds these; here only the absence of a panic counts.
+            // In a table the block's checksum detects a flipped bit. Here the decoders must only
+            // not panic.
             let _ = decompress_with(&flipped, type_byte, dictionary);
             let _ = decompress_with(&flipped, 2, dictionary);
         }

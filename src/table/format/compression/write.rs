@@ -20,7 +20,7 @@ pub enum Compression {
     Snappy = 1,
     /// LZ4 blocks (feature `lz4`, on by default).
     Lz4 = 4,
-    /// ZSTD at its default level 3 (feature `zstd`; binds the C library).
+    /// ZSTD at its default level 3 (feature `zstd`, which links the C library).
     Zstd = 7,
 }
 
@@ -62,7 +62,7 @@ impl Compression {
     }
 }
 
-/// Compresses blocks, keeping what a codec can reuse between them.
+/// Compresses blocks. Keeps what the codec can reuse from one block to the next.
 pub(crate) struct Compressor {
     compression: Compression,
     #[cfg(feature = "zstd")]
@@ -70,7 +70,7 @@ pub(crate) struct Compressor {
 }
 
 impl Compressor {
-    /// `Err` names the missing feature.
+    /// If the build lacks the codec, the error names the feature that adds it.
     pub fn new(compression: Compression) -> Result<Compressor, String> {
         if !compression.is_built_in() {
             return Err(missing(compression.name()));
