@@ -494,8 +494,10 @@ fn a_closed_database_has_no_file_open() {
         }
         assert!(!open_files().is_empty());
         db.close().unwrap();
-        // A suspended lookup of another test may keep the files open. `close` waits for the lookup,
-        // but not for ever; each later `close` of any database checks again.
+        // The files stay open while a lookup in any database of the process holds a guard, and the
+        // system may have suspended the thread of another test in a lookup. `close` waits for such
+        // lookups, but only for a limited time. Each later `close` of any database tries again to
+        // close the files.
         if !open_files().is_empty() {
             eventually("no file of a closed database is open", || {
                 let other = Db::builder("other").fs(Arc::new(MemFs::new())).open().unwrap();

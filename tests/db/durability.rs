@@ -46,10 +46,10 @@ fn store(fs: &MemFs, path: &Path, bytes: &[u8]) {
     fs.sync_dir(path.parent().unwrap()).unwrap();
 }
 
-/// Three writers. The first is stopped at its append until the other two wait in the queue; one of
-/// them will lead the group. The append of the group is stopped until `before_group` has run.
-/// Returns the results of the second and the third writer, or `None` if they did not form a group
-/// this time.
+/// Three writers. The first is stopped at its append for 20 ms, so that the other two can enter the
+/// queue; one of them will lead the group. The append of the group is stopped until `before_group`
+/// has run. Returns the results of the second and the third writer, or `None` if they did not form a
+/// group this time.
 fn two_in_one_group(
     fs: &FaultFs,
     db: &Db,

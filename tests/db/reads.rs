@@ -1,5 +1,5 @@
-//! Point lookups: how many reads they cost, and that lookups of many keys together return the same
-//! as single ones.
+//! Reads: how many blocks point lookups read, which metadata stays in memory, and what cursors
+//! count. Lookups of many keys together return the same as single lookups.
 
 use std::sync::Arc;
 

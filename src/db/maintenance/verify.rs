@@ -30,8 +30,9 @@ pub struct VerifyReport {
     /// Keys that exist although their filter denies them. Anything but 0 is a bug.
     pub filter_misses: u64,
     /// One line for each table with entries of a kind that this build does not understand, such as
-    /// merge operands: the table, the first such key, and how many there are. A read of such a key
-    /// is an error. Compactions keep these entries and all older versions of their keys.
+    /// merge operands: the table, the first such key, and how many there are. A read that finds such
+    /// an entry as the newest version of its key is an error. Compactions keep these entries and all
+    /// older versions of their keys.
     pub not_understood: Vec<String>,
     /// Entries that are in logs and in no table yet, range deletions included. Those that were
     /// replayed at opening were checked then.

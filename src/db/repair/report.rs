@@ -28,8 +28,8 @@ pub struct RepairReport {
     /// What was wrong and what was done about it, one line each.
     pub problems: Vec<String>,
     /// One line for each table with entries of a kind that this build does not understand, such as
-    /// merge operands. These entries were kept, with all older versions of their keys; a read of
-    /// such a key is an error.
+    /// merge operands. These entries were kept, with all older versions of their keys. A read that
+    /// finds such an entry as the newest version of its key is an error.
     pub not_understood: Vec<String>,
     /// What could not be read. If this is empty, every key has its last value, unless deleted keys
     /// may be back.

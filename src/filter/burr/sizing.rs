@@ -77,8 +77,9 @@ impl Plan {
     }
 }
 
-/// The columns and low blocks that bring a filter with these layers to its target. `None` if the
-/// filter would be larger than the format allows.
+/// Chooses the number of columns and of low blocks (blocks of layer 0 with one column fewer) with
+/// which a filter of these layers reaches its target. `None` if the filter would be larger than the
+/// format allows.
 pub(super) fn fit(
     shape: Shape,
     slots: &[u32],

@@ -327,7 +327,8 @@ fn a_read_ahead_that_fails_once_is_made_up_for() {
         drop(table.load_index(0));
         fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);
         let mut cursor = TableCursor::new(table, scan(true, [None; 2]));
-        // The first block is read alone, so no shorter read can replace a failed one.
+        // The first read of the scan is for one block only. If it fails, there is no shorter read
+        // to try, so the seek fails.
         let started = cursor.seek_to_first();
         assert_eq!(started.is_err(), nth == 0);
         if started.is_ok() {

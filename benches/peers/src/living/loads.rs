@@ -538,8 +538,8 @@ fn ingest(place: Place) -> Result<Figures> {
             while !over.load(Ordering::Relaxed) {
                 let scratch = place.dir.join(format!("ingest-{ingested}"));
                 std::fs::create_dir(&scratch)?;
-                // The key of this table is above all keys that are put, and not ingested yet, so
-                // the table overlaps nothing.
+                // The table has one key. This key is above all keys that are put, and no earlier
+                // ingested table has it. So the table overlaps nothing.
                 let run = Run::of_one(keys, values, u64::MAX - ingested);
                 let start = Instant::now();
                 if place.help == "synced" {

@@ -37,8 +37,8 @@ impl Origin {
         json_object(own.iter().chain(more).map(|(name, value)| (name, value)))
     }
 
-    /// The last section of a page: the conditions of the run, those in `more` included, the exact
-    /// command, and the sentence `files` on the other files with the figures.
+    /// The last section of a page: the conditions of the run, followed by those in `more`, the
+    /// exact command, and `files`, a sentence that says which other files contain the figures.
     pub fn to_html(&self, more: &[(&str, &str)], files: &str) -> String {
         let mut html = String::from("<dl class=\"about\">\n");
         let seed = self.seed.to_string();

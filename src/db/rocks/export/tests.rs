@@ -328,8 +328,8 @@ fn smallest_sequence_numbers_of_level_0_descend() {
     let descended = |files: &[(u64, u64)]| {
         let mut tables: Vec<ListedTable> = files.iter().map(listed).collect();
         descend(&mut tables).then(|| {
-            // No largest number changes, because that of an ingested table is the number of its
-            // entries.
+            // The largest sequence numbers stay the same, because the largest one of an ingested
+            // table is the sequence number of all its entries.
             assert!(tables.iter().map(|it| it.largest_sequence).eq(files.iter().map(|it| it.1)));
             let mut files: Vec<_> =
                 tables.iter().map(|it| (it.smallest_sequence, it.largest_sequence)).collect();

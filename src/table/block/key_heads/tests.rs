@@ -1,4 +1,4 @@
-//! Compares blocks with key heads with the same blocks without key heads. Reads damaged blocks.
+//! Searches blocks with and without key heads, and compares the results. Searches damaged blocks.
 
 use super::*;
 use crate::encoding::key::{internal_key, pack};
