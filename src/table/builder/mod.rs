@@ -42,7 +42,7 @@ use super::filter::prefix::{FilterKeys, PrefixExtractor};
 use super::format::checksum::ChecksumKind;
 use super::format::compression::{Compression, Compressor};
 use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer};
-use super::format::limits::most_metadata_bytes;
+use super::format::limits::{MIN_BYTES_WITH_PIECES, most_metadata_bytes};
 use super::format::padding::padding_before;
 use super::garbage::Counting;
 use super::index::builder::IndexBuilder;
@@ -351,11 +351,15 @@ impl TableBuilder {
     /// Writes the index, or a part of it.
     fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
+        // A cache that is too small for a whole index can load pieces of it, but only if the index
+        // is stored uncompressed. A part is small enough to be loaded alone.
+        let has_pieces = self.cuts.is_none() && block.len() as u64 >= MIN_BYTES_WITH_PIECES;
         // A reader rejects metadata that is larger than this when it is uncompressed, so such an
         // index is not compressed.
-        let compression = match block.len() as u64 <= most_metadata_bytes(self.file.len()) {
-            true => self.compressor.compress(block, &mut self.compressed),
-            false => Compression::None,
+        let is_too_large = block.len() as u64 > most_metadata_bytes(self.file.len());
+        let compression = match has_pieces || is_too_large {
+            true => Compression::None,
+            false => self.compressor.compress(block, &mut self.compressed),
         };
         let stored = if compression == Compression::None { block } else { &self.compressed };
         write_block(&mut *self.file, stored, compression)

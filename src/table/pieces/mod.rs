@@ -39,14 +39,12 @@ use super::credit::Credit;
 use super::filter::block::{StoredFilter, TableFilter};
 use super::format::file::{Buffer, StoredBlock};
 use super::format::footer::BlockHandle;
+use super::format::limits::MIN_BYTES_WITH_PIECES;
 use super::index::Index;
 use super::index::pieces::top_of_pieces;
 use super::lookup::key::LookupKey;
 use super::table::Table;
 use super::table_index::TableIndex;
-
-/// Filters and indexes with fewer stored bytes have no pieces.
-const MIN_BYTES: u64 = 3 * PIECE_BYTES as u64;
 
 /// Checks that a piece still has the checksum `sum` that it had when the whole block was checked.
 fn check_piece(sum: u32, piece: &[u8]) -> Result<(), Damage> {
@@ -61,7 +59,9 @@ fn check_piece(sum: u32, piece: &[u8]) -> Result<(), Damage> {
 impl Table {
     /// Whether a whole filter or index of this size is to be loaded in pieces.
     fn wants_pieces(&self, handle: BlockHandle) -> bool {
-        !self.pins_metadata && handle.bytes >= MIN_BYTES && self.cache.metadata_fills_it()
+        !self.pins_metadata
+            && handle.bytes >= MIN_BYTES_WITH_PIECES
+            && self.cache.metadata_fills_it()
     }
 
     /// The number of a piece of the index among its parts and pieces.
