@@ -211,8 +211,9 @@ impl<'a> Verdict<'a> {
                 Some(own) if own.filter_bytes > 0 => {
                     own.filters_asked as f64 * own.observed_fpr.unwrap_or(0.0)
                 }
-                // Without a filter, the level was read as often as another policy's filter was
-                // queried.
+                // If this policy has no filter in the level, an absent lookup read the tables of
+                // the level each time in which it would have queried their filters: as often as it
+                // did with another policy.
                 _ => levels.map(|found| found.filters_asked).max().unwrap_or(0) as f64,
             }
         };
@@ -254,8 +255,8 @@ impl<'a> Verdict<'a> {
         self.all.iter().any(|of| self.micros(self.saved(of)) >= MIN_MICROS)
     }
 
-    /// The smallest policy that saves enough. Of several of about that size, the one with the
-    /// fewest reads, or the first that is tied with it.
+    /// The smallest policy that saves enough. If several policies have about its size, the first of
+    /// them that has the fewest reads or is tied with the one that has.
     fn choose(&self, may: impl Fn(&Reads) -> bool) -> Option<&Reads<'a>> {
         let all = || self.all.iter().filter(|of| may(of));
         let best = all().min_by(|a, b| a.reads.total_cmp(&b.reads))?;
