@@ -143,7 +143,7 @@ impl Timed {
     }
 }
 
-/// Looks the queries up in all trees: the first `fill` of them fill the caches, and the others are
+/// Looks the queries up in all trees. The first `fill` queries fill the caches; the others are
 /// timed.
 pub fn time(trees: &[Tree], keys: &KeySet, queries: &[Query], fill: usize) -> Result<Vec<Timed>> {
     let (before, timed) = queries.split_at(fill);

@@ -14,8 +14,8 @@
 //! independently of the watcher, so two readings may find the same counters. Rates use the owner's
 //! time, from the write that the previous reading found to the write that this reading found. If
 //! the owner wrote nothing in the last publishing interval before the previous reading, the time
-//! starts at the beginning of that interval instead. Nothing was counted before: the owner would
-//! have written it by the previous reading.
+//! starts at the beginning of that interval instead. What the previous reading lacks was counted
+//! later, because the owner would have written it by then.
 
 use std::io::Write;
 use std::thread::sleep;

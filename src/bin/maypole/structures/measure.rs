@@ -66,8 +66,8 @@ record! {
 }
 
 impl Row {
-    /// What became of the structure with more keys than planned, in words. `rate` is the rate that
-    /// it then has.
+    /// What happened when more keys than planned were added: `rate`, the rate that the structure
+    /// then has; without a rate, `full at N` or `static`.
     pub fn over_text(&self, rate: Option<f64>) -> String {
         match (rate, self.full_at_keys) {
             (Some(rate), _) => percent(rate),

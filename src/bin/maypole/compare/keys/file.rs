@@ -90,7 +90,8 @@ pub fn distinct_entries<'a>(
         entries.push((&line[..tab], Some(&line[tab + 1..])));
     }
     let all = entries.len();
-    // Of entries with equal keys the last one counts, as if they were put one after the other.
+    // If several entries have the same key, the last one counts, as if the entries were put in
+    // their order.
     entries.reverse();
     entries.sort_by_key(|entry| entry.0);
     entries.dedup_by_key(|entry| entry.0);

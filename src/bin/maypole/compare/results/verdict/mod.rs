@@ -192,7 +192,7 @@ impl<'a> Verdict<'a> {
         })
     }
 
-    /// The number of tables that the filters spared an absent lookup, without tiny tables.
+    /// The number of tables that the filters spared an absent lookup. Tiny tables are not counted.
     fn spared(&self, row: &PolicyRow) -> f64 {
         if self.tiny.is_empty() {
             return row.spared_per_get();
@@ -201,7 +201,7 @@ impl<'a> Verdict<'a> {
         (asked - wrong) / row.absent_gets as f64
     }
 
-    /// The number of data blocks that an absent lookup read, without those of tiny tables.
+    /// The number of data blocks that an absent lookup read. Blocks of tiny tables are not counted.
     fn absent_reads(&self, row: &PolicyRow) -> f64 {
         let gets = row.absent_gets as f64;
         let of_level = |&level: &u64| {
@@ -211,9 +211,9 @@ impl<'a> Verdict<'a> {
                 Some(own) if own.filter_bytes > 0 => {
                     own.filters_asked as f64 * own.observed_fpr.unwrap_or(0.0)
                 }
-                // If this policy has no filter in the level, an absent lookup read the tables of
-                // the level each time in which it would have queried their filters: as often as it
-                // did with another policy.
+                // If this policy has no filter in the level, each absent lookup that reached a
+                // table of the level read it in vain. The policies with filters there have counted
+                // how often that happened.
                 _ => levels.map(|found| found.filters_asked).max().unwrap_or(0) as f64,
             }
         };
