@@ -175,7 +175,7 @@ impl ReadDb {
     }
 }
 
-/// The keys that a command works on: those that satisfy all of its options.
+/// The keys that a command works on: those that satisfy all of these options.
 #[derive(Args)]
 pub struct KeyRange {
     /// Only keys that start with this; \xNN stands for a byte

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! An end that cannot be caught, such as SIGKILL or a lack of memory, leaves the directory behind.
-//! Because a running program holds a lock on a file in its directory, the next program that makes a
-//! directory with the same prefix in the same parent finds the old directory's lock free. That
-//! program removes the old directory and says so.
+//! Each running program holds a lock on a file in its directory. The next program that makes a
+//! directory with the same prefix in the same parent looks for such files that nobody has locked.
+//! It removes their directories and says so.
 //!
 //! Because the signal ends the program, its exit status is what a shell expects: 128 plus the
 //! number of the signal. A second Ctrl-C ends the program at once, even if files are left. A second
@@ -46,7 +46,8 @@ static IMPATIENT: AtomicBool = AtomicBool::new(false);
 /// to its group.
 const SAME_PRESS: Duration = Duration::from_millis(200);
 
-/// The file in a scratch directory that the process which made the directory holds locked.
+/// The name of the lock file in a scratch directory. The process that made the directory holds the
+/// lock.
 const OWNED: &str = "maypole-scratch.lock";
 
 /// How many times the removal of a directory is tried. It fails while threads are still creating
@@ -227,10 +228,12 @@ fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // Signals are collected before any of them can set INTERRUPTED. Otherwise a thread could see
-    // INTERRUPTED and wait for ever, because only a collected signal runs `end`. SIGINT ends the
-    // program at once if IMPATIENT is set. Only `end` sets IMPATIENT, so the first Ctrl-C does not
-    // end the program at once.
+    // `first_of` comes first: it collects signals, and only a collected signal runs `end`. If a
+    // signal set INTERRUPTED without being collected, a thread could see INTERRUPTED and wait for
+    // ever.
+    //
+    // Once IMPATIENT is set, SIGINT ends the program at once. Only `end` sets IMPATIENT, so the
+    // first Ctrl-C does not.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;

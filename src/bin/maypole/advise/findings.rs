@@ -29,7 +29,8 @@ record! {
         tables: u64,
         entries: u64,
         bits_per_key: Option<f64>,
-        /// The fewest and the most probes per key among the Bloom filters of these tables.
+        /// The fewest and, in the next field, the most probes per key among the Bloom filters of
+        /// these tables.
         probes: Option<u64>,
         most_probes: Option<u64>,
         /// `keys`, `prefixes` or `keys and prefixes`.
@@ -61,8 +62,8 @@ record! {
         index_bytes: u64,
         queries: u64,
         measured_fpr: Option<f64>,
-        /// What is wrong with the filter, as [`Table::finding`] says it, or else how the data is
-        /// damaged.
+        /// What is wrong with the filter, as [`Table::finding`] says it. If nothing is wrong with
+        /// the filter, says how the data of the table is damaged, if it is.
         finding: Option<String>,
     }
 }

@@ -40,8 +40,9 @@ pub struct Measured {
     pub not_read: u64,
 }
 
-/// Looks up present keys, which are drawn from the [`Anchors`], and absent keys made up from these.
-/// The number of keys drawn from a level is proportional to its entries.
+/// Looks up present keys, which are drawn from the [`Anchors`] (keys of some data blocks of the
+/// tables). From each drawn key it makes up an absent key, and looks this up too. The number of
+/// keys drawn from a level is proportional to the level's entries.
 pub fn run(
     db: &Db,
     tables: &[Table],

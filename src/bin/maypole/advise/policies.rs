@@ -16,12 +16,13 @@ use super::scan::{Asked, Built};
 use super::tables::Table;
 use crate::show::grouped;
 
-/// The bits per key of Bloom and Ribbon, as RocksDB counts them.
+/// The bits per key, as RocksDB counts them, of the Bloom and Ribbon policies that `advise` tries.
 pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
 /// The suffix in the name of a policy that gives each level its own bits.
 pub const BY_LEVEL: &str = " by level";
-/// The stored bits per key of Maypole's own kinds, with about the false-positive rates of
-/// [`ROCKSDB_BITS`]. No fuse filter has about the rate of RocksDB's 8 bits.
+/// The stored bits per key of the filters of Maypole's own kinds that `advise` tries. Each has
+/// about the false-positive rate of one of the [`ROCKSDB_BITS`]. For the lowest of these, 8 bits,
+/// no fuse filter has about the same rate.
 const BURR_BITS: [f64; 4] = [5.5, 7.0, 8.0, 10.5];
 const FUSE_BITS: [f64; 3] = [8.0, 9.1, 11.4];
 
@@ -72,7 +73,8 @@ pub fn kinds() -> Vec<Kind> {
 #[derive(Debug, Clone, Default)]
 pub struct Level {
     pub level: usize,
-    /// About how many hashes filters of all keys of the level would hold.
+    /// The approximate number of hashes (of keys, prefixes or both) in filters that hold the whole
+    /// level.
     pub keys: f64,
     pub asked: Asked,
     /// The filters that were built of keys of this level, in the order of the kinds.
@@ -221,8 +223,9 @@ fn by_level(
     Some(Row { name: format!("{family}{BY_LEVEL}"), maypole, ..row })
 }
 
-/// The filters of a kind that were built for level `n`. If these were not queried, they get the
-/// rate of the filters of all levels. If none was built, the filters of all levels replace them.
+/// The figures of the filters of a kind that were built for level `n`. If no query reached these
+/// filters, their rate is replaced by that of this kind's filters in all levels. If no filter of
+/// this kind was built for level `n`, returns the figures of this kind's filters in all levels.
 fn built(levels: &[Level], n: usize, kind: usize) -> Option<Built> {
     let own = std::iter::once(levels[n].built[kind]);
     let all = levels.iter().map(|level| level.built[kind]);

@@ -29,8 +29,8 @@ const NEIGHBOURS: usize = 4;
 /// the fewest for one table.
 const QUERIES: usize = 60_000;
 const MIN_QUERIES: usize = 100;
-/// The most queries of each kind if only a part of a table is read, because each query may read a
-/// block.
+/// The most queries of each kind for a table that is read only in part. The limit exists because
+/// each of these queries may read a block.
 const MAX_BY_BLOCKS: usize = 1000;
 /// How many bytes at the end of an anchor are replaced to make up a key.
 const CHANGED_BYTES: usize = 4;

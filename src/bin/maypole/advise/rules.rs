@@ -38,7 +38,7 @@ pub struct Situation {
     /// Whether all tables without a usable filter are in the last level.
     pub only_last_without: bool,
     pub damaged: usize,
-    /// Tables whose filter is not what OPTIONS ask for, damaged ones not counted.
+    /// The number of tables with an undamaged filter that is not what OPTIONS ask for.
     pub differing: usize,
     /// The family whose filters hold the most keys.
     pub family: Option<Family>,
@@ -47,7 +47,7 @@ pub struct Situation {
     pub filter_bytes: u64,
     pub index_bytes: u64,
     pub level_0_bytes: u64,
-    /// Stored bytes of the largest block of a filter and of an index.
+    /// The stored bytes of the largest block of any filter and, in the next field, of any index.
     pub largest_filter: u64,
     pub largest_index: u64,
     pub are_partitioned: bool,
@@ -152,8 +152,8 @@ impl Situation {
         }
     }
 
-    /// The bits per key, as RocksDB counts them, of the policy that stores about as many bits as
-    /// the filters of [`Situation::family`] do.
+    /// The bits per key, as RocksDB counts them, that a policy of [`Situation::family`] needs to
+    /// store about as many bits per key as the present filters of this family.
     fn like_bloom_bits(&self) -> Option<u32> {
         let of_row = |bits: &&u32| {
             let row = self.family.and_then(|family| self.row(family, **bits));

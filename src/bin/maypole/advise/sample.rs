@@ -1,7 +1,8 @@
 //! Which tables are read, and how much of each.
 //!
-//! Whole tables are drawn at random, at least one in each level. From a large table, blocks are
-//! drawn instead. With a share of 1 everything is read.
+//! `share` is the fraction of the database that `--sample` asks for; 1 reads everything. In each
+//! level, whole tables are drawn at random, at least one, until they have this share of the level's
+//! bytes. Of a large table only some of its blocks are read.
 
 use rand::RngExt;
 use rand::rngs::SmallRng;

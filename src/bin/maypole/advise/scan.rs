@@ -1,5 +1,5 @@
-//! Reads the tables: counts their keys, queries their filters, builds other filters of the same
-//! keys and queries those too.
+//! Reads the tables: counts their keys and queries their filters. From the same keys it builds
+//! filters of other kinds, and queries these too.
 //!
 //! Several threads read different tables. Each thread keeps the hashes of one table in memory.
 

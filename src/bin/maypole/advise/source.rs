@@ -52,8 +52,9 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
         }
         Err(error) => match options.open_rocksdb() {
             Ok(rocks) => of_rocksdb(&rocks, dir, only),
-            // If the first error does not mention RocksDB, the directory belongs to neither engine,
-            // and the first error describes it better.
+            // The error of opening the directory as RocksDB's is the better one if the error of
+            // opening it as Maypole's mentions RocksDB. Otherwise the directory belongs to neither
+            // engine, and Maypole's error describes it better.
             Err(second) => match &error {
                 Error::Unsupported { what, .. } if what.contains("RocksDB") => Err(second.into()),
                 _ => Err(error.into()),

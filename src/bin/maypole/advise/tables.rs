@@ -286,8 +286,8 @@ impl Table {
     }
 
     fn size_finding(&self, policy: Policy, wanted: &Wanted, family: Family) -> Option<String> {
-        // A policy that names no bits determines neither the size nor the family, because
-        // `bloomfilter` alone may mean Ribbon.
+        // The size cannot be checked if the policy names no bits. Nor can the family: `bloomfilter`
+        // without bits may mean Ribbon.
         let (asked, mut bits) = policy.stored_bits(self.keys)?;
         let stored = self.bits_per_key();
         // Below format_version 5 a Bloom policy makes legacy Bloom filters.

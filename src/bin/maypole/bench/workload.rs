@@ -136,8 +136,9 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a workload. Returns the log of the measured threads, with the writes of all threads,
-    /// and the seconds from the start until the last measured thread had ended.
+    /// Runs a workload. Returns a log, and the seconds from the start until the last measured
+    /// thread had ended. The log has the operations of the measured threads, and the writes of all
+    /// threads.
     pub fn run(&self, workload: Workload, bar: &ProgressBar) -> Result<(Log, f64)> {
         let operations = self.operations(workload);
         let threads = workload.threads(self.options.threads);

@@ -134,7 +134,8 @@ impl Size {
         let mut rows = vec![self.textbook(), self.bound()];
         for family in Family::written() {
             let spec = match self.spec(family) {
-                // Bloom has the widest limits, so what Bloom rejects is an error in the arguments.
+                // A family whose limits the arguments exceed gets a note and no row. Bloom has the
+                // widest limits, so what even Bloom rejects is an error in the arguments.
                 Err(error) if family != Family::Bloom => {
                     tell(format_args!("note: no {family}: {error}"));
                     continue;
@@ -360,13 +361,14 @@ impl Size {
 
 const BLOCK_BYTES: f64 = 4096.0;
 /// Bytes of memory that an index takes for each data block if keys have about 20 bytes: a handle, a
-/// slot, and a separator with its head. They were counted in the trees of docs/scaling.md.
+/// slot for the block in the block cache, and a separator with its head (8 bytes of the separator,
+/// stored once more for the search). The 54 bytes were counted in the trees of docs/scaling.md.
 const INDEX_ENTRY_BYTES: f64 = 54.0;
 /// Bytes that an index takes in the file for each data block if keys have about 20 bytes.
 const STORED_INDEX_ENTRY_BYTES: f64 = 29.0;
-/// Bytes of memory that a top-level index takes for each partition: half of an entry, because one
-/// filter partition and one index partition share an entry. An entry has two handles, a separator
-/// and the slots.
+/// Bytes of memory that a top-level index takes for each partition, be it of a filter or of an
+/// index: half of a top-level entry, because each entry leads to one partition of the filter and
+/// one of the index. An entry has a handle and a slot of the cache for either, and one separator.
 const TOP_ENTRY_BYTES: f64 = 48.0;
 /// Filters and indexes of new tables are not partitioned as long as all filters and indexes need at
 /// most this share of the block cache (`MetadataForm::Auto`).
@@ -451,8 +453,9 @@ mod tests {
     }
 
     /// `compare` and `size` once called different families the cheapest, because `compare` took the
-    /// rate of a table of 499 keys for that of a billion keys. Now the verdict on the figures of
-    /// `size` chooses the filter that `size` shows as the smallest.
+    /// rate of a table of 499 keys for that of a billion keys. This test passes the figures of
+    /// `size` to the verdict of `compare`. The verdict must advise the filter that is the smallest
+    /// in these figures.
     #[test]
     fn the_verdict_on_computed_figures_takes_the_smallest_filter() {
         use crate::compare::results::{About, Results, verdict};

@@ -10,11 +10,13 @@
 //! ```
 //!
 //! The four trees of a policy are measured in turns. The sizes of the cache are multiples of what
-//! the policy's whole filters and indexes need. Before anything is timed, filters and indexes are
-//! loaded into the cache as far as they fit, lookups that are not timed replace some of them by
-//! those that lookups need, and the credits of filter parts settle. The credit of a part decides
-//! whether a lookup reads the part, or passes it by and reads the data block without querying the
-//! filter.
+//! the policy's whole filters and indexes need.
+//!
+//! Three steps come before anything is timed. `warm_up` loads filters and indexes into the cache,
+//! as far as they fit. If they do not all fit, lookups of present keys let the credits of filter
+//! parts settle: the credit of a part decides whether a lookup reads the part, or passes it by and
+//! reads the data block without querying the filter. At last come lookups that are not timed, so
+//! that the cache holds the filters and indexes that such lookups use.
 
 use std::path::Path;
 
@@ -46,12 +48,13 @@ const LOOKUPS: [(&str, f64); 2] = [("absent", 1.0), ("present", 0.0)];
 const TIMED: usize = 1000;
 /// The fewest lookups before the timed ones.
 const FILL: usize = 500;
-/// If the cache does not hold everything, lookups that are not timed come first, one for this many
-/// bytes of the cache. A part has four times as many bytes, so each part in use is likely to have
-/// been read.
+/// Lookups that are not timed come before the timed ones. If the cache does not hold all filters
+/// and indexes, there is at least one such lookup for this many bytes of the cache. A part of a
+/// filter or index takes four times as many bytes, so each part in use is likely to have been read.
 const BYTES_OF_A_FILLING_LOOKUP: u64 = 1024;
-/// One lookup for this many keys lets the credits settle: a part has about 3,300 keys, so about 33
-/// lookups query it, and about eight lookups of present keys use up the credit that it starts with.
+/// To let the credits settle, one present key is looked up for this many loaded keys. A filter part
+/// has about 3,300 keys, so about 33 of these lookups query it. About eight are enough to use up
+/// the credit that the part starts with.
 const KEYS_OF_A_SETTLING_LOOKUP: usize = 100;
 
 /// What the measurements of all policies share.
@@ -131,9 +134,10 @@ impl Forms<'_> {
         Ok(whole)
     }
 
-    /// Looks up enough present keys for the credits of the tree's filter parts to settle. The
-    /// credit of a whole filter settles with one lookup: a whole filter is never read together with
-    /// the index, so the read costs the whole initial credit, not an eighth of it.
+    /// Looks up enough present keys for the credits of the tree's filter parts to settle. A part
+    /// may be read together with its part of the index; such a read costs an eighth of the initial
+    /// credit, so about eight lookups use it up. A whole filter is never read together with the
+    /// index. Its first read costs the whole initial credit, so one lookup is enough.
     fn settle(&self, parts: &Tree) -> Result {
         let Setup { keys, seed, .. } = self.setup;
         let lookups = keys.present.len() / KEYS_OF_A_SETTLING_LOOKUP;

@@ -82,8 +82,9 @@ impl Compare {
         let policies = self.policies()?;
         self.check_streams()?;
         let setup = self.setup()?;
-        // With `--cold` the other plots are left out, because each of their points would take
-        // minutes if files are read from a device.
+        // `more`: whether to measure the points that only the plots of the page show: other caches,
+        // other shares of absent keys, and forms of filters. Not with `--cold`, because each point
+        // would take minutes if files are read from a device.
         let more = self.out.is_some() && !self.cold && !self.sweep;
         let open = if self.sweep { 2 } else { policies.len() as u64 + 1 };
         let each = setup.plan.memory_bytes().saturating_add(setup.cache_bytes as u64);

@@ -217,8 +217,9 @@ pub fn state_file(dir: &Path) -> PathBuf {
     dir.join("sweep.state")
 }
 
-/// The names of all figures. A file with other names comes from another version of the program and
-/// is rejected, because a figure that a line lacks would be read as undefined.
+/// The names of all figures. A state file with other names comes from another version of the
+/// program and is rejected. Otherwise a figure that a line of the file lacks would be read as a
+/// figure without a value.
 fn columns() -> String {
     let columns =
         [PolicyRow::COLUMNS, LevelRow::COLUMNS, LatencyRow::COLUMNS, ThroughputRow::COLUMNS];

@@ -3,8 +3,8 @@
 //!
 //! The databases are opened again with each size of cache. The smallest cache is usually smaller
 //! than the filters, so that lookups read filters from the files. Once all filters and indexes fit,
-//! a larger cache saves only reads of data blocks. The lookups of a point, which is a cache size
-//! with a share, are timed in rounds over all trees.
+//! a larger cache saves only reads of data blocks. A point is a cache size and a share of absent
+//! keys. At each point, the lookups are timed in rounds, in which the trees take turns.
 
 use std::time::Instant;
 
@@ -143,7 +143,7 @@ impl Timed {
     }
 }
 
-/// Looks the queries up in all trees: the first `fill` of them fill the caches, and the others are
+/// Looks the queries up in all trees. The first `fill` queries fill the caches; the others are
 /// timed.
 pub fn time(trees: &[Tree], keys: &KeySet, queries: &[Query], fill: usize) -> Result<Vec<Timed>> {
     let (before, timed) = queries.split_at(fill);

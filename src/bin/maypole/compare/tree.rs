@@ -7,8 +7,8 @@
 //! level above the last one, and a hundredth in the level above that. Growing such a tree naturally
 //! would rewrite the data about ten times, and leave levels that depend on how threads were
 //! scheduled. So the levels are filled from the last one up, each in a stage of its own. The
-//! `level_base_bytes` of a stage determines the base level, the level into which compaction merges
-//! level 0, and later stages do not move the data of this stage again:
+//! `level_base_bytes` of a stage determines its base level: this is the level into which compaction
+//! merges level 0. Later stages do not move the data of this stage again:
 //!
 //! ```text
 //! stage   keys               level_base_bytes         base level
@@ -105,8 +105,8 @@ impl Plan {
         order.shuffle(&mut SmallRng::seed_from_u64(seed ^ 1));
         order[..first].sort_unstable_by_key(|&i| keys.get(i));
 
-        // `load` flushes a memtable when it has its share of the keys. The limit of memtables is
-        // higher, so that none is flushed because it is full.
+        // `load` flushes a memtable as soon as it has put this memtable's share of the keys. The
+        // limit of memtables is higher, so that none is flushed earlier because it is full.
         let chunk_bytes = chunk_bytes(data_bytes);
         let chunk_entries = keys.len() / (data_bytes / chunk_bytes).max(1) + 1;
         Plan {
@@ -161,7 +161,8 @@ impl Plan {
     }
 }
 
-/// Bytes of one memtable if `bytes` are cut into a multiple of [`L0_TRIGGER`] memtables.
+/// Bytes of one memtable. Entries of `bytes` in total are divided evenly among the memtables, whose
+/// number is a multiple of [`L0_TRIGGER`].
 fn chunk_bytes(bytes: usize) -> usize {
     let rounds = bytes.div_ceil(L0_TRIGGER * CHUNK_BYTES).max(1);
     bytes.div_ceil(L0_TRIGGER * rounds).max(1)
@@ -257,8 +258,9 @@ fn no_filters() -> FilterPolicy {
     FilterPolicy::uniform(FilterSpec::NONE)
 }
 
-/// How many databases these policies need at once: one each, and the base, unless a policy without
-/// filters has the tables of the base.
+/// How many databases take space of their own at the same time: one for each policy, and the base.
+/// If one of the policies has no filters, it has links to the tables of the base, so it and the
+/// base count as one.
 fn databases(policies: &[FilterPolicy]) -> u64 {
     (policies.len() + usize::from(!policies.contains(&no_filters()))) as u64
 }

@@ -39,9 +39,9 @@ pub enum Format {
     Binary,
 }
 
-/// The most bytes that are read for a key, for a value, and for both together in a line. A table
-/// accepts 8 bytes less for both together, because its limit includes the trailer of the internal
-/// key.
+/// The most bytes that are read for a key, and for a value. In a format of lines it is the limit
+/// for both together. A table accepts 8 bytes less for both together, because its limit includes
+/// the trailer of the internal key.
 const MAX_ENTRY_BYTES: u32 = 1 << 30;
 /// An entry larger than this is accepted only if there is memory for its copies: in the input, in a
 /// batch, in a memtable and in a block.

@@ -12,9 +12,10 @@
 //!
 //! The owner is the program that has the database open. It writes only after something was counted,
 //! independently of the watcher, so two readings may find the same counters. Rates use the owner's
-//! time, from one write to the next. If the owner was idle before the previous reading, the time
-//! starts one publishing interval before that reading, because the owner would already have written
-//! what it counted earlier.
+//! time, from the write that the previous reading found to the write that this reading found. If
+//! the owner wrote nothing in the last publishing interval before the previous reading, the time
+//! starts at the beginning of that interval instead. What the previous reading lacks was counted
+//! later, because the owner would have written it by then.
 
 use std::io::Write;
 use std::thread::sleep;

@@ -38,7 +38,7 @@ impl Fill {
         let ones = |line: &[u8]| line.iter().map(|byte| byte.count_ones()).sum::<u32>();
         let lines = parts.iter().filter_map(FilterReader::lines).flatten();
         let set: Vec<u32> = lines.filter(|line| line.len() * 8 == line_bits).map(ones).collect();
-        // The keys are assumed to be spread over the partitions in proportion to their bytes.
+        // Each partition is assumed to hold a share of the keys in proportion to its bytes.
         let share = (set.len() * line_bits / 8) as f64 / info.bytes.max(1) as f64;
         let keys_per_line = info.keys as f64 * share.min(1.0) / set.len().max(1) as f64;
         let theory = sizing::bits_set_distribution(keys_per_line, probes, line_bits);
@@ -52,9 +52,10 @@ impl Fill {
     /// The least and the most set bits to show. The range includes the number of set bits of each
     /// line, and all numbers that are not rare in theory.
     fn ends(&self) -> (usize, usize) {
-        // The lowest numbers of bits are rare if theory expects fewer than 0.2 lines of the filter
-        // to have any of them. The same holds for the highest. The clamp is for very small and very
-        // large filters.
+        // A number of set bits is rare at the low end if theory expects fewer than 0.2 lines of the
+        // filter to have this number or a lower one. At the high end, it is rare if theory expects
+        // fewer than 0.2 lines with this number or a higher one. Very large and very small filters
+        // have fixed limits instead.
         let rare = (0.2 / self.set.len().max(1) as f64).clamp(0.0005, 0.01);
         let mut below = 0.0;
         let low = self.theory.iter().position(|p| {

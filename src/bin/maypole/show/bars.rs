@@ -10,8 +10,8 @@
 //! ```
 //!
 //! For many names a chart reads better than a [`Plot`](super::plot::Plot), because each name has
-//! its own line, and several charts can have their lines in the same order. Colors and the texts of
-//! marks on hover are as in a plot.
+//! its own line, and several charts can have their lines in the same order. A chart has the colors
+//! of a plot and, as in a plot, a browser shows a text for a mark on hover.
 
 use std::fmt::Write;
 
@@ -23,8 +23,8 @@ const WIDTH: f64 = 460.0;
 const LINE_HEIGHT: f64 = 23.0;
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 40.0;
-/// About the largest width of one character of a name and of a note, in the larger letters of a
-/// narrow page. Notes are figures, and digits are wide.
+/// The approximate largest width of one character: in a name and, below, in a note. Both are for
+/// narrow pages, which have larger letters. A note consists of figures, and digits are wide.
 const NAME_CHARACTER: f64 = 7.2;
 const NOTE_CHARACTER: f64 = 7.8;
 /// Half of the free space between two lines.

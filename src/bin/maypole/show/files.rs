@@ -16,8 +16,8 @@ pub const PAGE: &str = "index.html";
 /// The maker of a page is named within this number of bytes from its start.
 const HEAD_BYTES: u64 = 4096;
 
-/// Makes the directory if it is missing. Fails if it contains a page that `maker` did not make, or
-/// one of the files `others` without a page.
+/// Makes the directory if it is missing. Fails if it contains a page that `maker` did not make.
+/// Fails also if it contains one of the files `others`, but no page.
 pub fn prepare(dir: &Path, maker: &str, others: &[&str]) -> Result {
     fs::create_dir_all(dir)
         .map_err(|error| Failure::of_file(dir, "make this directory", &error))?;

@@ -23,7 +23,7 @@ pub struct Screen {
     /// Whether the output is a terminal, where bars help the reader.
     pub is_terminal: bool,
     pub has_color: bool,
-    /// Whether the locale has only ASCII characters, so that rules and bars are drawn with those.
+    /// Whether the locale has only ASCII characters. If so, rules and bars are drawn in ASCII.
     pub is_ascii: bool,
 }
 

@@ -66,8 +66,8 @@ record! {
 }
 
 impl Row {
-    /// What became of the structure with more keys than planned, in words. `rate` is the rate that
-    /// it then has.
+    /// What happened when more keys than planned were added: `rate`, the rate that the structure
+    /// then has; without a rate, `full at N` or `static`.
     pub fn over_text(&self, rate: Option<f64>) -> String {
         match (rate, self.full_at_keys) {
             (Some(rate), _) => percent(rate),
@@ -84,9 +84,10 @@ pub fn timed<T>(count: usize, work: impl FnOnce() -> T) -> (f64, T) {
     (start.elapsed().as_nanos() as f64 / count as f64, made)
 }
 
-/// The approximate time that a whole page will take, computed from the time of a step:
-/// adding one key to a small filter, or querying it once. The factors, which were measured, are the
-/// numbers of steps for each key, for each absent query and for everything else.
+/// The approximate time that a whole page will take: the measured time of a step, times the number
+/// of steps. A step adds one key to a small filter, or queries it once. The number of steps is a
+/// sum of three terms, whose factors were measured: one grows with the keys, one with the absent
+/// queries, and one is constant.
 pub fn expected_time(keys: usize, rate: f64) -> Duration {
     const KEYS: usize = 1 << 16;
     let (present, absent) = (present_hashes(0, KEYS), absent_hashes(0, KEYS));
@@ -100,8 +101,8 @@ pub fn expected_time(keys: usize, rate: f64) -> Duration {
     Duration::from_secs_f64(best * steps / 1e9)
 }
 
-/// The number of absent keys that measure a rate to about a hundredth of it, or less precisely if
-/// the rate is below 0.25 %.
+/// The number of absent keys for measuring a rate with an error of about a hundredth of the rate.
+/// Below a rate of 0.25 % the limit of 4 million makes the error larger.
 fn queries(rate: f64) -> usize {
     ((10_000.0 / rate) as usize).clamp(QUERIES, 4_000_000)
 }

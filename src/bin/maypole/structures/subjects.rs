@@ -32,8 +32,8 @@ pub trait Filter {
         hashes.iter().filter(|&&hash| self.contains(hash)).count()
     }
 
-    /// Like [`Filter::count`], but each query waits for the one before, because its hash is
-    /// computed from the earlier answers and a zero that the compiler cannot see.
+    /// Like [`Filter::count`], but each query waits for the one before: its hash is XORed with a
+    /// zero that is computed from the earlier answers. The compiler cannot see that it is a zero.
     fn count_in_a_chain(&self, hashes: &[u64]) -> u64 {
         let zero = black_box(0);
         hashes.iter().fold(0u64, |found, &hash| {

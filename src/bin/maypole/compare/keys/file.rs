@@ -51,8 +51,9 @@ fn read_at_most(mut source: impl Read, most: u64, file: &Path) -> Result<Vec<u8>
 /// Bytes that are read before more memory is allocated.
 const PIECE_BYTES: u64 = 16 << 20;
 
-/// The lines of a text that is not empty. A line feed at its end starts no empty line. If every
-/// line ends in carriage return and line feed, both are removed.
+/// The lines of a text, which must not be empty: an empty text would give one empty line. A line
+/// feed at the end of the text starts no further line. If every line ends in carriage return and
+/// line feed, both are removed from each; otherwise the carriage returns remain.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let has_crlf = {
         let mut ends = text.split_inclusive(|&byte| byte == b'\n').filter(|l| l.ends_with(b"\n"));
@@ -89,7 +90,8 @@ pub fn distinct_entries<'a>(
         entries.push((&line[..tab], Some(&line[tab + 1..])));
     }
     let all = entries.len();
-    // Of entries with equal keys the last one counts, as if they were put one after the other.
+    // If several entries have the same key, the last one counts, as if the entries were put in
+    // their order.
     entries.reverse();
     entries.sort_by_key(|entry| entry.0);
     entries.dedup_by_key(|entry| entry.0);
@@ -111,7 +113,8 @@ pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<KeyList> {
         space::check_memory(2 * fs::metadata(file).map_or(0, |metadata| metadata.len()))?;
         let mut entries = SstReader::open(file)?.entries();
         while let Some(entry) = entries.next_entry()? {
-            // Blocks may be compressed, so the size of the keys is not known in advance.
+            // Each key may find the memory full: blocks may be compressed, so the check of the file
+            // sizes does not show how much memory the keys take.
             if keys.last() != Some(entry.user_key) && !keys.try_push(entry.user_key) {
                 return Err(Failure::new("the keys of the tables take more memory than there is"));
             }

@@ -165,8 +165,8 @@ impl KeySet {
         Ok(set)
     }
 
-    /// A lower bound on the memory, in bytes, that this many generated keys take, with the vectors
-    /// of their order and of the queries.
+    /// A lower bound on the memory, in bytes, that this many generated keys take, together with the
+    /// vectors of the order of the keys and of the queries.
     pub fn memory(present: usize, absent: usize) -> u64 {
         let key = (GENERATED_BYTES + size_of::<usize>()) as u64;
         let (present, absent) = (present as u64, absent as u64);
@@ -307,9 +307,10 @@ impl KeySet {
         Ok(())
     }
 
-    /// The positions to look up: each absent key once, and at most as many present keys. With
-    /// `zipf`, `most` draws of each kind instead. The key lists of the set are in random order, so
-    /// Zipf's hot positions are scattered over the key range.
+    /// The positions to look up. Without `zipf`: each absent key once, and as many present keys, or
+    /// all if there are fewer. With `zipf`: `most` draws of absent keys, and `most` of present
+    /// keys. The key lists of the set are in random order, so Zipf's hot positions are scattered
+    /// over the key range.
     fn draw(&self, zipf: Option<f64>, most: usize, seed: u64) -> Queries {
         let (present, absent) = (self.present.len(), self.absent.len());
         let Some(exponent) = zipf else {

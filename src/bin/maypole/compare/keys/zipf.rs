@@ -40,7 +40,8 @@ impl Zipf {
     /// The area under `1 / x^s` from 1 to `x`.
     fn area(&self, x: f64) -> f64 {
         let power = 1.0 - self.exponent;
-        // Near s = 1 the quotient loses its digits; exp_m1 keeps them.
+        // The area is `(x^power - 1) / power`. If `power` is near 0, the subtraction loses nearly
+        // all digits; `exp_m1` keeps them.
         if power.abs() < 1e-9 { x.ln() } else { (power * x.ln()).exp_m1() / power }
     }
 

@@ -227,7 +227,7 @@ record! {
     pub struct ThroughputRow {
         policy: String,
         cache_bytes: u64,
-        /// The bytes of all tables, from which the size of the cache follows.
+        /// The bytes of all tables. `cache_bytes` is a fraction of them in most rows.
         data_bytes: u64,
         share_absent: f64,
         lookups: u64,
@@ -262,8 +262,8 @@ record! {
         /// `absent` or `present`.
         lookups: String,
         cache_bytes: u64,
-        /// What the policy's whole filters and indexes need in memory, from which the size of the
-        /// cache follows.
+        /// What the policy's whole filters and indexes need in memory. `cache_bytes` is a multiple
+        /// of it.
         metadata_bytes: u64,
         gets: u64,
         rounds: u64,
@@ -281,7 +281,7 @@ record! {
 }
 
 impl FormRow {
-    /// Whether `other` is the row of another form with the same policy, lookups and cache, and the
+    /// Whether `other` is a row of the same policy, lookups and cache with another form, and the
     /// intervals of both rows overlap.
     pub fn is_tied_with(&self, other: &FormRow) -> bool {
         let point = |row: &FormRow| (row.policy.clone(), row.lookups.clone(), row.cache_bytes);
@@ -365,8 +365,8 @@ mod tests {
         assert!(results.noise().is_some_and(|said| said.contains("more than 40.0 %")));
     }
 
-    /// With 6 of 26 seeds, the prediction was once outside the interval, and nothing said why. Now
-    /// a note explains it.
+    /// In an earlier version, 6 of 26 seeds gave a prediction outside the interval, and no output
+    /// said why this can happen. Now a note explains it.
     #[test]
     fn a_prediction_outside_the_interval_is_explained() {
         let mut results = results(&[("a", 9, 0.01), ("b", 9, 0.01)]);

@@ -60,8 +60,8 @@ impl Scale {
         }
     }
 
-    /// Figures between the `ticks` that get a mark without a number: they show that the axis is
-    /// logarithmic, and where in a decade a point is.
+    /// The figures, besides the `ticks`, at which the axis gets a mark without a number. These
+    /// marks show that the axis is logarithmic, and where in a decade a point is.
     pub fn minor_ticks(&self, ticks: &[f64]) -> Vec<f64> {
         let all = match self.spread {
             Spread::Linear | Spread::Bytes => Vec::new(),

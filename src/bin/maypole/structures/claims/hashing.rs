@@ -37,7 +37,7 @@ fn unguarded(bits: usize) -> impl Fn(u64, u32) -> usize {
 /// One filter of the planned keys of `lab`, with the size for a rate of 1 %.
 fn large(lab: &Lab) -> Small {
     let (bits, hashes) = formulas::whole_shape(lab.keys, 0.01);
-    // Enough queries to measure the rate to about a hundredth of it.
+    // Enough queries for an error of about a hundredth of the rate.
     let asked = (lab.absent.len() as u64).max(1_000_000);
     Small { keys: lab.keys, bits, hashes, filters: 1, asked }
 }
@@ -95,8 +95,8 @@ fn hash_ns(lab: &Lab, hash: impl Fn(&[u8]) -> u64) -> f64 {
     (0..ROUNDS).map(|_| timed(count, round).0).fold(f64::INFINITY, f64::min)
 }
 
-/// The rate of a filter made for 1 % when its keys have even numbers and the queries odd ones.
-/// `position(key, i, bits)` is the `i`th position of a key.
+/// The rate of a filter that is made for 1 %. Its keys are [`name`]s with even numbers; the queries
+/// are names with odd numbers. `position(key, i, bits)` is the `i`th position of a key.
 fn named_rate(lab: &Lab, position: impl Fn(&[u8], u32, usize) -> usize) -> f64 {
     let keys = lab.keys.min(1_000_000) as u64;
     let (bits, hashes) = formulas::whole_shape(keys as usize, 0.01);
@@ -105,8 +105,8 @@ fn named_rate(lab: &Lab, position: impl Fn(&[u8], u32, usize) -> usize) -> f64 {
         let key = name(2 * i, 0);
         array.add(|probe| position(&key, probe, bits));
     }
-    // If there are few keys, each number is queried with several letters, so that chance does not
-    // decide.
+    // If there are few keys, each odd number is queried in several names, which end in different
+    // letters. So there are enough queries for the rate not to depend on chance.
     let letters = 500_000u64.div_ceil(keys).min(26);
     let wrong = (0..letters * keys).filter(|i| {
         let key = name(2 * (i % keys) + 1, (i / keys) as u8);

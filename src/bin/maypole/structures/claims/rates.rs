@@ -18,8 +18,9 @@ pub fn five_times_the_keys(lab: &Lab) -> Result<Vec<Claim>> {
         let next = lab.keys * twentieths / 20;
         filter.add(&lab.present[held..next]);
         held = next;
-        // The rate only grows with the keys. Within this loop it is measured only with one to three
-        // times the planned keys, because it reaches 18 % there.
+        // The rate only grows with the keys, and it reaches 18 % between one and three times the
+        // planned keys. So the loop measures it only in this range, until it has reached 18 %, and
+        // at two times the planned keys for the figure.
         if (20..=60).contains(&twentieths) && (reached.is_nan() || twentieths == 40) {
             let rate = lab.rate(&filter);
             if reached.is_nan() && rate >= CLAIMED {

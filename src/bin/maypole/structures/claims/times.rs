@@ -44,7 +44,8 @@ pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
     Ok(vec![slower, equal])
 }
 
-/// How full each filter is before the merge, and how full the filter is that is built anew.
+/// How full all filters are: the two before the merge, and the one that is built anew from the keys
+/// of both.
 const LOAD: f64 = 0.9;
 
 pub fn quotient_merging(lab: &Lab) -> Result<Vec<Claim>> {

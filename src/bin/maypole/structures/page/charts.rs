@@ -110,7 +110,8 @@ fn color(name: &str) -> usize {
     name.strip_prefix(OWN).and_then(color_of_family).unwrap_or(0)
 }
 
-/// An axis from 0 to the longest time, or to less if that would make the other bars too short.
+/// An axis from 0 to the longest time. If that is too long for the other bars to be readable, the
+/// axis ends a little after the second longest.
 fn time_axis(label: &str, times: impl Iterator<Item = f64>) -> Axis {
     let mut times: Vec<f64> = times.collect();
     times.sort_by(f64::total_cmp);

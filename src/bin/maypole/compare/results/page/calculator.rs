@@ -1,7 +1,7 @@
 //! The calculator of a page: a script that computes costs from the figures. Near the measured
-//! number of keys it uses the measured figures. For other numbers of keys it uses figures for large
-//! tables, because chance changes the rates of small tables, and shows the measured figures next to
-//! them.
+//! number of keys it uses the measured figures. For other numbers of keys it uses figures of large
+//! tables, because the measured rates may be those of small tables, which chance changes. It shows
+//! the measured figures next to these.
 
 use maypole::filter::FilterSpec;
 use serde_json::json;

@@ -1,5 +1,6 @@
-//! The colour of each policy, the same everywhere on a page. The first policy of a kind has the
-//! usual colour of the kind, if no other policy has it.
+//! The colour of each policy, the same everywhere on a page. Each kind of policy has a usual
+//! colour, which some kinds share. A policy gets the usual colour of its kind if no earlier policy
+//! has that colour, and otherwise a free colour if there is one.
 
 use super::super::PolicyRow;
 use crate::show::grouped;

@@ -11,7 +11,8 @@ use crate::show::plot::ticks::{decimal, time};
 use crate::show::plot::{Axis, Look, Plot, Point, Series, Spread, range};
 use crate::show::text::{count, size};
 
-/// The colors of [`FORMS`]: those that the usual policies do not have, and that of `none`.
+/// The colors of the [`FORMS`]: for the first three, the colors that policies with `budget` or
+/// `levels` usually have; for no filter, the color of `none`.
 const COLORS: [usize; FORMS.len()] = [5, 6, 4, 0];
 
 const ABOUT: &str = "Left of 1 the cache does not hold all filters and indexes. Each point tells the \

@@ -184,8 +184,9 @@ fn accuracy(results: &Results) -> Shown {
     }
 }
 
-/// How to draw a point that cannot be distinguished from the points of `others`, and the words for
-/// that. If there are no others, the point is drawn as an ordinary point.
+/// How to draw a point whose interval overlaps those of the series `others`, and the words for
+/// that: "not distinguishable from …". If there are no others, the point is drawn as an ordinary
+/// point.
 pub fn tie<'a>(others: impl Iterator<Item = &'a str>) -> (Dot, String) {
     let others: Vec<&str> = others.collect();
     match others.is_empty() {
@@ -355,7 +356,8 @@ fn curves(
     series.filter(|series| !series.points.is_empty()).collect()
 }
 
-/// The label where one in `one_in` lookups is slower: the share of the others.
+/// The label of a tick of the latency axis. At the tick, one in `one_in` lookups is slower than the
+/// curve; the label is the share of the lookups that are not slower, such as 99 % for 100.
 fn as_fast(one_in: f64) -> String {
     format!("{} %", decimal(100.0 - 100.0 / one_in))
 }

@@ -192,7 +192,7 @@ impl<'a> Verdict<'a> {
         })
     }
 
-    /// The number of tables that the filters spared an absent lookup, without tiny tables.
+    /// The number of tables that the filters spared an absent lookup. Tiny tables are not counted.
     fn spared(&self, row: &PolicyRow) -> f64 {
         if self.tiny.is_empty() {
             return row.spared_per_get();
@@ -201,7 +201,7 @@ impl<'a> Verdict<'a> {
         (asked - wrong) / row.absent_gets as f64
     }
 
-    /// The number of data blocks that an absent lookup read, without those of tiny tables.
+    /// The number of data blocks that an absent lookup read. Blocks of tiny tables are not counted.
     fn absent_reads(&self, row: &PolicyRow) -> f64 {
         let gets = row.absent_gets as f64;
         let of_level = |&level: &u64| {
@@ -211,8 +211,9 @@ impl<'a> Verdict<'a> {
                 Some(own) if own.filter_bytes > 0 => {
                     own.filters_asked as f64 * own.observed_fpr.unwrap_or(0.0)
                 }
-                // Without a filter, the level was read as often as another policy's filter was
-                // queried.
+                // If this policy has no filter in the level, each absent lookup that reached a
+                // table of the level read it in vain. The policies with filters there have counted
+                // how often that happened.
                 _ => levels.map(|found| found.filters_asked).max().unwrap_or(0) as f64,
             }
         };
@@ -254,8 +255,8 @@ impl<'a> Verdict<'a> {
         self.all.iter().any(|of| self.micros(self.saved(of)) >= MIN_MICROS)
     }
 
-    /// The smallest policy that saves enough. Of several of about that size, the one with the
-    /// fewest reads, or the first that is tied with it.
+    /// The smallest policy that saves enough. If several policies have about its size, the first of
+    /// them that has the fewest reads or is tied with the one that has.
     fn choose(&self, may: impl Fn(&Reads) -> bool) -> Option<&Reads<'a>> {
         let all = || self.all.iter().filter(|of| may(of));
         let best = all().min_by(|a, b| a.reads.total_cmp(&b.reads))?;
