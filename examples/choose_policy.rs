@@ -33,7 +33,7 @@ fn builder(dir: &Path, policy: FilterPolicy) -> Builder {
         .compaction_threads(1)
 }
 
-/// A tree of several levels, with its tables filtered by `policy`.
+/// Makes a tree of several levels. `policy` chooses the filters of its tables.
 fn fill(dir: &Path, policy: FilterPolicy) -> maypole::Result<Db> {
     let db = builder(dir, policy).open()?;
     for i in 0..KEYS {

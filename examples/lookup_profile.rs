@@ -16,10 +16,10 @@
 //! same thousand keys are looked up again and again. All cache lines that their lookups read are in
 //! the processor's caches, so the time is work and not waiting for memory.
 //!
-//! `--threads`: each round is measured by one thread, and then by this number of threads at once,
+//! `--threads`: each measurement is made by one thread, and then by this number of threads at once,
 //! each with operations and keys of its own. The gain is the time of an operation with one thread
-//! divided by the time with all threads. The gain of `pread` shows how much the system and the
-//! processor allow.
+//! divided by the time with all threads. The gain of `pread`, which uses nothing of Maypole, shows
+//! how large a gain the system and the processor allow.
 //!
 //! `large pages`: the loads are from memory in pages of 2 MiB, as the memory of a large block cache
 //! is. The other loads are from memory in small pages.
