@@ -1,6 +1,6 @@
 //! Choosing a filter policy from the counters of a running database. Three services run a day of
-//! lookups with `bloom(10)`. A rule suggests a policy for each service from its counters. If that
-//! is another policy, the same lookups are measured again with it.
+//! lookups with `bloom(10)`. A rule suggests a policy for each service from its counters. If the
+//! suggested policy is another one, the same lookups are measured with this policy too.
 //!
 //! ```text
 //! cargo run --release --example choose_policy

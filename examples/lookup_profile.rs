@@ -196,7 +196,7 @@ fn profiled_multi_gets(db: &Db, keys: &[Key]) -> Answer<usize> {
     Ok(found)
 }
 
-/// Loads from memory, each of which needs the result of the one before.
+/// Makes loads from memory, each of which needs the result of the load before.
 fn dependent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     let mut at = mix(seed) as usize % MEMORY_WORDS;
     for i in 0..count {
@@ -225,7 +225,7 @@ fn large_pages(words: usize) -> Answer<&'static mut [u32]> {
     Ok(Vec::leak(vec![0; words]))
 }
 
-/// Loads from memory, none of which needs the result of another.
+/// Makes loads from memory, none of which needs the result of another load.
 fn independent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     (0..count).map(|i| memory[mix(seed + i as u64) as usize % MEMORY_WORDS] as usize).sum()
 }
