@@ -109,8 +109,8 @@ impl LargePages {
         !start.is_null() && pointer.addr().wrapping_sub(start.addr()) < Self::BYTES
     }
 
-    /// Runs `make`, which allocates from the large pages. Everything that an earlier call has made
-    /// must have been dropped.
+    /// Runs `make`, which allocates from the start of the large pages. So everything that an
+    /// earlier call has made must have been dropped.
     fn during<T>(&self, make: impl FnOnce() -> T) -> T {
         self.used.store(0, Relaxed);
         self.on.store(!self.start.load(Relaxed).is_null(), Relaxed);

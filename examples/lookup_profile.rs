@@ -41,7 +41,7 @@ use std::time::Instant;
 use maypole::{Compression, Db, FilterPolicy};
 
 const TOGETHER: usize = 64;
-/// The number of 4-byte words that the plain loads choose from: 256 MiB.
+/// The number of 4-byte words in the memory from which the plain loads read: 256 MiB together.
 const MEMORY_WORDS: usize = 1 << 26;
 
 type Key = [u8; 20];
