@@ -1,6 +1,6 @@
 //! Choosing a filter policy from the counters of a running database. Three services run a day of
-//! lookups with `bloom(10)`. A rule suggests a policy for each service from its counters. If that
-//! is another policy, the same lookups are measured again with it.
+//! lookups with `bloom(10)`. A rule suggests a policy for each service from its counters. If the
+//! suggested policy is another one, the same lookups are measured with this policy too.
 //!
 //! ```text
 //! cargo run --release --example choose_policy
@@ -33,7 +33,7 @@ fn builder(dir: &Path, policy: FilterPolicy) -> Builder {
         .compaction_threads(1)
 }
 
-/// A tree of several levels, with its tables filtered by `policy`.
+/// Makes a tree of several levels. `policy` chooses the filters of its tables.
 fn fill(dir: &Path, policy: FilterPolicy) -> maypole::Result<Db> {
     let db = builder(dir, policy).open()?;
     for i in 0..KEYS {

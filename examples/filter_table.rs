@@ -109,8 +109,8 @@ impl LargePages {
         !start.is_null() && pointer.addr().wrapping_sub(start.addr()) < Self::BYTES
     }
 
-    /// Runs `make`, which allocates from the large pages. Everything that an earlier call has made
-    /// must have been dropped.
+    /// Runs `make`, which allocates from the start of the large pages. So everything that an
+    /// earlier call has made must have been dropped.
     fn during<T>(&self, make: impl FnOnce() -> T) -> T {
         self.used.store(0, Relaxed);
         self.on.store(!self.start.load(Relaxed).is_null(), Relaxed);
@@ -323,10 +323,10 @@ fn in_a_chain(asked: &[KeyHash], mut ask: impl FnMut(KeyHash) -> bool) {
 }
 
 /// Queries as RocksDB's `filter_bench` does. A random bit decides whether the key was added. The
-/// key is made in a buffer that all keys share, hashed and queried. Added keys must be found; other
-/// positive results are counted. There is no chain through the results, and yet queries hardly
-/// overlap, because the hash reads in wide words what was just written in narrow ones, and that
-/// load waits for all stores before it. Returns how many keys that were not added were found.
+/// key is made in a buffer that all keys share, hashed and queried. Added keys must be found. No
+/// query depends on the result of another, and yet queries hardly overlap: the key is stored in
+/// narrow words, the hash loads it at once in wide words, and such a load waits until all stores
+/// before it are done. Returns the number of false positives.
 fn mixed(
     rng: &mut SmallRng,
     run: u64,
@@ -353,8 +353,8 @@ fn mixed(
     false_positives
 }
 
-/// The number of the filter for a query, below `filters`, chosen by bits that the filter itself
-/// hardly uses.
+/// Chooses one of `filters` filters for a query, and returns its index. The choice is made by bits
+/// of the hash that the filter itself hardly uses.
 fn pick(hash: KeyHash, filters: usize) -> usize {
     let mixed = hash.wrapping_mul(0xd6e8_feb8_6659_fd93);
     ((u128::from(mixed) * filters as u128) >> 64) as usize

@@ -5,11 +5,11 @@
 //! cargo run --release --example hidden_entries -- [--entries N] [--turns N] [--versions N]
 //! ```
 //!
-//! `--entries`: this number of entries is popped from the front until none is left. `--turns`: a
-//! queue of 1,000 entries takes this number of turns, each a push at its end and a pop at its
-//! front. `--versions`: the middle one of three keys is overwritten this number of times, while a
-//! snapshot from before the overwriting is open. Then scans read the three keys in both directions,
-//! in the memtable and again after a flush.
+//! `--entries`: a queue of this number of entries is popped from the front until it is empty.
+//! `--turns`: a queue of 1,000 entries takes this number of turns, each a push at its end and a pop
+//! at its front. `--versions`: the middle one of three keys is overwritten this number of times,
+//! while a snapshot from before the overwriting is open. Then scans read the three keys in both
+//! directions, in the memtable and again after a flush.
 
 use std::time::{Duration, Instant};
 

@@ -6,9 +6,9 @@
 //!     [--cache-mb N] [--filter POLICY] [--dir DIR]
 //! ```
 //!
-//! Keys have 20 bytes and are written out of order, in batches of 100; values do not compress, and
-//! nothing is compressed. `--dir` keeps the tree, and a directory that has a tree is not filled
-//! again. Without `--cache-mb` the cache has room for filters and indexes, and 256 MiB for data.
+//! Keys have 20 bytes and are written out of order, in batches of 100. The values look random, and
+//! compression is off. `--dir` keeps the tree, and a directory that has a tree is not filled again.
+//! Without `--cache-mb` the cache has room for filters and indexes, and 256 MiB for data.
 //!
 //! `open` is the time until `open` returns the handle. `open, cold` is the same after the pages of
 //! all tables were evicted from the system's cache. `first get` is one `get` of a present key,
@@ -24,8 +24,8 @@ use maypole::{BlockKind, Compression, Db, FilterPolicy, Stats, Ticker, WriteBatc
 
 const KEY_BYTES: usize = 20;
 const BATCH: u64 = 100;
-/// With the default options, filter and index take fewer bytes for each key than this. The cache is
-/// sized by it, because it is created before they exist.
+/// With the default options, filter and index together take fewer bytes for each key than this. The
+/// cache gets its size from this bound, because it is created before the filters and indexes.
 const METADATA_BYTES_PER_KEY: u64 = 6;
 
 type Answer<T> = Result<T, Box<dyn std::error::Error>>;

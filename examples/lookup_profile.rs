@@ -16,10 +16,10 @@
 //! same thousand keys are looked up again and again. All cache lines that their lookups read are in
 //! the processor's caches, so the time is work and not waiting for memory.
 //!
-//! `--threads`: each round is measured by one thread, and then by this number of threads at once,
+//! `--threads`: each measurement is made by one thread, and then by this number of threads at once,
 //! each with operations and keys of its own. The gain is the time of an operation with one thread
-//! divided by the time with all threads. The gain of `pread` shows how much the system and the
-//! processor allow.
+//! divided by the time with all threads. The gain of `pread`, which uses nothing of Maypole, shows
+//! how large a gain the system and the processor allow.
 //!
 //! `large pages`: the loads are from memory in pages of 2 MiB, as the memory of a large block cache
 //! is. The other loads are from memory in small pages.
@@ -41,7 +41,7 @@ use std::time::Instant;
 use maypole::{Compression, Db, FilterPolicy};
 
 const TOGETHER: usize = 64;
-/// The number of 4-byte words that the plain loads choose from: 256 MiB.
+/// The number of 4-byte words in the memory from which the plain loads read: 256 MiB together.
 const MEMORY_WORDS: usize = 1 << 26;
 
 type Key = [u8; 20];
@@ -196,7 +196,7 @@ fn profiled_multi_gets(db: &Db, keys: &[Key]) -> Answer<usize> {
     Ok(found)
 }
 
-/// Loads from memory, each of which needs the result of the one before.
+/// Makes loads from memory, each of which needs the result of the load before.
 fn dependent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     let mut at = mix(seed) as usize % MEMORY_WORDS;
     for i in 0..count {
@@ -225,7 +225,7 @@ fn large_pages(words: usize) -> Answer<&'static mut [u32]> {
     Ok(Vec::leak(vec![0; words]))
 }
 
-/// Loads from memory, none of which needs the result of another.
+/// Makes loads from memory, none of which needs the result of another load.
 fn independent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     (0..count).map(|i| memory[mix(seed + i as u64) as usize % MEMORY_WORDS] as usize).sum()
 }

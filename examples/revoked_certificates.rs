@@ -41,7 +41,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         + good.iter().filter(|&&hash| cascade.contains(hash)).count();
     writeln!(out, "{} certificates queried, {wrong} wrong answers", REVOKED + GOOD)?;
 
-    // A single filter that is wrong for one good certificate on average.
+    // A single filter whose expected number of false positives among all good certificates is 1.
     let single = BloomFilter::for_rate(Layout::Shared, REVOKED, 1.0 / GOOD as f64);
     writeln!(out, "bytes: {:>6} the cascade, never wrong", cascade.bytes())?;
     writeln!(out, "       {:>6} one Bloom filter, about 1 wrong answer in {GOOD}", single.bytes())?;

@@ -1,5 +1,5 @@
-//! The equations of a full-size ribbon filter that the library has built, eliminated and solved by
-//! the plain algorithm.
+//! Takes the equations of a full-size ribbon filter from the library, and eliminates and solves
+//! them by the plain algorithm of the book.
 
 use maypole::filter::inspect::{BandParts, KeyEquation};
 use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};

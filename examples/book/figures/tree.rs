@@ -149,8 +149,8 @@ pub fn prefixes() -> String {
         let more = |ticker| after.get(ticker) - before.get(ticker);
         let (asked, no) = (more(Ticker::BloomPrefixChecked), more(Ticker::BloomPrefixUseful));
         for row in 0..499 {
-            // Each range goes from the end of one row to the start of the next, so it has keys of
-            // more than one prefix.
+            // Each range goes from the end of one row to the start of the next, so keys of more
+            // than one prefix would be within its bounds.
             db.range(format!("row{:06}/x", 2 * row)..format!("row{:06}/", 2 * row + 2)).count();
         }
         let ranges =

@@ -15,7 +15,7 @@ pub struct Check {
 }
 
 pub enum Outcome {
-    /// The check holds. A remark may say how that was found out.
+    /// The check holds. A remark may say more: what was measured, or which program read the table.
     Done(Option<String>),
     /// A `todo!` was reached, with this text, at this place.
     Todo(String, String),

@@ -141,7 +141,8 @@ fn ask(key: &str, bands: &[Band], bumping: bool, keys: &[&str], tags: &[usize]) 
             return format!("{{\"band\":{i},\"row\":{row},\"sum\":{sum},\"maybe\":{maybe}}}");
         }
     }
-    // If no seed works, there is no filter, and the answer is "maybe". A tag is a whole hash here.
+    // No band decides. Without bumping, no seed works, so there is no filter, and the answer is
+    // "maybe". With bumping, the list of tags decides. Here a tag is the whole hash of its key.
     let same = |&tag: &usize| hash64(keys[tag].as_bytes()) == hash64(key.as_bytes());
     format!("{{\"band\":null,\"maybe\":{}}}", !bumping || tags.iter().any(same))
 }

@@ -1,9 +1,8 @@
 //! Filters and indexes larger than the cache: what a lookup reads if they are whole, and if they
 //! are in parts. Bytes are counted, because times depend on the device.
 //!
-//! The picture is drawn from the figures in the chapter. Other threads of the process have a small
-//! effect on evictions, so a test compares these figures with newly counted ones, but allows a
-//! difference.
+//! The picture is drawn from the figures in the chapter. A test counts the figures again. It allows
+//! a small difference, because other threads of the process have an effect on evictions.
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -107,8 +107,9 @@ fn reads_are_saved() {
         db.get(&key("deep", i)).expect("get");
     }
     let FilterCounts { useful, full_positive, .. } = db.counts()[1];
-    // Each query reads the filter. If the filter says maybe, the table reads its index and a data
-    // block. (It would read no data block for a key after all of its keys, but these keys are not.)
+    // Each query reads the filter. If the filter says maybe, the lookup reads the table's index and
+    // a data block. (No data block can have a key after the last key of the table, but each key
+    // here is before it.)
     let expected = 400 + 2 * full_positive;
     assert_eq!(
         reads(&db) - before,

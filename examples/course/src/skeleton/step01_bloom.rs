@@ -60,7 +60,7 @@ impl Bloom {
     }
 }
 
-/// The share of absent keys that a filter with `bits_per_key` and `k` bits of each key lets through.
+/// The share of absent keys that pass a filter of `bits_per_key`, in which each key sets `k` bits.
 pub fn expected_rate(bits_per_key: f64, k: u32) -> f64 {
     todo!("(1 - e^(-k / bits_per_key))^k")
 }

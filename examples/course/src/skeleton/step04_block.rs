@@ -1,5 +1,5 @@
-//! Step 4: a block of sorted entries. An entry stores only the end of its key that differs from the
-//! key before it.
+//! Step 4: a block of sorted entries. An entry shares a prefix with the key before it, and stores
+//! only the rest of its own key.
 //!
 //! ```text
 //! block   entry | entry | … | fixed32 offset of each restart point | fixed32 number of them

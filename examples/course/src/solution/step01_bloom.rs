@@ -73,7 +73,7 @@ impl Bloom {
     }
 }
 
-/// The share of absent keys that a filter with `bits_per_key` and `k` bits of each key lets through.
+/// The share of absent keys that pass a filter of `bits_per_key`, in which each key sets `k` bits.
 pub fn expected_rate(bits_per_key: f64, k: u32) -> f64 {
     // yours: (1 - e^(-k / bits_per_key))^k
     let set = 1.0 - (-f64::from(k) / bits_per_key).exp();

@@ -7,7 +7,7 @@
 //! level 2    one table at most; and so on
 //! ```
 //!
-//! A file is called `LEVEL-NUMBER.sst`, so the names of the files are the tree.
+//! A file is called `LEVEL-NUMBER.sst`, so the names of the files tell which tables each level has.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -182,7 +182,7 @@ impl Db {
         let into = level + 1;
         let is_last = self.levels[into + 1..].iter().all(Vec::is_empty);
         let mut newest = BTreeMap::new();
-        // From the oldest to the newest, so that the newest entry of a key stays.
+        // Tables are read from the oldest to the newest, so that the newest entry of a key stays.
         for table in self.levels[into].iter().rev().chain(self.levels[level].iter().rev()) {
             for (key, value) in table.entries()? {
                 newest.insert(split_key(&key).0.to_vec(), entry_of(&key, value));
