@@ -16,8 +16,8 @@
 //! memory-batched/KEYS   the same, 32 queries at a time
 //! ```
 //!
-//! Sizes and false-positive rates differ between the filters, so compare their times only together
-//! with these.
+//! The filters have different sizes and false-positive rates. So when you compare their times,
+//! compare sizes and rates too.
 
 use std::hint::black_box;
 use std::time::Duration;
