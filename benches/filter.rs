@@ -16,8 +16,8 @@
 //! memory-batched/KEYS   the same, 32 queries at a time
 //! ```
 //!
-//! Sizes and false-positive rates differ between the filters, so compare their times only together
-//! with these.
+//! The filters have different sizes and false-positive rates. So when you compare their times,
+//! compare sizes and rates too.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -172,7 +172,8 @@ fn bench<S: Subject>(c: &mut Criterion, name: &str, build: impl Fn(&[u64]) -> S)
         });
         let filters: Vec<S> =
             (0..FILTERS_BYTES.div_ceil(filter.bytes())).map(|_| filter.copy()).collect();
-        // Chooses by bits of the hash that the filters themselves hardly use.
+        // Chooses a key's filter by a product of the key's hash, so that the choice hardly depends
+        // on the bits of the hash that the filters use.
         let pick = |hash: u64| {
             let mixed = u128::from(hash.wrapping_mul(0xd6e8_feb8_6659_fd93));
             &filters[((mixed * filters.len() as u128) >> 64) as usize]

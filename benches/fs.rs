@@ -33,7 +33,8 @@ const FILE_BYTES: usize = 16 << 20;
 const BATCH: usize = 64;
 const BLOCK_BYTES: usize = 4096;
 const LARGE_FILE_BYTES: u64 = 4 << 30;
-/// For `many/memory`, this much of the large file is in the system's cache.
+/// For `many/memory`, this much of the large file is in the system's cache, and all blocks that are
+/// read lie in it.
 const WARM_BYTES: u64 = 1 << 30;
 
 /// `log`: appends to a file of [`Fs::create_log`]. `plain`: to an ordinary file, one `write` a

@@ -54,7 +54,8 @@ pub(super) struct Dump<'a, 'w> {
     position: usize,
     /// The end of the part that is being printed, as an index of `bytes`.
     end: usize,
-    /// The text before each offset: `+` if the offsets are within an uncompressed block.
+    /// The text before each offset: `+` if offsets count from the start of an uncompressed block,
+    /// not of the file.
     mark: &'static str,
     longest_field: usize,
 }
@@ -111,7 +112,8 @@ impl<'a, 'w> Dump<'a, 'w> {
     }
 
     /// Prints a heading, and then calls `print` for the bytes up to `end`. Bytes that `print` has
-    /// not printed when it returns are printed undecoded, with the reason.
+    /// not printed when it returns are printed undecoded, with the reason that `print` returned, if
+    /// any.
     pub fn part(
         &mut self,
         heading: impl Display,

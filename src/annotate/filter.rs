@@ -170,8 +170,8 @@ fn binary_fuse(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     let fixed = &filter[slot_bytes..];
     let segments = fixed32(fixed) as usize + 2;
     let (segment_slots, bits) = (1usize << fixed[4], usize::from(fixed[5]));
-    // Segments of four slots may end within a byte. In this case all slots are printed as one
-    // field.
+    // A segment of four slots ends within a byte if a slot has an odd number of bits. Then all
+    // segments are printed as one field.
     let segment_bits = segment_slots * bits;
     let shown = if segment_bits % 8 == 0 { segments.min(SEGMENTS_SHOWN) } else { 0 };
     for segment in 0..shown {

@@ -95,7 +95,7 @@ fn manifest(fs: &Arc<dyn Fs>) -> String {
     "/MANIFEST-000010".into()
 }
 
-/// The byte range in `document`, the text of `docs/format.md`, of the dump under `heading`.
+/// Where the dump under `heading` is in `document`, the text of `docs/format.md`.
 fn golden(document: &str, heading: &str) -> std::ops::Range<usize> {
     let section = document.find(&format!("\n### {heading}\n")).expect(heading);
     let start = section + document[section..].find("```text\n").expect("a block of text") + 8;

@@ -34,7 +34,7 @@ pub use self::rocks::{rocksdb_log, rocksdb_manifest};
 pub use crate::table::fuzzing::{block, footer, index, properties};
 pub use crate::wal::fuzzing::log;
 
-/// The length of the footer. Its first byte is the type of the checksums.
+/// The length of the footer. The first byte of the footer is the type of the checksums.
 const FOOTER_BYTES: usize = 53;
 
 /// Reads `data` as a table. The footer is first changed to say that blocks have no checksums, so

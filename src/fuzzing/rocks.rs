@@ -134,7 +134,8 @@ fn batch(first: u64, family: u32, operations: &[(u8, &str)]) -> Vec<u8> {
     out
 }
 
-/// The MANIFEST and the log of RocksDB's directory and of LevelDB's, both of which must open.
+/// The MANIFEST and the log of RocksDB's directory, and those of LevelDB's. Panics if one of the
+/// directories does not open.
 #[cfg(test)]
 pub(super) fn samples() -> [[Vec<u8>; 2]; 2] {
     [&*IMAGE, &*LEVELDBS_IMAGE].map(|image| {

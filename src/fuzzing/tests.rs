@@ -268,7 +268,8 @@ fn table_parts() -> [Vec<u8>; 3] {
         let named = reader.metaindex().iter().find(|(name, _)| name == wanted);
         named.unwrap().1
     };
-    // The first entry of the index has the handle of the first data block behind its key.
+    // In the index, the first entry consists of two lengths, a key, and the handle of the first
+    // data block.
     let index = part(reader.footer().index.unwrap());
     let first = index[2 + usize::from(index[1])..].to_vec();
     let mut decoder = crate::encoding::coding::Decoder::new(&first);
@@ -284,7 +285,8 @@ fn write_the_seeds() {
     let mut seeds: Vec<(&str, Vec<Vec<u8>>)> = Vec::new();
     let [data, index, properties] = table_parts();
     seeds.push(("block", vec![[&[0][..], &data].concat(), [&[1][..], &data].concat()]));
-    // The first byte selects user keys, handles as differences, and a file of 64 KiB.
+    // In the input of `index`, the first byte says that keys are user keys, that handles are stored
+    // as differences, and that the file has 64 KiB.
     seeds.push(("index", vec![[&[0b1000_0110][..], &index].concat()]));
     seeds.push(("properties", vec![properties]));
     let table = table_sample(Compression::None, "burr(8)");

@@ -189,8 +189,8 @@ fn what_cargo_is_told_to_run_is_there() {
 
 #[test]
 fn scripts_and_files_that_commands_name_are_there() {
-    // The published package has neither `.ci` nor the nested packages, so there is nothing to
-    // check.
+    // In the published package there is nothing to check, because it has neither `.ci` nor the
+    // nested packages.
     let Ok(long) = fs::read_to_string(root().join(".ci/long")) else { return };
     let ours = [".ci/", "benches/", "examples/", "fuzz/", "tests/"];
     let mut checked = 0;

@@ -1,6 +1,7 @@
 //! Checks what the documents say about the settings of other engines. The table in
-//! `docs/book/src/knobs.md` has Maypole's equals of these settings. `tests/knobs.rs` compares that
-//! table with the library. The test here checks that no other document contradicts the table.
+//! `docs/book/src/knobs.md` gives what each of these settings is in Maypole. `tests/knobs.rs`
+//! compares that table with the library. The test here checks that no other document contradicts
+//! the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,9 +60,9 @@ fn contradictions(passage: &str, table: &BTreeMap<String, BTreeSet<String>>) -> 
         .collect()
 }
 
-/// Two chapters once had tables of RocksDB's settings that contradicted each other: for a policy
-/// that makes Bloom filters for flushes, one gave `ribbon_like_bloom(10)`, the other the list of
-/// levels. Now documents must agree with one table.
+/// Two chapters once had tables of RocksDB's settings that contradicted each other. For a Ribbon
+/// policy that makes Bloom filters for flushes, one table gave `ribbon_like_bloom(10)` for all
+/// levels, the other a list with a filter for each level. Now documents must agree with one table.
 #[test]
 fn other_documents_say_of_a_knob_what_the_table_says() {
     let table = table();

@@ -411,8 +411,8 @@ fn a_browser_moves_the_pictures_of_a_tree() {
     }
 }
 
-/// Copies the pages to the directory `copy`. Returns the copy of `page`, which also runs the script
-/// `touch` and records faults.
+/// Copies the pages to the directory `copy`. Returns a further copy of `page` there, which also
+/// runs the script `touch` and records the errors of the page.
 fn copy(copy: &Path, page: &str, touch: &str) -> PathBuf {
     fs::create_dir_all(copy).unwrap();
     for path in files(&folder(), "") {
@@ -424,8 +424,8 @@ fn copy(copy: &Path, page: &str, touch: &str) -> PathBuf {
     file
 }
 
-/// A copy of `index.html` that makes the requests and runs [`TOUCH`], with the WebAssembly of the
-/// file `filters`.
+/// Returns a copy of `index.html` that makes the requests and runs [`TOUCH`]. It uses the
+/// WebAssembly in the file `filters`.
 fn watched(to: &Path, filters: &Path, requests: &[String]) -> PathBuf {
     let requests = serde_json::to_string(requests).unwrap();
     let touch = format!("<script>const REQUESTS = {requests};</script>{TOUCH}");

@@ -49,8 +49,8 @@ fn what_parts_save_is_near_what_the_chapter_says() {
 /// Plots that link to no page of the playground, because no page computes their figures.
 const STILL: [&str; 2] = ["rate-by-k.svg", "rate-by-keys.svg"];
 
-/// A chapter shows each picture. Except for the plots of [`STILL`], the picture links to a page on
-/// which the reader can move it.
+/// Each picture is what the program draws, and some chapter shows it. There it links to a page on
+/// which the reader can move it, unless it is one of the plots in [`STILL`].
 #[test]
 fn every_picture_is_what_the_program_draws() {
     let chapters = chapters();

@@ -72,8 +72,8 @@ fn filters_of_rocksdb_are_told_measured_and_compared_and_nothing_changes() {
     for row in found["filters"].as_array().unwrap() {
         assert_eq!((&row["filter"], &row["holds"]), (&"bloom".into(), &"keys".into()), "{row}");
         assert!((9.9..10.5).contains(&number(&row["bits_per_key"])), "{row}");
-        // The rates of small filters differ from each other. RocksDB's own estimate for 10 bits is
-        // 0.95 %.
+        // RocksDB's own estimate for 10 bits is 0.95 %. The bounds are wide because the rates of
+        // small filters differ from each other.
         assert!((0.006..0.013).contains(&number(&row["measured_fpr"])), "{row}");
         let inside = number(&row["fpr_low"])..=number(&row["fpr_high"]);
         assert!(inside.contains(&number(&row["measured_fpr"])), "{row}");
@@ -331,8 +331,8 @@ fn a_database_of_maypole_is_advised_while_it_is_in_use() {
     assert!((number(&burr["filter_bytes"]) / real - 1.0).abs() < 0.02, "{burr} {real}");
     let (computed, measured) =
         (number(&burr["blocks_per_absent_get"]), number(&rewritten["absent"]["blocks"]));
-    // Both are means of five thousand lookups; the slack is seven standard deviations of one of
-    // them.
+    // The computed and the measured number are means of five thousand lookups each. They may differ
+    // by seven standard deviations of one of these means.
     let slack = 7.0 * (computed.max(measured) / 5000.0).sqrt();
     assert!((computed - measured).abs() < slack, "{computed} {measured}");
     db.put("still", "open").unwrap();
@@ -441,9 +441,10 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
     assert_eq!(state_of(dir.path()), before);
     let rows = found["filters"].as_array().unwrap();
     assert!(rows.len() >= 2, "{found}");
-    // The expected false-positive rate if this share of the lookups finds its key, and the variance
-    // of the rate. Small tables have more bits a key, so the rate of each level is weighted by the
-    // number of its tables that a lookup searches in vain.
+    // The false-positive rate to expect if `share_present` of all lookups find their key, and the
+    // variance of this rate. The rates of the levels differ, because filters of small tables have
+    // more bits a key. So the rate of each level is weighted by the number of its tables that a
+    // lookup searches in vain.
     let expected = |share_present: f64| {
         let (mut tables, mut wrong, mut variance) = (0.0, 0.0, 0.0);
         for row in rows {

@@ -88,8 +88,8 @@ fn figures_of_a_comparison_hang_together() {
         assert!(number(five, field) > 0.0 && number(ten, field) > 0.0);
     }
     assert_eq!((&none["filter_bytes"], &none["filters_asked"]), (&0.into(), &0.into()));
-    // In every level the range of a table includes the absent keys. Without a filter a lookup reads
-    // a block of that table.
+    // Nearly every absent key lies in the range of one table of each level. Without a filter a
+    // lookup reads a block of that table.
     assert!(number(none, "blocks_per_absent_get") > 2.5, "{none}");
     for (row, bits) in [(five, 5.0), (ten, 10.0)] {
         let stored = number(row, "bits_per_key");

@@ -265,8 +265,9 @@ fn page_json_csv_and_terminal_say_the_same() {
     }
 }
 
-/// Each policy with filters has two plots of filters that are larger than the cache, each with a
-/// curve for every form. JSON and CSV have the figures of the curves.
+/// For each policy with filters, the page has two plots of lookups whose filters are larger than
+/// the cache. Each plot has a curve for every form, for example filters in parts. JSON and CSV have
+/// the figures of the curves.
 #[test]
 fn filters_larger_than_the_cache_are_shown_in_each_form() {
     let dir = tempfile::tempdir().unwrap();

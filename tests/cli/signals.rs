@@ -152,7 +152,8 @@ fn a_second_ctrl_c_does_not_wait_for_the_removal() {
     if !signals().contains(&Signal::INT) {
         return;
     }
-    // Enough files that their removal takes a moment. If it was too fast, more files are tried.
+    // There are enough files that their removal takes a moment. If the removal is over before the
+    // second Ctrl-C, the test tries more files.
     for files in [30_000, 60_000, 120_000, 240_000] {
         let dir = tempfile::tempdir().unwrap();
         let mut child = start("compare", dir.path());

@@ -177,8 +177,8 @@ fn a_path_with_quotes_and_line_breaks_spoils_no_format() {
     drop(publishing(&path));
     let prometheus = maypole!("stats", &path, "--format", "prometheus").well();
     check_exposition(&prometheus);
-    // The line break becomes the characters `\n` before backslashes are escaped, so the backslash
-    // of `\n` is escaped like the other backslash.
+    // `stats` first writes the line break of the path as a backslash and an `n`. Then the output
+    // format escapes each backslash, this one too.
     assert!(prometheus.contains(r#"a \"quoted\\ \\n name"} "#), "{prometheus}");
     let json = maypole!("stats", &path, "--format", "json").well();
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -247,8 +247,9 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, byte)
 }
 
-/// Opens a database that this process has closed. A child that another test starts at this moment
-/// holds all locks of this process until it runs its own program, so the opening is tried again.
+/// Opens a database that this process has closed. If another test starts a child at this moment,
+/// the child inherits the lock of the database and holds it until the child runs its own program.
+/// So the opening is tried again.
 fn reopen(builder: Builder) -> Db {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -287,9 +288,9 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
     let first = block();
     assert!(first.contains("first look") && first.contains("2,000"), "{first}");
     assert!(first.contains("dead, about") && !first.contains("for snapshots"), "{first}");
-    // A row once had "10.572 s/s" of time saved, computed from a cost of a read that was not
-    // measured, and users did not understand the row "no filter, in vain". Now the rows have these
-    // names.
+    // A row of time saved once had "10.572 s/s", computed from a cost of a read that was not
+    // measured. Users did not understand another row, "no filter, in vain". Now these rows have the
+    // names below.
     for row in ["reads saved, at most", "useless searches, no filter", "time saved, at "] {
         assert!(first.contains(row), "{row}: {first}");
     }
@@ -413,10 +414,10 @@ fn searches_that_no_filter_could_spare_are_counted() {
 
 /// If the space of a database does not shrink, a forgotten snapshot may be the reason. The
 /// published counters once said neither how much data is dead nor that a snapshot keeps it. Now
-/// they do, and a new oldest snapshot is published even if nothing was counted. A change of the
-/// tree is published too, even if nothing was counted. A flush is counted before its table is in
-/// the tree, and counters that were published in between once stayed in the file, without the
-/// table, until something else was counted.
+/// they do. The file is written again when the oldest snapshot or the tree has changed, even if no
+/// counter has. A change of the tree alone once did not suffice: a flush is counted before its
+/// table is in the tree. If the file was written in between, it lacked the table until a counter
+/// changed again.
 #[test]
 fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     let (_dir, path) = dir();
@@ -457,7 +458,8 @@ fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     let text = maypole!("stats", &path).well();
     assert!(text.contains("for snapshots") && text.contains("the oldest is"), "{text}");
 
-    // No read and no write comes before the release of the snapshot, which starts a compaction.
+    // Since the last publication nothing was read or written. The release of the snapshot starts a
+    // compaction, and must be published although no counter has changed.
     drop(snapshot);
     wait_for(&|published| published.oldest_snapshot.is_none());
     db.wait_for_compaction().unwrap();

@@ -85,7 +85,8 @@ fn what_is_out_of_order_is_named_by_its_line_and_leaves_nothing() {
         assert!(error.contains(place) && error.contains(why), "{error}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "something was left behind");
     }
-    // An older file stays unchanged; a directory or a device is not replaced.
+    // A call that fails leaves an older file under the name of the table as it was. A directory or
+    // a device is not replaced.
     fs::write(&table, "old").unwrap();
     write_table(&table, &[], b"b\t\na\t\n").badly(1);
     assert_eq!(fs::read(&table).unwrap(), b"old");

@@ -63,10 +63,10 @@ impl Keys {
         key
     }
 
-    /// Random choices of the `count` keys from number `first` on. Make all of them before the first
-    /// lookup, because a lookup of a key that was just written waits until the stores of its bytes
-    /// have reached the processor's cache. Stores complete in order, so each lookup would wait for
-    /// the one before it, and no two would overlap.
+    /// Random keys, without end. Their numbers are at least `first` and below `first + count`. Make
+    /// all of them before the first lookup, because a lookup of a key that was just written waits
+    /// until the stores of its bytes have reached the processor's cache. Stores complete in order,
+    /// so each lookup would wait for the one before it, and no two would overlap.
     pub fn random(
         self,
         first: u64,

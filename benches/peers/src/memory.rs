@@ -15,8 +15,8 @@ impl Memory {
         Memory((0..(bytes / 4).max(1) as u64).map(|i| mix(i) as u32).collect())
     }
 
-    /// Makes `loads` loads from the position `at` on, numbered from `first` on; returns the
-    /// position of the next one.
+    /// Makes `loads` loads, the first one from the position `at`. Each load has a number, from
+    /// `first` on. Returns the position of the load that would follow.
     pub fn follow(&self, mut at: u32, first: u64, loads: u64) -> u32 {
         for i in first..first + loads {
             // The position depends on the loaded value; the counter breaks cycles.

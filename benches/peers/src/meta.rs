@@ -34,7 +34,8 @@ const REWRITTEN: [Kind; 2] = [Kind::Maypole, Kind::MaypoleNone];
 const SIXTEENTHS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
 const EXPONENT: f64 = 0.99;
-/// Keys with mixed numbers below this are the first tenth of the range of keys.
+/// Keys are in the order of their mixed numbers (`Keys::of_mixed`). Mixed numbers below this one
+/// make the first tenth of the range of keys.
 const TENTH: u64 = u64::MAX / 10;
 /// Warm-up makes one lookup for each 1024 bytes of the cache, that is four a block.
 const WARM_UP_BYTES: u64 = 1024;
@@ -44,7 +45,8 @@ const WARM_UP_BYTES: u64 = 1024;
 enum Preference {
     /// None.
     Uniform,
-    /// Rank r with probability proportional to 1 / r^0.99. Ranks are in no order of the keys.
+    /// The key of rank r has a probability proportional to 1 / r^0.99. Its rank says nothing about
+    /// its place in the order of keys.
     Zipf,
     /// Nine of ten lookups are in a tenth of the range of keys.
     Tenth,

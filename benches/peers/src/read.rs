@@ -44,10 +44,10 @@ pub const IN_MEMORY: &[&str] = &[
 /// Workloads whose rounds start with no file in the system's cache.
 pub const FROM_THE_DEVICE: &[&str] =
     &["readrandom-device", "readmissing-device", "multireadrandom-device", "readseq-device"];
-/// Workloads on the device make one operation for this many operations of the other workloads,
+/// The workloads on the device make this many times fewer operations than the other workloads,
 /// because a read of the device takes fifty times as long as a read of the system's cache. A round
-/// must also end before it has read a large part of the files, because the part that was read is in
-/// the system's cache.
+/// must also end before it has read a large part of the files: what it has read is in the system's
+/// cache, so later operations would not read the device.
 const DEVICE_SHARE: u64 = 50;
 
 /// Runs one workload; returns nanoseconds an operation or, for the workloads of [`cache`], a

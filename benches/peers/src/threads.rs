@@ -8,9 +8,10 @@
 //! printed   medians of all cycles, and the median of the cycles' get gain / memory gain
 //! ```
 //!
-//! Slices are short, so that a disturbance of the machine affects all slices of a cycle, and there
-//! are many cycles. The memory is as large as the tree's keys and values, and each load waits for
-//! the one before, as the loads of a lookup do.
+//! A *cycle* consists of four *slices*, short stretches of time with one kind of work. Slices are
+//! short, so that a disturbance of the machine affects all slices of a cycle, and there are many
+//! cycles. The memory is as large as the tree's keys and values, and each load waits for the one
+//! before, as the loads of a lookup do.
 
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};

@@ -17,7 +17,8 @@ const WORKLOADS: &[&str] = &["fillseq", "fillrandom", "overwrite", "fillsync-2-t
 const FROM_THREADS: &[&str] =
     &["fillrandom-2-threads", "fillrandom-4-threads", "fillrandom-8-threads"];
 
-/// Runs one workload; returns nanoseconds an operation first, or `None` if it is no write workload.
+/// Runs one workload. Returns its figures, of which the first is nanoseconds an operation, or
+/// `None` if it is no write workload.
 pub fn run(
     engine: &Arc<dyn Engine>,
     workload: &str,

@@ -97,9 +97,9 @@ impl Kind {
 /// The operations that the workloads need. Callers use the results, so that the compiler cannot
 /// remove the work.
 pub trait Engine: Send + Sync {
-    /// Adds a sorted run to an empty tree, without WAL and memtable: it goes to the last level
-    /// unless another table overlaps it. Tables are built in `scratch`, a directory on the same
-    /// file system.
+    /// Adds a sorted run as ingested tables, without WAL and memtable. They go to the last level
+    /// unless a table of the tree overlaps them. The tables are built in `scratch`, a directory on
+    /// the same file system.
     fn ingest(&self, scratch: &Path, run: &Run) -> Result<()>;
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()>;
     /// Bytes of the value, or `None`.

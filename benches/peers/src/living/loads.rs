@@ -337,7 +337,8 @@ fn snapshots(place: Place) -> Result<Figures> {
     let held_bytes = directory_bytes(&place.dir.join("db"))?;
     let snapshots = held.len() as f64;
     // When a snapshot is released, RocksDB compacts only tables whose entries are all older than
-    // the newest entry of the database, which this put adds.
+    // the newest entry of the database. This put adds a newer entry, so that RocksDB may compact
+    // every table.
     put(engine, &keys.key(live), values, live, &mut out)?;
     held.clear();
     let settled = place.settle(engine, (live.min(count) + 1) * KB as u64)?;

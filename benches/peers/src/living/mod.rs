@@ -148,8 +148,8 @@ fn print(rows: &[(String, Figures)]) {
     }
 }
 
-/// A whole number has no decimals. Other numbers have as many as make three digits, and at most
-/// three.
+/// A whole number has no decimals. Any other number is printed with three digits in all from 1 on,
+/// with whole digits only from 100 on, and with three decimals below 1.
 fn digits(figure: f64) -> String {
     match figure.abs() {
         _ if figure.is_nan() => "-".into(),
