@@ -48,7 +48,8 @@ fn files_of_another_database_or_another_time_are_refused() {
     figures.print("exchanged files");
     assert_eq!(figures.refused + figures.errors, figures.tried, "one was taken for another");
 
-    // A later state of the same database, with single files of the earlier one restored.
+    // A later state of the same database, in which one file at a time is replaced by that of the
+    // earlier state.
     let later = ours.kill();
     let db = open(&later).unwrap();
     db.put("key000", "later").unwrap();

@@ -231,9 +231,9 @@ fn a_manifest_that_is_written_anew_lists_every_table() {
     assert!(seen.len() > 5, "{seen:?}");
 }
 
-/// Regression: an opening silently skipped a missing log, and with it every later write. Sequence
-/// numbers show that something is missing, and a later synced log proves that it was durable. Now
-/// the opening fails and names the file.
+/// Regression: an opening silently skipped a missing log and every later write. A gap in the
+/// sequence numbers shows that writes are missing. A synced log after the gap proves that the
+/// missing writes were durable. Now the opening fails and names the file.
 #[test]
 fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     let fs = MemFs::new();
@@ -248,7 +248,8 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
     let late = fs.kill();
     let log = wals(&late).pop().unwrap();
-    // The directory now has the earlier tree, without a table, and the later log.
+    // The directory now has the state of just after the opening, and the log of the late writes.
+    // The early writes are in neither.
     store(&early, &log, &late.read(&log).unwrap());
     match open(&early) {
         Err(Error::Corruption { file, .. }) => assert_eq!(file, log),
@@ -317,10 +318,10 @@ fn writer_on_a_small_disk() {
     println!("{acknowledged} writes, then: {error}");
 }
 
-/// Regression: the log is written through memory. The file was only extended for the next window,
-/// which takes no space on the device, so that on a full disk the copy of a record killed the
-/// program by SIGBUS. Now space is allocated before it is used, so a full disk is an error of the
-/// write.
+/// Regression: the log is written through a memory map of one window of the file at a time. For the
+/// next window the file was only extended, which takes no space on the device, so on a full disk
+/// the copy of a record into the map killed the program by SIGBUS. Now space is allocated before it
+/// is used, so a full disk is an error of the write.
 #[test]
 fn a_full_disk_is_an_error_of_the_write_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();

@@ -45,7 +45,7 @@ fn a_limit_on_the_length_of_files_is_an_error_not_a_signal() {
     }
 }
 
-/// Lowers the soft limit on the length of files until it is dropped.
+/// Lowers the soft limit on the length of files. The drop of this value restores the limit.
 struct Limited(Rlimit);
 
 impl Limited {

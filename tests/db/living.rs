@@ -278,7 +278,7 @@ fn soak(time: Duration) {
             })
         });
         let start = Instant::now();
-        // A load that panics ends all, because the scope would wait for the others.
+        // If a load panics, the other loads are told to end, because the scope waits for them.
         while start.elapsed() < time && !threads.iter().any(|thread| thread.is_finished()) {
             std::thread::sleep(Duration::from_millis(20));
         }

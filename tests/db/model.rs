@@ -364,7 +364,8 @@ impl Run {
                 let (a, b) = (self.options.key(&mut self.rng), self.options.key(&mut self.rng));
                 if a <= b { (a, b) } else { (b, a) }
             }
-            // Keys that share a prefix, and an upper bound that no key can have.
+            // All keys between these two bounds share a prefix. The upper bound is too short to be
+            // a key.
             1 => (b"key0000".to_vec(), b"key00001".to_vec()),
             _ => self.narrow_range(),
         };
