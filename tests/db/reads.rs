@@ -171,7 +171,7 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
     };
     let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
     build(&fs);
-    // The capacity is enough for the open tables, all metadata, and one data block.
+    // The capacity of the cache is enough for the open tables, all metadata, and one data block.
     let (db, cache) = open(&fs, PinMetadata::All, 64 << 20);
     press(&db);
     let data_bytes = cache.usage_of(BlockKind::Data).bytes;

@@ -288,7 +288,8 @@ fn an_import_takes_a_new_directory_outside_of_the_source_and_leaves_nothing_afte
     fs::write(used.path().join("notes.txt"), "").unwrap();
     refused(used.path());
     assert_eq!(state_of(dir.path()), before);
-    // The tables' names are removed, so that the import must copy the open files.
+    // The tables' names are removed, so the import can make no links to them, and must copy the
+    // open files.
     let target = tempfile::tempdir().unwrap();
     let target = target.path().join("new");
     for (name, _) in before.iter().filter(|(name, _)| name.ends_with(".sst")) {
