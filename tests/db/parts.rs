@@ -98,8 +98,8 @@ fn the_tables_of_one_compaction_have_one_form() {
 #[test]
 fn the_observed_rate_is_that_of_filters_that_were_asked() {
     const KEYS: u32 = 20_000;
-    // In the first case, lookups read a piece of a whole filter; in the second, they read a part.
-    // In the last case the filter is too large to be read, and lookups pass it by.
+    // A lookup that queries the filter reads a piece of a whole Bloom filter, or a part. The whole
+    // ribbon filter is larger than the cache, so lookups pass it by.
     for (filter, form) in [
         ("bloom(10)", MetadataForm::Whole),
         ("bloom(10)", MetadataForm::Parts),

@@ -53,12 +53,12 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
     let (own, other) = (open(&memory(), "/own", &cache), open(&memory(), "/other", &cache));
     let value: Vec<u8> = (0..1000).map(|i| i as u8).collect();
     own.put("key", &value).unwrap();
-    // This runs on another thread, because a lookup on the callback's thread would release a guard
-    // that was kept.
+    // This runs on another thread. If the callback's thread wrongly kept its guard, a lookup on
+    // that thread would release it and so hide the fault.
     let goes_on = || {
         own.flush().unwrap();
-        // Waits until the database has retired the callback's memtable, so that its bytes are held.
-        // Each flush collects garbage.
+        // Waits until the database has retired the callback's memtable, so that its bytes count as
+        // held. Each flush frees retired memory that nobody holds.
         eventually(|| {
             other.put("key", "").unwrap();
             other.flush().unwrap();
@@ -109,8 +109,8 @@ fn a_callback_in_a_block_that_stands_still_holds_this_block_and_nothing_else() {
     eventually(|| held(&own) == 0);
 }
 
-/// The cache drops the blocks of a deleted table at once, rather than with the garbage. The block
-/// that a callback reads stays.
+/// The cache drops the blocks of a deleted table at once. It does not wait, as for other retired
+/// memory, until no lookup can use them. But the block that a callback reads stays.
 #[test]
 fn a_callback_outlives_the_table_of_its_block() {
     let _alone = alone();
