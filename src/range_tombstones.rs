@@ -310,9 +310,9 @@ pub(crate) fn fragment_of_disjoint<'a>(
 pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
 impl RangeTombstoneSets {
-    /// A copy with one more range, as a new set into which the last sets are merged as long as they
-    /// are not larger. So n ranges are in at most about log n sets, and each range is sorted at
-    /// most about log n times.
+    /// A copy with one more range. The range becomes a new set, into which the last sets are merged
+    /// as long as they are not larger than it. So n ranges are in at most about log n sets, and
+    /// each range is sorted at most about log n times.
     pub fn with(&self, range: RangeTombstone<'_>) -> RangeTombstoneSets {
         let mut sets = self.0.clone();
         let mut top = RangeTombstones::new([range]);

@@ -184,10 +184,10 @@ impl<C: Cursor> MergingCursor<C> {
         Ok(())
     }
 
-    /// Skips entries in the sources for which `may_skip` returns `true`. If the cursor moves
-    /// forward, each such source that is before the internal key `target` moves to `target`. If it
-    /// moves backward, each such source that is at or after `target` moves to its last entry before
-    /// `target`.
+    /// Skips entries, but only in those sources for which `may_skip` returns `true`. If the cursor
+    /// moves forward, each such source that is before the internal key `target` moves to `target`.
+    /// If it moves backward, each such source that is at or after `target` moves to its last entry
+    /// before `target`.
     pub fn skip(&mut self, target: &[u8], may_skip: impl Fn(&C) -> bool) -> Result<()> {
         let direction = self.direction;
         let skipped =

@@ -97,8 +97,8 @@ fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
     }
 }
 
-/// What a killed process leaves is recognised: the next copy replaces it, `open` names it,
-/// `destroy` removes it.
+/// What a process that is killed during a copy leaves is recognised: the next copy replaces it,
+/// `open` names it, `destroy` removes it.
 #[test]
 fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
     let changes = (0..40).flat_map(|nth| (0..COPIES.len()).map(move |which| (nth, which)));

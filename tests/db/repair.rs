@@ -4,8 +4,8 @@
 //! Every case asserts:
 //!
 //! - the repair ends without an error, and the database opens and verifies;
-//! - each key has its last value. If the report says that it may not, the key has no value or an
-//!   older one;
+//! - each key has its last value, unless the report says that it may have lost it. Then the key has
+//!   an older value or none;
 //! - there is no other key, and files that the database no longer holds are in `lost`;
 //! - a second repair finds the database sound.
 //!
