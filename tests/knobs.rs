@@ -344,9 +344,9 @@ fn compared(tables: &[PathBuf], spec: &str) -> Vec<(Option<Family>, bool)> {
     tables.iter().map(compare).collect()
 }
 
-/// By default, RocksDB's ribbon policy makes Bloom filters at flushes and ribbons below, as
-/// `levels(bloom(10), ribbon_like_bloom(10))` does. Both kinds are equal to Maypole's byte for
-/// byte.
+/// By default, RocksDB's ribbon policy makes Bloom filters at flushes and ribbons in the levels
+/// below level 0, as `levels(bloom(10), ribbon_like_bloom(10))` does. Both kinds are equal to
+/// Maypole's byte for byte.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn tools_make_bloom_at_flushes_and_ribbon_below_with_the_ribbon_policy() {

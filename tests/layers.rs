@@ -427,9 +427,9 @@ fn families_named(code: &str) -> BTreeSet<String> {
 /// fallback of every other family, so code that means the default or the fallback names it.
 const FAMILIES: &[&str] = &["ribbon", "burr", "fuse"];
 
-/// At most this many files outside of a family's folder may name the family: `family.rs` with the
-/// names, `families.rs` with the table, the file of the reader's variants, and one more, with a
-/// constructor (`spec.rs`) or a kind of trace.
+/// At most this many files outside of a family's folder may name the family: `family.rs`, which has
+/// the names; `families.rs`, which has the table of families; the file of the reader's variants;
+/// and one more, for a constructor (`spec.rs`) or a kind of trace.
 const FILES_THAT_NAME_A_FAMILY: usize = 4;
 
 /// The properties of a family are defined in its folder. If this test fails, code outside names the

@@ -204,10 +204,10 @@ fn a_repaired_tree_knows_its_last_write_without_a_property() {
     assert!(!Db::repair(dir.path()).unwrap().changed, "sound");
 }
 
-/// Regression: a table without a property of its sequence numbers was taken to have 0 as the
-/// largest. So it looked older than any range deletion that covers it, and a repair dropped all of
-/// its entries. Now the sequence numbers of the entries are compared with that of the range
-/// deletion.
+/// Regression: if a table had no property with its sequence numbers, `repair` took 0 for the
+/// largest one. So the table looked older than any range deletion that covers it, and the repair
+/// dropped all of its entries. Now `repair` compares the sequence number of each entry with that of
+/// the range deletion.
 #[test]
 fn a_repair_compares_entries_with_range_deletions_by_their_own_numbers() {
     let dir = tempfile::tempdir().unwrap();

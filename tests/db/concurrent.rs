@@ -117,8 +117,8 @@ impl Writer {
 struct Seen([[u32; WRITERS]; GROUPS]);
 
 impl Seen {
-    /// Checks the tag of a group in a new view. It must not be older than a tag of the same writer
-    /// that was seen before.
+    /// Checks the tag of a group in a new view. It must not be older than any tag of the same
+    /// writer that this reader has already seen in the group.
     fn check(&mut self, group: usize, tag: Option<&[u8]>) {
         let Some(tag) = tag else { return };
         let text = std::str::from_utf8(tag).unwrap();

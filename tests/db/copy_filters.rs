@@ -1,4 +1,5 @@
-//! A copy of a database with other filters equals a database that was written with these filters.
+//! If a database is copied with other filters, the copy equals a database that was written with
+//! these filters.
 
 use std::path::Path;
 

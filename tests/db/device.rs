@@ -434,9 +434,9 @@ pub fn eventually(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Regression: when a device stalled for seconds, the cache of the whole process stalled too,
-/// because the memory that a waiting lookup held back could not be freed, and then the cache kept
-/// nothing new. Now such a lookup holds nothing back.
+/// Regression: when a device stalled for seconds, the cache of the whole process stalled too. A
+/// waiting lookup kept all evicted memory from being freed, and for lack of memory the cache kept
+/// nothing new. Now a waiting lookup holds no memory back.
 #[test]
 fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     let gate = Arc::new(Gate::default());

@@ -14,9 +14,9 @@ use maypole::{Error, Result};
 
 use super::{LIVE_BYTES, PEAK_BYTES, alone};
 
-/// Bytes of memory for each byte of the file: separators of 16 times the file's size, and the
-/// overhead of growing them by doubling. Range deletions need as much, because each is at up to 2
-/// log n nodes of their tree.
+/// The most bytes of memory for each byte of the file. Separators may take 16 times the file's
+/// size, and growing them by doubling takes some more. Range deletions need as much, because each
+/// is at up to 2 log n nodes of the tree over all ranges.
 const MEMORY_FACTOR: u64 = 48;
 /// Bytes of memory for any file: a megabyte of each kind of metadata, grown by doubling, and the
 /// blocks that a reader keeps and reads ahead.
