@@ -64,8 +64,9 @@ fn directories_of_other_engines_are_named_and_left_as_they_are() {
     }
 }
 
-/// Regression: a checkpoint or a copy with other filters to the directory of another engine was
-/// rejected as "not empty". Now the error names the engine, and the directory stays unchanged.
+/// Regression: if the target of a checkpoint, or of a copy with other filters, was the directory of
+/// another engine, the call was rejected with "not empty". Now the error names the engine, and the
+/// directory stays unchanged.
 #[test]
 fn copies_to_directories_of_other_engines_are_refused_by_name() {
     let own = tempfile::tempdir().unwrap();
@@ -189,8 +190,8 @@ fn files_of_other_programs_are_named() {
     assert!(matches!(listed, Error::Io { .. }), "{listed}");
 }
 
-/// Regression: tables of another format among those to be repaired were moved to `lost/` as
-/// damaged. Now the repair is rejected.
+/// Regression: if a directory to be repaired had tables of another format, `repair` moved them to
+/// `lost/` as damaged. Now it rejects the directory.
 #[test]
 fn a_repair_refuses_tables_of_other_formats_and_orders() {
     let own = Table::new(&[("a", 1, 1, "1")]).bytes();
@@ -314,7 +315,8 @@ fn a_sequence_number_that_was_written_in_place_is_no_damage_in_a_dump() {
     assert!(AnnotatedFile::open(&path).unwrap().to_string().contains("WRONG"));
 }
 
-/// Regression: RocksDB's old filter was called "a block of an unknown kind". Now it has a name.
+/// Regression: RocksDB's block-based filter, an old kind, was called "a block of an unknown kind".
+/// Now it has a name.
 #[test]
 fn a_block_based_filter_has_a_name() {
     let dir = tempfile::tempdir().unwrap();

@@ -101,9 +101,9 @@ fn open_faulty(mem: &MemFs) -> (FaultFs, Db) {
     (fs, db)
 }
 
-/// Regression: the leader of a group synced only if it had requested a sync itself. So a synced
-/// write that another thread committed was acknowledged and lost with the power. Now a group is
-/// synced if any of its writers requested it.
+/// Regression: the leader of a group synced only if it had requested a sync itself. So if one
+/// thread requested a sync and another one led the group, the write was acknowledged, but lost with
+/// the power. Now a group is synced if any of its writers requested it.
 #[test]
 fn a_group_is_synced_when_any_of_its_writers_asked() {
     until_two_meet(|| {
@@ -161,8 +161,9 @@ fn what_was_written_before_a_close_survives_a_power_loss() {
     }
 }
 
-/// Regression: the name of a new log became durable only with the next table. A write that was
-/// synced before that was lost with the name. Now the first sync of a log syncs the directory too.
+/// Regression: the name of a new log became durable only with the next table. If the power failed
+/// before that, the synced writes in the log were lost with its name. Now the first sync of a log
+/// syncs the directory too.
 #[test]
 fn a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way() {
     let mem = MemFs::new();

@@ -733,8 +733,9 @@ fn a_lost_log_before_an_ingested_file_is_damage() {
     assert!(db.snapshot().sequence() >= 5);
 }
 
-/// Puts, deletions, deleted ranges and narrow files that rarely overlap a memtable, in any order,
-/// with flushes, compactions, snapshots, kills and power losses between.
+/// Puts, deletions, deleted ranges and ingested files in any order. The files are narrow, so that
+/// they rarely overlap a memtable. Flushes, compactions, snapshots, kills and power losses come in
+/// between.
 #[test]
 fn ingestions_between_other_writes_are_as_in_a_map() {
     for seed in 0..12 {

@@ -1,4 +1,4 @@
-//! Limits that end the process by a signal when it exceeds them. Each case runs in a process of its
+//! Limits of the system at which it ends a process by a signal. Each case runs in a process of its
 //! own.
 
 use std::env;

@@ -130,7 +130,7 @@ fn whatever_the_extractor_was_ranges_and_lookups_answer_like_a_map() {
     assert!(skipped > 100, "the filters were hardly queried: {skipped}");
 }
 
-/// 40 users in one table, every other one of 0 to 79.
+/// One table with 40 users: the even numbers from 0 to 79.
 fn users(keys: FilterKeys) -> Db {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     let db = open(&fs, keys, "bloom(16)");

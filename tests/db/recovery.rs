@@ -53,9 +53,9 @@ fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
 }
 
 /// If the logs hold few writes, an opening leaves these writes in the logs rather than write a
-/// table of them. This has two risks of losing writes. A second recovery that meets a torn tail or
-/// a gap in an old log could cut off the *new* log. And an old log that was never synced could
-/// precede a new log that is synced.
+/// table of them. This has two risks of losing writes. If a later recovery meets a torn tail or a
+/// gap in an old log, it could cut off the *new* log. And a new log that is synced could follow an
+/// old log that never was.
 #[test]
 fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     let (mut openings, seeds) = (0, super::env("MAYPOLE_OPENING_SEEDS", 2));

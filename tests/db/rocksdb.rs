@@ -212,7 +212,7 @@ fn entries_that_only_rocksdb_reads_are_named_at_the_read_and_at_the_import() {
         };
         let error = unsupported(scanned);
         assert!(error.contains(kind), "{error}");
-        // A read of only the key that the message names fails too.
+        // A lookup of the key that the message names fails too.
         let key = error.split("the key \"").nth(1).unwrap().split('"').next().unwrap();
         let key = unescaped(key);
         assert!(unsupported(db.get(&key).map(|_| String::new())).contains(kind));

@@ -201,9 +201,9 @@ fn each_thread_that_stands_still_holds_one_block() {
     eventually(|| held(&db) == 0);
 }
 
-/// Regression: a `get` or a `get_with` on a slow device kept all memory that the process retired,
-/// as a callback did, so the cache kept nothing new, and memory grew. Now a lookup holds no guard
-/// during a read, whether of a filter, an index or a block.
+/// Regression: while a `get` or a `get_with` read from a slow device, it kept all memory that the
+/// process retired from being freed. So the cache kept nothing new, and memory grew. Now a lookup
+/// holds no guard during a read, whether of a filter, an index or a block.
 #[test]
 fn a_device_that_stands_still_under_a_lookup_holds_nothing_of_another_database() {
     let _alone = alone();
