@@ -123,7 +123,7 @@ impl Error {
         Error::Io { path: path.to_owned(), operation, source: Arc::new(source) }
     }
 
-    /// Replaces `own`, the path of a deleted temporary copy, by `known`, the path of the file that
+    /// Changes an error that names `own`, a deleted temporary copy, to name `known`, the file that
     /// was copied.
     pub(crate) fn in_place_of(mut self, own: &Path, known: &Path) -> Error {
         match &mut self {

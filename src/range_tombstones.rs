@@ -26,8 +26,8 @@
 //! no tables and no levels: `version/mod.rs`, `db/get/steps.rs`, `db/iter/range_del.rs`,
 //! `compaction/ranges.rs` and `compaction/dead.rs` apply it to the tables and levels of a tree.
 //!
-//! The tests are at the foot, although the file is long, because a benchmark includes this file
-//! alone, by its path.
+//! The tests are at the foot, although the file is long. A benchmark includes this file by its
+//! path, where a module in another file would not be found.
 
 use std::sync::Arc;
 
@@ -117,9 +117,9 @@ impl RangeTombstones {
         set.ranges =
             given.iter().map(|r| (position(r.start), position(r.end), r.sequence)).collect();
 
-        // At first `nodes` holds the count of numbers at each node, and then the end of each node's
-        // numbers. Filling `sequences` from the oldest number to the newest turns the ends into
-        // starts.
+        // At first `nodes` holds, at each node, the count of its sequence numbers. The sums turn
+        // the counts into the ends of the nodes' parts of `sequences`. The parts are then filled
+        // from the back, with the oldest number first, which turns the ends into starts.
         let fragments = set.fragment_count();
         set.nodes = vec![0; 2 * fragments + 1];
         for &(first, behind, _) in &set.ranges {
@@ -281,7 +281,8 @@ fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl 
     }
 }
 
-/// [`RangeTombstones::fragment_at`] for several sets, each of which ends before the next starts.
+/// Does [`RangeTombstones::fragment_at`] for a list of sets, as if they were one set. Each set ends
+/// before the next one in the list starts.
 pub(crate) fn fragment_of_disjoint<'a>(
     sets: &'a [Arc<RangeTombstones>],
     user_key: &[u8],
@@ -309,9 +310,9 @@ pub(crate) fn fragment_of_disjoint<'a>(
 pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
 impl RangeTombstoneSets {
-    /// A copy with one more range, as a new set into which the last sets are merged as long as they
-    /// are not larger. So n ranges are in at most about log n sets, and each range is sorted at
-    /// most about log n times.
+    /// A copy with one more range. The range becomes a new set, into which the last sets are merged
+    /// as long as they are not larger than it. So n ranges are in at most about log n sets, and
+    /// each range is sorted at most about log n times.
     pub fn with(&self, range: RangeTombstone<'_>) -> RangeTombstoneSets {
         let mut sets = self.0.clone();
         let mut top = RangeTombstones::new([range]);
@@ -445,8 +446,8 @@ mod tests {
             let lowers = std::iter::once(None).chain(cuts.iter().map(|cut| Some(&cut[..])));
             let uppers = cuts.iter().map(|cut| Some(&cut[..])).chain([None]);
             let parts = lowers.zip(uppers).map(|(lower, upper)| {
-                // Each part has what one table of a level would store: the range deletions of all
-                // sequence numbers, clipped to the keys of the part.
+                // Each part has what one table of a level would store: the whole set's range
+                // deletions, of every sequence number, clipped to the keys of the part.
                 let fragments = whole.clipped(lower, upper);
                 let all = fragments.flat_map(|(start, end, fragment)| {
                     let all = (1..30).map(move |snapshot| (snapshot, fragment));

@@ -92,7 +92,8 @@ impl Slice {
 #[derive(Default)]
 pub(crate) struct SlicePacker {
     chunk: Option<Arc<Chunk>>,
-    /// The number of bytes at the start of the chunk that slices may show.
+    /// Slices may show this many bytes, from the start of the chunk. The packer may write only the
+    /// bytes after them.
     used: usize,
 }
 

@@ -111,8 +111,8 @@ fn rocksdb_bloom_and_ribbon_policies_store_the_same_bytes() {
 #[test]
 fn rocksdb_bloom_before_level_is_a_list_of_levels() {
     assert_families("levels(bloom(10), ribbon_like_bloom(10))", ["bloom", "ribbon", "ribbon"]);
-    // Tables of the last level that were written while it was the only level below level 0 have the
-    // second filter.
+    // The second filter applies to the middle levels. But tables of the last level have it too if
+    // they were written while the last level was the only one below level 0.
     let [first, second, last] =
         families(&grown(builder("levels(bloom(10), bloom(10), ribbon_like_bloom(10))")));
     let bloom = BTreeSet::from(["bloom".to_string()]);
@@ -274,8 +274,8 @@ fn hbase_rowprefix_fixed_length_is_a_fixed_prefix() {
 // -- LevelDB
 // ------------------------------------------------------------------------------------------
 
-/// LevelDB's filter setting means the same as Maypole's, but its table format differs. An error
-/// names LevelDB, so that its tables are not misread.
+/// LevelDB's filter setting means the same as Maypole's, but its table format differs. Maypole
+/// rejects LevelDB's tables with an error that names LevelDB, rather than misread them.
 #[test]
 fn leveldb_tables_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -344,9 +344,9 @@ fn compared(tables: &[PathBuf], spec: &str) -> Vec<(Option<Family>, bool)> {
     tables.iter().map(compare).collect()
 }
 
-/// By default, RocksDB's ribbon policy makes Bloom filters at flushes and ribbons below, as
-/// `levels(bloom(10), ribbon_like_bloom(10))` does. Both kinds are equal to Maypole's byte for
-/// byte.
+/// By default, RocksDB's ribbon policy makes Bloom filters at flushes and ribbons in the levels
+/// below level 0, as `levels(bloom(10), ribbon_like_bloom(10))` does. Both kinds are equal to
+/// Maypole's byte for byte.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn tools_make_bloom_at_flushes_and_ribbon_below_with_the_ribbon_policy() {

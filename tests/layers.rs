@@ -143,8 +143,8 @@ fn code_of(text: &str) -> String {
         .collect()
 }
 
-/// The paths that `text` starts with: those of a use tree, `a::{b, c::d}`, or the one of an
-/// expression, `a::b(`.
+/// The paths at the start of `text`. A use tree such as `a::{b, c::d}` has several; an expression
+/// such as `a::b(` has one.
 fn paths_of(text: &str) -> Vec<Module> {
     let text = text.trim_start();
     if let Some(list) = text.strip_prefix('{') {
@@ -174,8 +174,8 @@ fn paths_of(text: &str) -> Vec<Module> {
     tails.into_iter().map(|tail| [vec![name.to_string()], tail].concat()).collect()
 }
 
-/// The modules that the code of `own` names, except `own`. A path names the module of its longest
-/// prefix that is one. Re-exports of items are not followed.
+/// The modules that the code of `own` names, except `own` itself. A path may end in an item of a
+/// module; its longest prefix that is a module counts. Re-exports of items are not followed.
 fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module> {
     let resolve = |path: &[String], aliases: &BTreeMap<String, Module>| -> Option<Module> {
         let (first, mut rest) = path.split_first()?;
@@ -206,7 +206,8 @@ fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeS
         .match_indices("::")
         .filter_map(|(at, _)| {
             let start = code[..at].rfind(|c: char| !c.is_alphanumeric() && c != '_')? + 1;
-            // Only the start of a path, and not the `pub(in crate::room)` of an item.
+            // A later `::` of the same path is skipped, and so is the path of a `pub(in
+            // crate::room)`, which imports nothing.
             let before = &code[..start];
             let is_start = start < at && !before.ends_with(is_part) && !before.ends_with("(in ");
             is_start.then(|| paths_of(&code[start..]))
@@ -228,7 +229,7 @@ fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeS
     named
 }
 
-/// The files that import themselves through other files of their module, by module.
+/// By module, the files that import themselves through other files of that module.
 fn circles() -> BTreeMap<String, BTreeSet<String>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
@@ -426,13 +427,14 @@ fn families_named(code: &str) -> BTreeSet<String> {
 /// fallback of every other family, so code that means the default or the fallback names it.
 const FAMILIES: &[&str] = &["ribbon", "burr", "fuse"];
 
-/// At most this many files outside of a family's folder may name the family: `family.rs` with the
-/// names, `families.rs` with the table, the file of the reader's variants, and one more, with a
-/// constructor (`spec.rs`) or a kind of trace.
+/// At most this many files outside of a family's folder may name the family: `family.rs`, which has
+/// the names; `families.rs`, which has the table of families; the file of the reader's variants;
+/// and one more, for a constructor (`spec.rs`) or a kind of trace.
 const FILES_THAT_NAME_A_FAMILY: usize = 4;
 
-/// The properties of a family are defined in its folder. When this fails, use the table of families
-/// (`src/filter/families.rs`), and add what the code must know to `FamilyInfo`.
+/// The properties of a family are defined in its folder. If this test fails, code outside names the
+/// family in order to know a property. Let that code ask the table of families
+/// (`src/filter/families.rs`), and add the property to `FamilyInfo` if it is missing there.
 #[test]
 fn few_files_outside_its_folder_name_a_family() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -10,8 +10,8 @@
 //! one source.
 //!
 //! Sources should hold distinct internal keys. If two keys are equal, the key of the source given
-//! first comes first. When the cursor moves backward, the order is reversed, and each source but
-//! the current one is on an entry before the current key, or on none.
+//! first comes first, and last when the cursor moves backward. Each source but the current one is
+//! on an entry after the current key, or before it if the cursor moves backward, or on none.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -28,8 +28,8 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// An index that no source has. The bounds check of `sources` thus also detects that there is no
-/// entry.
+/// An index beyond all sources. So a look at the current source in `sources` also tells that there
+/// is no entry.
 const NO_SOURCE: usize = usize::MAX;
 
 pub(crate) struct MergingCursor<C> {
@@ -161,8 +161,8 @@ impl<C: Cursor> MergingCursor<C> {
             }
         }
         self.gather(direction);
-        // `gather` has made the same source current again, because all other sources are now at or
-        // after `target` (forward) or before it (backward).
+        // `gather` has made the same source current again: it is on `target`, and all other sources
+        // are now after `target` (forward) or before it (backward).
         Ok(())
     }
 
@@ -184,10 +184,10 @@ impl<C: Cursor> MergingCursor<C> {
         Ok(())
     }
 
-    /// Skips entries in the sources for which `may_skip` returns `true`. If the cursor moves
-    /// forward, each such source that is before the internal key `target` moves to `target`. If it
-    /// moves backward, each such source that is at or after `target` moves to its last entry before
-    /// `target`.
+    /// Skips entries, but only in those sources for which `may_skip` returns `true`. If the cursor
+    /// moves forward, each such source that is before the internal key `target` moves to `target`.
+    /// If it moves backward, each such source that is at or after `target` moves to its last entry
+    /// before `target`.
     pub fn skip(&mut self, target: &[u8], may_skip: impl Fn(&C) -> bool) -> Result<()> {
         let direction = self.direction;
         let skipped =

@@ -35,8 +35,8 @@ pub(crate) trait Cursor {
 
     fn next(&mut self) -> Result<()>;
 
-    /// Moves to the next entry in the common case, which cannot fail. If it returns `None`, the
-    /// cursor did not move, and [`Cursor::next`] must be called.
+    /// Moves to the next entry, but only in the common case that the move cannot fail. In any other
+    /// case the cursor stays where it is, this returns `None`, and [`Cursor::next`] must be called.
     fn step(&mut self) -> Option<Step> {
         None
     }

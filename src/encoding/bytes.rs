@@ -28,8 +28,8 @@ pub(crate) fn head(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The [`head`] of `bytes[part]`. A part shorter than 8 bytes is read without a copy if `bytes`
-/// continues for 8 bytes from the start of the part.
+/// The [`head`] of `bytes[part]`. If `bytes` has 8 bytes from the start of the part on, a shorter
+/// part is read as these 8 bytes and masked, without a copy.
 #[inline(always)]
 pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     let length = part.len();
@@ -142,8 +142,8 @@ pub(crate) fn compare_words(mut a: &[u8], mut b: &[u8]) -> Ordering {
     a.cmp(b)
 }
 
-/// Calls `settle`, which a lookup seldom needs, and is never inlined. The hot path then needs no
-/// registers for `settle`, which saves more than the call costs.
+/// Calls `settle`, which a lookup seldom needs. This function is never inlined, so the hot path
+/// needs no registers for the code of `settle`. That saves more than the call costs.
 #[cold]
 #[inline(never)]
 pub(crate) fn cold_path<R>(settle: impl FnOnce() -> R) -> R {

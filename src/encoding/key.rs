@@ -48,8 +48,8 @@ pub(crate) enum EntryKind {
     Deletion = 0,
     /// A value.
     Value = 1,
-    /// A tombstone for one key that was written at most once. Maypole reads this kind and never
-    /// writes it.
+    /// A tombstone for a key that was put at most once since its previous deletion. Maypole reads
+    /// this kind and never writes it.
     SingleDeletion = 7,
     /// A tombstone for `[start, end)`, stored in a separate block.
     RangeDeletion = 0x0f,
@@ -135,8 +135,9 @@ pub(crate) fn seek_key(user_key: &[u8], sequence: SequenceNumber) -> Vec<u8> {
     internal_key(user_key, sequence, SEEK_KIND)
 }
 
-/// The largest key of a file that ends with a range deletion up to `end`, which is exclusive. No
-/// entry has this key, and it sorts before all entries of `end`, as in RocksDB.
+/// The largest internal key of a file that ends with a range deletion up to `end`. As `end` is
+/// exclusive, this key sorts before all entries of `end`, and no entry has it. RocksDB does the
+/// same.
 pub(crate) fn range_end(end: &[u8]) -> Vec<u8> {
     internal_key(end, MAX_SEQUENCE, EntryKind::RangeDeletion as u8)
 }
@@ -151,7 +152,7 @@ pub(crate) fn ends_before(largest: &[u8], user_key: &[u8]) -> bool {
     }
 }
 
-/// The first user key after a file whose largest internal key is `largest`.
+/// The smallest user key above all keys of a file whose largest internal key is `largest`.
 pub(crate) fn user_key_behind(largest: &[u8]) -> Vec<u8> {
     let mut end = user_key(largest).to_vec();
     if !is_range_end(largest) {

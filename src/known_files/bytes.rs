@@ -6,8 +6,8 @@ use super::{Known, MAYPOLE_LOG};
 use crate::encoding::coding::fixed32;
 use crate::fs::Fs;
 
-/// Bytes read from the start of a file: the size of a block in a record log, so that they contain
-/// the first record or its first fragment.
+/// Bytes read from the start of a file: one block of a record log. So they contain the log's first
+/// record, or that record's first fragment.
 const HEAD_BYTES: u64 = 32 << 10;
 /// Bytes read from the end.
 const TAIL_BYTES: u64 = 64;

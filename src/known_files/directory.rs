@@ -34,7 +34,7 @@ const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the 
 const IMPORT: &str = "`maypole import` makes a database of Maypole's of it, `maypole advise` says what \
                       its filters do, and `RocksDb` reads it as it is; its own tools repair it";
 
-/// The advice for a database that can be imported, but whose filters Maypole does not read.
+/// The advice for a database of LevelDB. It can be imported, but Maypole does not read its filters.
 const IMPORT_FIRST: &str = "`maypole import` makes a database of Maypole's of it, and `RocksDb` reads it \
                             as it is; its own tools repair it";
 

@@ -71,8 +71,8 @@ impl LineBuf {
     /// # Safety
     ///
     /// `start` is a multiple of [`LINE_BYTES`]. The [`LineBuf::needed_bytes`] bytes from it on are
-    /// initialised and exclusive to the buffer until `lender` has them back. The lender does not
-    /// drop a buffer that it takes back, but calls [`LineBuf::into_raw`].
+    /// initialised. They belong to the buffer alone until it is dropped and `lender` takes them
+    /// back. The lender does not drop a buffer that it takes back, but calls [`LineBuf::into_raw`].
     pub unsafe fn lent(start: NonNull<u8>, len: usize, lender: Arc<dyn LineLender>) -> LineBuf {
         // SAFETY: the zeroed bytes are within the lent memory, after the payload.
         unsafe { start.add(len).write_bytes(0, Self::needed_bytes(len) - len) };

@@ -14,8 +14,8 @@
 //! Such pages are requested on Linux only, by `madvise(MADV_HUGEPAGE)`, which has an effect unless
 //! the system's transparent huge pages are switched off. A kernel that has no large page available
 //! gives small pages, and nothing else changes. Memory of the program's allocator rarely gets large
-//! pages, because its heap grows in small steps, and each step is touched before it could be part
-//! of a large page.
+//! pages: the allocator's heap grows in small steps, and the program touches each step before the
+//! heap has grown to a whole large page.
 
 use std::ptr::NonNull;
 

@@ -74,10 +74,10 @@ impl Directory {
         }
     }
 
-    /// Rejects a database whose logs are in another directory. RocksDB stores the name of the logs'
-    /// directory even if that is the database's own directory, so the options of a copy name the
-    /// directory of the original. A directory with a `CURRENT` is therefore taken for an original,
-    /// and not for a directory of logs.
+    /// Rejects a database whose logs are in another directory, `wal_dir`. RocksDB stores this name
+    /// even if it is the database's own directory, so the options of a copy name the directory of
+    /// the original. If `wal_dir` has a `CURRENT`, it is therefore taken for the original, and not
+    /// for a directory of logs.
     fn check_logs_are_here(&self, fs: &dyn Fs) -> Result<()> {
         let wal_dir = self.options.as_ref().and_then(|options| options.database("wal_dir"));
         let Some(wal_dir) = wal_dir.filter(|dir| !dir.is_empty()).map(Path::new) else {
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!([3, 4, 5].map(name), ["000003.ldb", "000004.sst", "000005.sst"]);
     }
 
-    /// A copy keeps the name of the original's log directory in its OPTIONS, and a checkpoint may
+    /// `wal_dir` may be that of the database from which this one was copied, and a checkpoint may
     /// have no log. Neither is a reason to reject the database.
     #[test]
     fn logs_in_another_directory_are_missed_only_where_they_are_alone() {

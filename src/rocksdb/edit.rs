@@ -38,7 +38,7 @@ use crate::version::edit::{
     MAX_FILE_NUMBER, identity_bytes, key_bounds, put_field, put_numbers, sequence,
 };
 
-/// Later versions may set this bit in the tag of a field that older versions can ignore.
+/// A field whose tag has this bit can be ignored by a version that does not know the tag.
 const IGNORABLE: u32 = 1 << 13;
 /// A custom field whose tag has this bit must be understood.
 const NOT_IGNORABLE: u32 = 1 << 6;
@@ -382,7 +382,8 @@ mod tests {
         for refused in [8, 11, 99, 104, 204, 4096] {
             assert!(matches!(field(refused, &[0]), Err(Refusal::Unsupported(_))), "{refused}");
         }
-        // A blob file: its number, count and bytes, two empty strings, and no fields of its own.
+        // A blob file: its number, the count and the bytes of its values, two empty strings, and no
+        // custom fields.
         for blob in [400, 8194] {
             assert_eq!(field(blob, &[7, 1, 9, 0, 0, 0]).unwrap(), Edit::default());
         }

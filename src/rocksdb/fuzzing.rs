@@ -144,8 +144,8 @@ pub(crate) fn batch(first: u64, families: &[u32]) -> Vec<u8> {
     out
 }
 
-/// `data` as a log with correct checksums in most records, and with lengths limited to the bytes
-/// that exist. Records whose first byte is 0xf0 or more keep their checksums.
+/// Turns `data` into a log: limits the lengths in it to the bytes that exist, and corrects the
+/// checksums, except those of records whose first byte is 0xf0 or more.
 pub(crate) fn repaired(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     let mut at = 0;

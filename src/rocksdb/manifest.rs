@@ -134,7 +134,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Applies the next edit, or holds it back until its group is complete.
+    /// Applies the next edit. An edit of an atomic group is held back until the group is complete.
     fn take(&mut self, edit: Edit) -> Result<(), Damage> {
         let expected = self.group.last().and_then(|last| last.group_left);
         match (expected, edit.group_left) {
@@ -342,8 +342,8 @@ mod tests {
             let mut changed = log.bytes.clone();
             changed[at] ^= 1;
             put_file(&fs, path, &changed);
-            // If the changed length extends past the end of the file, the record looks as if the
-            // file was cut off.
+            // A changed bit may enlarge the record's length beyond the end of the file. Then the
+            // record looks as if the file was cut off.
             match Manifest::read(&fs, path, 5) {
                 Ok(manifest) => assert!(
                     (4..6).contains(&(at - whole)) && manifest.families[&0].tables.is_empty()

@@ -21,8 +21,8 @@
 //! - A feature that this build does not understand is [`Error::Unsupported`], which names it.
 //!   Content that the format does not allow is [`Error::Corruption`].
 //!
-//! Absent on purpose: reading tables (`table/` does that), the meaning of operations (memtables and
-//! lookups know it), changes to existing databases, and writing WALs.
+//! Absent on purpose: reading tables (`table/` does that), applying the logged operations to keys
+//! (memtables and lookups do that), changes to existing databases, and writing WALs.
 
 mod batch;
 pub(crate) mod directory;

@@ -92,8 +92,8 @@ mod tests {
     use crate::error::Error;
     use crate::fs::MemFs;
 
-    /// A database with logs of these numbers and bytes. Family 1 needs logs from 9 on, and all
-    /// others from 7 on. The MANIFEST's last sequence number is 40.
+    /// A database with logs of these numbers and bytes. Family 1 needs the logs from number 9 on,
+    /// and all other families those from 7 on. The MANIFEST's last sequence number is 40.
     fn database(logs: &[(u64, &[u8])], more: impl FnOnce(&mut EditBytes)) -> MemFs {
         let fs = MemFs::new();
         let mut manifest = LogBytes::new(None);
@@ -158,7 +158,8 @@ mod tests {
         for other in [43, 60] {
             assert_eq!(entries(&next(other)), (vec!["0:41".into()], 41));
         }
-        // If the torn log has no whole record, the next write must follow the MANIFEST's last one.
+        // If the torn log has no whole record, the next write must have the number that follows the
+        // MANIFEST's last sequence number.
         let early = &whole[..5];
         let follows = database(&[(7, early), (9, &next(41))], |_| {});
         assert_eq!(replay(&follows).unwrap().1, 42);

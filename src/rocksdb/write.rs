@@ -60,7 +60,7 @@ impl NewDatabase {
         fs::write_atomic(fs, &names::current_path(dir), format!("{name}\n").as_bytes())
     }
 
-    /// The bytes of the MANIFEST. No file has the number `next_file` or a larger one.
+    /// The bytes of the MANIFEST. `next_file` is above the numbers of all files.
     fn manifest(&self, next_file: u64) -> Vec<u8> {
         let mut identity = Vec::new();
         put_field(&mut identity, IDENTITY_TAG, self.identity.as_bytes());

@@ -91,8 +91,9 @@ impl<const N: usize> PerThread<N> {
         }
     }
 
-    /// The row of `thread`. `other` must be a row of the same thread. Whether the row is shared is
-    /// taken from `other`, so that one check serves the additions to both rows.
+    /// The row of `thread`, for additions beside those to `other`, a row of the same thread in
+    /// another `PerThread`. Both rows are shared or neither is, so this is taken from `other`, and
+    /// one check serves both.
     #[inline(always)]
     pub fn row_beside<const M: usize>(
         &self,
@@ -102,7 +103,8 @@ impl<const N: usize> PerThread<N> {
         ThreadRow::new(self.row(thread).row, other.is_shared)
     }
 
-    /// The row of a thread beyond the groups, or of the first thread that counts in its group.
+    /// The row of a thread whose index is beyond all groups, which is the shared row; or the row of
+    /// the first thread that counts in its group, which this creates.
     #[cold]
     #[inline(never)]
     fn new_row(&self, thread: usize) -> ThreadRow<'_, N> {

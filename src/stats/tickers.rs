@@ -205,7 +205,8 @@ impl Counters {
         self.0.add(ticker as usize, n);
     }
 
-    /// The count of `ticker` in the current thread's row, which threads beyond the 64th share.
+    /// The count of `ticker` in the current thread's row. All threads with an index from 64 on have
+    /// one row together.
     pub fn of_thread(&self, ticker: Ticker) -> u64 {
         self.0.of_thread(ticker as usize)
     }

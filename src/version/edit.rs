@@ -55,8 +55,8 @@ pub(crate) const ADDED: u64 = 6;
 pub(crate) const FIRST_WITH_LENGTH: u64 = 64;
 pub(crate) const DB_IDENTITY: u64 = 64;
 pub(crate) const DURABLE_WAL: u64 = 65;
-/// Odd, because a reader that skipped this field would take these numbers for a gap in the WALs, at
-/// which a replay ends.
+/// Odd, so that a reader that does not know this field rejects the edit. Without the field, it
+/// would take the skipped numbers for a gap in the WALs, and end the replay there.
 pub(crate) const SKIPPED: u64 = 67;
 
 /// Tags of a table's extra fields.
@@ -422,7 +422,8 @@ mod tests {
         assert!(with(&[67, 2, 7, 6]).is_err());
         assert!(with(&[67, 3, 7, 7, 7]).is_err());
         assert!(with(&[67, 1, 7]).is_err());
-        // The same holds for extra fields of a table, which precede the 0 that ends the table.
+        // Unknown extra fields of a table are also skipped if even and rejected if odd. They
+        // precede the 0 that ends the table.
         let table = VersionEdit { added: edit().added.split_off(1), ..VersionEdit::default() };
         let mut bytes = table.encode();
         assert_eq!(bytes.pop(), Some(0));

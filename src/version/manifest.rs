@@ -25,10 +25,10 @@ use crate::fs;
 use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
-/// A MANIFEST is replaced when it has grown since its first edit by more than this, and by more
-/// than the size of that edit. So its size is at most about the size of its first edit plus the
-/// larger of these two numbers. When a MANIFEST is replaced because of its size, its first edit,
-/// which repeats the tree, takes at most half of its bytes.
+/// A MANIFEST is replaced when the edits after its first edit take more than this many bytes, and
+/// more than the first edit. So its size is at most about that of its first edit plus the larger of
+/// these two limits. The first edit repeats the tree. It is at most half of a MANIFEST that is
+/// replaced because of its size.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.
@@ -206,9 +206,9 @@ mod tests {
     use crate::fs::MemFs;
 
     /// A MANIFEST was once replaced after 4 MiB, whatever the size of the tree. During fast writes,
-    /// reading it took longer than the tables existed, so that a reader always found that tables
-    /// had been deleted meanwhile. Now a small tree has a small MANIFEST. The MANIFEST of a large
-    /// tree may grow further, because it must not be rewritten after every few edits.
+    /// tables were deleted before a reader had read such a MANIFEST, so that each attempt to open
+    /// found tables missing. Now a small tree has a small MANIFEST. The MANIFEST of a large tree
+    /// may grow further, because it must not be rewritten after every few edits.
     #[test]
     fn a_manifest_grows_with_its_tree() {
         let table = |number| FileMeta {

@@ -62,8 +62,8 @@ pub(crate) struct Version {
     pub levels: [Level; LEVELS],
     /// The same files in the form that lookups search.
     ranges: KeyRanges<Arc<TableFile>>,
-    /// The same files, if the version is mixed. `ranges` is then empty, so that the code of usual
-    /// lookups need not know mixed versions.
+    /// If the version is mixed, the files are here, and `ranges` is empty. So the code of usual
+    /// lookups, which search `ranges`, need not know mixed versions.
     mixed: Option<KeyRanges<Arc<TableFile>>>,
     /// Whether any file holds a range deletion. This is rare.
     pub has_range_deletions: bool,

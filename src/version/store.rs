@@ -61,9 +61,9 @@ impl TableStore {
         self.described(meta, table, path)
     }
 
-    /// [`TableStore::open`] for a table at `path` that a MANIFEST of RocksDB or LevelDB describes.
-    /// Such a MANIFEST records less: only a property of the table tells whether the table was
-    /// ingested.
+    /// Does what [`TableStore::open`] does, for a table at `path` that a MANIFEST of RocksDB or
+    /// LevelDB describes. Such a MANIFEST does not record whether the table was ingested; only a
+    /// property of the table tells it.
     pub fn open_listed(
         &self,
         mut meta: FileMeta,
@@ -77,9 +77,10 @@ impl TableStore {
         meta.entries = table.properties().entries();
         meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
         meta.global_sequence = table.global_sequence();
-        // RocksDB requires that in level 0 the smallest sequence numbers descend with the largest
-        // ones. Maypole's trees need not satisfy this, so a MANIFEST that Maypole exported may list
-        // another smallest number than the table stores. The number in the table is used.
+        // RocksDB requires that in level 0, from file to file, the smallest sequence numbers
+        // descend like the largest ones. In Maypole's trees they need not, so a MANIFEST that
+        // Maypole exported may list another smallest number than the table stores. The number in
+        // the table is used.
         let stated = || table.properties().number(property::SMALLEST_SEQUENCE);
         let smallest = meta.global_sequence.or_else(stated);
         meta.smallest_sequence = smallest.unwrap_or(meta.smallest_sequence);

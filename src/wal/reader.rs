@@ -9,8 +9,8 @@
 //! | record | ~~~~~~ | … | record | … end          → torn: the log ends at bad
 //! ```
 //!
-//! The payload of such a header need not be intact: the header alone proves what was synced when it
-//! was written.
+//! The payload after such a header may be damaged. The header alone proves how far the file was
+//! synced when the header was written.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -84,7 +84,8 @@ impl LogReader {
     /// because records with a hole between them were never the state of any database.
     pub fn skip_damage(&mut self) -> Result<Option<u64>> {
         let bad = self.position;
-        // A user's value may look like a record, so skip the payload of a valid header.
+        // A user's value in the payload may look like a record. So if the header at `bad` is valid,
+        // the search begins after its payload.
         let mut from = match self.header_at(bad)? {
             Some(header) => header.end(bad),
             None => bad + 1,
@@ -166,9 +167,9 @@ impl LogReader {
         self.tail
     }
 
-    /// The largest `synced_to` seen. Once the end of the log is reached, this is the largest in any
-    /// record header of the file, including those after a torn record. It is then above 0 exactly
-    /// if the file is known to have been synced.
+    /// The largest `synced_to` in the record headers seen so far. At the end of the log that
+    /// includes every record header in the file, also those after a torn record. Then it is above 0
+    /// exactly if the file is known to have been synced.
     pub fn synced_to(&self) -> u64 {
         self.synced_to
     }

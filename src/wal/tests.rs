@@ -99,7 +99,8 @@ fn records_of_every_size_come_back_in_order() {
         let (head, rest) = payload.split_at(payload.len() / 3);
         let offset = writer.append(&[head, b"", rest]).unwrap();
         assert_eq!(offset + (RECORD_HEADER_BYTES + payload.len()) as u64, writer.len());
-        // `append` had handed the record to the operating system before it returned.
+        // The record survives a kill of the process, because `append` has handed it to the
+        // operating system.
         assert_eq!(read_fs(&fs.kill()).unwrap().0.last(), Some(payload));
     }
     assert_eq!(read_fs(&fs).unwrap(), (payloads, Tail::Clean, 0));

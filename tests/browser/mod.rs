@@ -37,8 +37,9 @@ pub fn find() -> Option<&'static str> {
     NAMES.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok())
 }
 
-/// Adds two scripts to the page: one before everything else that records errors, and `script` after
-/// everything else. `script` must add a `<pre id="told">` that holds its results as JSON.
+/// Adds two scripts to the page. The first one runs before everything else and records errors.
+/// `script` runs after everything else; it must add a `<pre id="told">` that holds its results as
+/// JSON.
 pub fn watched(page: &str, script: &str) -> String {
     let page = page.replacen("<head>", &format!("<head>{WATCH}"), 1);
     page.replacen("</body>", &format!("{SEND}{script}</body>"), 1)

@@ -47,7 +47,8 @@ fn directories_of_other_engines_are_named_and_left_as_they_are() {
         let before = contents(dir.path());
         for (call, run) in CALLS {
             if (call, what) == ("open", "a database of SQLite") {
-                // Next to a file of another program a new database is created, on purpose.
+                // In a directory with files of SQLite or another program that is no LSM store,
+                // `open` creates a new database, on purpose.
                 continue;
             }
             let Some(error) = run(dir.path()) else { panic!("{call} of {what}: no error") };
@@ -63,8 +64,9 @@ fn directories_of_other_engines_are_named_and_left_as_they_are() {
     }
 }
 
-/// Regression: a checkpoint or a copy with other filters to the directory of another engine was
-/// rejected as "not empty". Now the error names the engine, and the directory stays unchanged.
+/// Regression: if the target of a checkpoint, or of a copy with other filters, was the directory of
+/// another engine, the call was rejected with "not empty". Now the error names the engine, and the
+/// directory stays unchanged.
 #[test]
 fn copies_to_directories_of_other_engines_are_refused_by_name() {
     let own = tempfile::tempdir().unwrap();
@@ -188,8 +190,8 @@ fn files_of_other_programs_are_named() {
     assert!(matches!(listed, Error::Io { .. }), "{listed}");
 }
 
-/// Regression: tables of another format among those to be repaired were moved to `lost/` as
-/// damaged. Now the repair is rejected.
+/// Regression: if a directory to be repaired had tables of another format, `repair` moved them to
+/// `lost/` as damaged. Now it rejects the directory.
 #[test]
 fn a_repair_refuses_tables_of_other_formats_and_orders() {
     let own = Table::new(&[("a", 1, 1, "1")]).bytes();
@@ -239,9 +241,9 @@ fn a_repair_does_not_mix_column_families() {
 }
 
 /// Regression: if CURRENT and the MANIFEST were missing, the error was "there is no database here",
-/// without a hint to `repair`, which brings all entries back. A directory whose writes were all in
-/// a log was even taken for a new one, and the log was deleted. Now every other call fails with a
-/// hint to `repair`, and changes no file.
+/// without a hint to `repair`, which brings all entries back. If the directory had no tables,
+/// because all writes were in a log, `open` even created a new database in it and deleted the log.
+/// Now every call but `repair` fails with a hint to `repair`, and changes no file.
 #[test]
 fn a_lost_current_and_manifest_lead_to_repair() {
     for in_tables in [true, false] {
@@ -291,9 +293,9 @@ fn a_lost_current_and_manifest_lead_to_repair() {
 }
 
 /// Regression: RocksDB may write the sequence number of an ingestion into the table without
-/// updating the checksum. `inspect --annotate` printed "checksum WRONG", although `inspect` and
-/// `sst_dump` accept the table. Now the dump says that the checksum is that of the block before the
-/// ingestion.
+/// updating the checksum of the changed block. `inspect --annotate` printed "checksum WRONG",
+/// although `inspect` and `sst_dump` accept the table. Now it says that the checksum is that of the
+/// block before the ingestion.
 #[test]
 fn a_sequence_number_that_was_written_in_place_is_no_damage_in_a_dump() {
     let dir = tempfile::tempdir().unwrap();
@@ -313,7 +315,8 @@ fn a_sequence_number_that_was_written_in_place_is_no_damage_in_a_dump() {
     assert!(AnnotatedFile::open(&path).unwrap().to_string().contains("WRONG"));
 }
 
-/// Regression: RocksDB's old filter was called "a block of an unknown kind". Now it has a name.
+/// Regression: RocksDB's block-based filter, an old kind, was called "a block of an unknown kind".
+/// Now it has a name.
 #[test]
 fn a_block_based_filter_has_a_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -329,9 +332,9 @@ fn a_block_based_filter_has_a_name() {
     assert!(!dump.contains("Unknown block"), "{dump}");
 }
 
-/// Regression: a filter of prefixes with an unknown extractor was reported as "none", of "a kind
-/// that is not read here", although it is a Bloom filter. Now it is shown, with the reason why no
-/// lookup queries it.
+/// Regression: a filter of key prefixes was reported as "none", with a note that it is of "a kind
+/// that is not read here", if Maypole did not know the prefix extractor, even if the filter was a
+/// Bloom filter. Now the filter is shown, with the reason why no lookup queries it.
 #[test]
 fn a_filter_of_prefixes_of_an_unknown_extractor_has_its_family() {
     let dir = tempfile::tempdir().unwrap();

@@ -41,7 +41,8 @@ fn stored(dir: &Path) -> Vec<String> {
 
 /// Regression: `ingest` accepted a table with a merge operand. Reads of the key failed without
 /// naming file and key, `verify` found nothing wrong, and after a compaction the previous value was
-/// gone. Now `ingest` accepts only tables of puts and deletions that can become a single write.
+/// gone. Now `ingest` accepts a table only if its entries are puts and deletions, have no sequence
+/// numbers yet, and so can become a single write.
 #[test]
 fn ingestion_refuses_what_it_does_not_understand() {
     let dir = tempfile::tempdir().unwrap();
@@ -171,9 +172,10 @@ fn newer_writes_hide_entries_that_are_not_understood() {
     }
 }
 
-/// Regression: `repair` of tables without a property of their sequence numbers (RocksDB before 9.7)
-/// took 0 for the last write: a count saw 13 of 20 entries, and after a compaction a key had its
-/// older value again. Now `repair` takes the largest sequence number of the entries.
+/// Regression: if tables had no property with their sequence numbers (RocksDB before 9.7), `repair`
+/// took 0 for the sequence number of the last write. A count found 13 of 20 entries, and after a
+/// compaction a key had its older value again. Now `repair` takes the largest sequence number of
+/// the entries.
 #[test]
 fn a_repaired_tree_knows_its_last_write_without_a_property() {
     let dir = tempfile::tempdir().unwrap();
@@ -202,10 +204,10 @@ fn a_repaired_tree_knows_its_last_write_without_a_property() {
     assert!(!Db::repair(dir.path()).unwrap().changed, "sound");
 }
 
-/// Regression: a table without a property of its sequence numbers was taken to have 0 as the
-/// largest. So it looked older than any range deletion that covers it, and a repair dropped all of
-/// its entries. Now the sequence numbers of the entries are compared with that of the range
-/// deletion.
+/// Regression: if a table had no property with its sequence numbers, `repair` took 0 for the
+/// largest one. So the table looked older than any range deletion that covers it, and the repair
+/// dropped all of its entries. Now `repair` compares the sequence number of each entry with that of
+/// the range deletion.
 #[test]
 fn a_repair_compares_entries_with_range_deletions_by_their_own_numbers() {
     let dir = tempfile::tempdir().unwrap();
@@ -225,8 +227,9 @@ fn a_repair_compares_entries_with_range_deletions_by_their_own_numbers() {
     assert_eq!(db.snapshot().sequence(), 61);
 }
 
-/// A table that was ingested into RocksDB has one sequence number for all entries, in its
-/// properties, which gives its order among the other tables.
+/// An ingestion into RocksDB may write one sequence number, which holds for all entries of the
+/// table, into the table's properties. `repair` orders the table among the other tables by this
+/// number.
 #[test]
 fn a_repair_takes_the_sequence_number_that_was_written_in_place() {
     for (in_place, expected) in [(50u64, "ingested"), (5, "written")] {

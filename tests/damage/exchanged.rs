@@ -6,8 +6,8 @@ use super::{
 };
 use maypole::fs::{Fs, MemFs};
 
-/// A database with the same keys, and values of the same lengths with other bytes, in files of the
-/// same names.
+/// A database that was written like that of [`killed_database`], but with other bytes in the
+/// values. The names of the files, the keys and the lengths of the values are the same.
 fn twin() -> MemFs {
     database(1, |value| value.iter().map(|byte| byte ^ 1).collect())
 }
@@ -48,7 +48,8 @@ fn files_of_another_database_or_another_time_are_refused() {
     figures.print("exchanged files");
     assert_eq!(figures.refused + figures.errors, figures.tried, "one was taken for another");
 
-    // A later state of the same database, with single files of the earlier one restored.
+    // A later state of the same database, in which one file at a time is replaced by the file of
+    // the same name from the earlier state.
     let later = ours.kill();
     let db = open(&later).unwrap();
     db.put("key000", "later").unwrap();

@@ -29,8 +29,8 @@ fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
 
 type Put = fn(&Path);
 
-/// What may be in the place of a file. Sockets, pipes, and links that need no privileges exist only
-/// on Unix.
+/// What may be in the place of a file. Only Unix has sockets, pipes, and symbolic links that need
+/// no privileges.
 const STRANGERS: &[(&str, Put)] = &[
     ("a directory", |path| fs::create_dir(path).unwrap()),
     #[cfg(unix)]
@@ -42,8 +42,8 @@ const STRANGERS: &[(&str, Put)] = &[
     }),
     ("an empty file", |path| fs::write(path, b"").unwrap()),
     ("a huge file without contents", |path| {
-        // The file in place of the MANIFEST is smaller: the MANIFEST is a log, so the database
-        // searches it for records behind the zeros.
+        // In place of the MANIFEST the file is smaller, because the MANIFEST is a log, so the
+        // database reads all the zeros in search of records behind them.
         let is_log = path.to_str().unwrap().contains("MANIFEST-");
         fs::File::create(path).unwrap().set_len(if is_log { 1 << 26 } else { 1 << 42 }).unwrap();
     }),

@@ -2,8 +2,9 @@
 //! error that says what is wrong, or it opens and each result is right or an error. It never
 //! returns a wrong result and never panics.
 //!
-//! Flipped bits and truncations of tables are tried in `src/table/tests/damage.rs`, those of single
-//! record logs in `src/wal/tests.rs`, and those of whole databases here.
+//! The tests here flip bits of the files of a whole database and truncate the files.
+//! `src/table/tests/damage.rs` does the same to single tables, and `src/wal/tests.rs` to single
+//! record logs.
 
 mod bits;
 mod engines;

@@ -12,8 +12,8 @@ const TRAILER_BYTES: usize = 5;
 /// User key, sequence number, kind, value.
 pub type Entry<'a> = (&'a str, u64, u8, &'a str);
 
-/// A RocksDB table of format_version 2, as RocksDB 7.8 writes it, without the properties of later
-/// versions that hold its sequence numbers. One data block.
+/// A RocksDB table of format_version 2 with one data block, as RocksDB 7.8 writes it. It lacks the
+/// properties with which later versions record the table's sequence numbers.
 pub struct Table<'a> {
     pub entries: &'a [Entry<'a>],
     /// More properties, by name.

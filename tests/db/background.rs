@@ -31,7 +31,7 @@ fn faults() -> (MemFs, FaultFs) {
     (mem.clone(), FaultFs::new(Arc::new(mem)))
 }
 
-/// Waits until `holds` is true, because of the work of another thread.
+/// Waits until the work of another thread makes `holds` true.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !holds() {
@@ -247,8 +247,10 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
         let written = (0..300).map(|_| put(&db)).last().unwrap().0;
         db.compact_range(..).unwrap();
         assert_eq!(db.iter().count() as u32, written);
-        // Obsolete tables are deleted once no lookup can read them, which a reader of another test
-        // may delay. The database looks for such tables whenever the tree changes.
+        // An obsolete table is deleted once no lookup can read it. A suspended lookup of another
+        // test may delay this, because the guards of all databases in the process count. The
+        // database looks for such tables again whenever its tree changes, so the test changes the
+        // tree.
         let mut written = written;
         eventually("nothing of a failed attempt is left", || {
             written = put(&db).0;
@@ -325,7 +327,8 @@ fn thousands_of_tiny_tables_end_in_a_few() {
     db.wait_for_compaction().unwrap();
     let stats = db.stats();
     assert!(stats.files.len() < 40, "{stats}");
-    // Half of the tables were flushed, and each byte is rewritten once or twice.
+    // Half of the tables came from flushes, the other half from ingestions, and each byte of both
+    // is rewritten once or twice.
     let came = 2 * stats.tickers.get(Ticker::FlushWriteBytes);
     let rewritten = stats.tickers.get(Ticker::CompactWriteBytes);
     assert!(rewritten < 2 * came, "{rewritten} bytes were written for {came}");
@@ -415,10 +418,10 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
             db.flush().unwrap();
         }
         db.close().unwrap();
-        // The files are listed now, because a compaction may have replaced tables until the close.
+        // The files are listed after the close, because a compaction may replace tables until then.
         let mut files = options().open_read_only().unwrap().stats().files;
-        // Only tables that begin with a data block: a table of few entries may begin with its range
-        // deletions.
+        // The damage must be in a data block. A table of few entries may begin with its range
+        // deletions instead, so it is not chosen.
         files.retain(|file| file.entries > 10);
         // A table of level 0 for every fourth seed, if there is one; otherwise a table of any
         // level.

@@ -90,7 +90,7 @@ fn recovery_time_by_the_size_of_the_log() {
             }
         }
         db.write(batch).unwrap();
-        // After the close, the writes that no table has are in the log.
+        // `close` does not flush, so the writes that are in no table yet stay in the log.
         db.close().unwrap();
         let before = resident_bytes();
         let start = Instant::now();
@@ -107,7 +107,7 @@ fn recovery_time_by_the_size_of_the_log() {
     }
 }
 
-/// If the database did not bound its open tables, this test would need a descriptor for each table.
+/// Tables get half of the process's descriptors, so the limit of 20,000 lets each table keep one.
 #[test]
 #[ignore = "prints what ten thousand tables cost; with --release, after `ulimit -n 20000`"]
 fn ten_thousand_tables() {
@@ -216,8 +216,8 @@ fn one_of_many_who_open_at_once_gets_the_database_also_while_it_closes() {
                     }
                     written.store(before + 20, SeqCst);
                     inside.store(0, SeqCst);
-                    // From here on another thread may open the database as soon as this one has
-                    // closed it.
+                    // `inside` is 0 before the close, because another thread may open the database
+                    // before this call returns.
                     db.close().unwrap();
                     turns += 1;
                 }
@@ -377,8 +377,8 @@ fn reader_with_little_memory() {
     assert_eq!(db.get("small").unwrap().unwrap(), b"small");
 }
 
-/// Regression: a block takes as much memory as its file says. If a program had less memory, Rust's
-/// allocator ended the program. Now only the read of that block fails.
+/// Regression: a table says how many bytes of memory a block takes. If the process had less memory,
+/// Rust's allocator ended the process. Now only the read of that block fails.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_block_larger_than_the_memory_is_an_error_of_the_read() {

@@ -27,8 +27,9 @@ fn key(n: u64) -> String {
     format!("{:05}", n * 7919 % 10_000)
 }
 
-/// A manual compaction once blocked every other compaction so that it would end. Now others run
-/// meanwhile and new tables appear, which the manual compaction must not compact.
+/// A manual compaction once blocked every other compaction, because it could not have ended
+/// otherwise. Now other compactions run meanwhile and create tables, which the manual compaction
+/// must not compact.
 #[test]
 fn a_manual_compaction_ends_although_writers_never_stop() {
     for threads in [1, 3] {
@@ -94,10 +95,10 @@ fn is_output(operation: Operation, path: &Path) -> bool {
     thread::current().name() == Some("by-hand") && is_table && operation == Operation::Create
 }
 
-/// Regression: the deepest level is rewritten in place. A manual compaction that did not recognize
-/// its own new tables rewrote them: once more if it had moved them down, and for ever if it had
-/// rewritten them in the deepest level. Now a first call writes each table once, and so does a
-/// second call.
+/// Regression: in the deepest level a manual compaction writes its new tables to the level from
+/// which it took the old ones. When it did not recognize its own new tables, it rewrote them:
+/// tables that it had moved down once more, tables that it had rewritten in the deepest level for
+/// ever. Now each of two calls writes each table once.
 #[test]
 fn a_manual_compaction_does_not_rewrite_what_it_has_written() {
     let (_, faults, fs) = faults();
@@ -133,9 +134,9 @@ fn a_manual_compaction_does_not_rewrite_what_it_has_written() {
     }
 }
 
-/// A manual compaction ends because it compacts only tables with writes from before its call, by
-/// the sequence number at the call. If it compacted every table, it would never end while a writer
-/// adds a new table for each compacted one.
+/// A manual compaction notes the sequence number at its call, and compacts only tables with writes
+/// up to that number. If it compacted every table, it would never end while a writer adds a new
+/// table for each compacted one.
 #[test]
 fn a_manual_compaction_leaves_what_was_written_since_its_call() {
     let (_, faults, fs) = faults();
@@ -148,7 +149,8 @@ fn a_manual_compaction_leaves_what_was_written_since_its_call() {
             if is_output(operation, path) {
                 let outputs = outputs.fetch_add(1, Ordering::Relaxed);
                 assert!(outputs < 20, "it follows the writer");
-                // The new table has the same keys, so that it overlaps the compaction.
+                // The table of this flush has the first and the last key of the compaction, so the
+                // two overlap.
                 db.put(key(0), [8; 20]).unwrap();
                 db.put(key(9), [8; 20]).unwrap();
                 db.flush().unwrap();
@@ -168,9 +170,9 @@ fn a_manual_compaction_leaves_what_was_written_since_its_call() {
     assert_eq!(db.get(key(1)).unwrap().unwrap(), [7; 20]);
 }
 
-/// Entries that were deleted before the call are gone afterwards, and so are their deletions, also
-/// if an automatic compaction runs at the same time. The call waits for the automatic compaction,
-/// because that has claimed some of its files.
+/// Entries that were deleted before the call are gone after it, and the deletions too. This holds
+/// even if an automatic compaction runs at the call: it has claimed files that the manual
+/// compaction needs, so the call waits for it.
 #[test]
 fn a_manual_compaction_drops_what_was_deleted_before_it_although_others_run() {
     let (_, faults, fs) = faults();
@@ -209,7 +211,8 @@ fn a_close_ends_the_wait_of_a_manual_compaction() {
             spawn("by-hand", move || db.compact_all())
         })
         .collect();
-    // A call may still be before its flush, or wait already. In either case the close ends it.
+    // A call may not have flushed yet, or may wait already for the files of the automatic
+    // compaction. In either case the close ends the call.
     let closing = spawn("closing", move || db.close());
     for call in calls {
         let ended = call.recv_timeout(PATIENCE).expect("it waits for ever");
@@ -245,8 +248,9 @@ fn manual_compactions_of_several_threads_and_automatic_ones_all_end() {
     db.verify().unwrap();
 }
 
-/// A workload of puts that start automatic compactions, and of manual compactions between them.
-/// Returns how many of the first puts were acknowledged, and the error that ended the workload.
+/// A workload of puts, which start automatic compactions, with manual compactions between some of
+/// the puts. Returns the number of acknowledged puts, and the error that ended the workload, if
+/// any.
 fn work(fs: &Arc<dyn Fs>, open: &mut Option<Db>) -> (u64, maypole::Result<()>) {
     let mut acknowledged = 0;
     let done = (|| {
@@ -271,10 +275,10 @@ fn work(fs: &Arc<dyn Fs>, open: &mut Option<Db>) -> (u64, maypole::Result<()>) {
 
 const FAULTY_PUTS: u64 = 240;
 
-/// Every call to the file system fails, once or from then on, while manual and automatic
-/// compactions run in parallel. Outputs that a failed compaction leaves are removed at the latest
-/// by the next opening, no call hangs, and no acknowledged write is lost, also if the disk was
-/// full.
+/// Manual and automatic compactions run in parallel, and each run makes another call to the file
+/// system fail: either this call alone, or every change from this call on. The next opening at the
+/// latest removes the outputs of failed compactions. No call hangs, and no acknowledged write is
+/// lost, even if the disk was full.
 #[test]
 fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothing() {
     let calls = |target| {
@@ -313,8 +317,8 @@ fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothin
                 check(&db, acknowledged, &story);
                 let fs: Arc<dyn Fs> = Arc::new(mem.kill());
                 check_opened(&fs, acknowledged, &format!("{story}, killed"));
-                // Work that waits for space gets it now. After any other failure the database is
-                // read-only.
+                // Work that waited for space continues, because the file system works again. After
+                // any other failure the database is read-only.
                 match db.compact_all() {
                     Ok(()) => check(&db, acknowledged, &format!("{story}, once more")),
                     Err(error) => assert!(matches!(error, Error::ReadOnly(_)), "{story}: {error}"),
@@ -329,7 +333,8 @@ fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothin
     assert!(noticed > runs / 3, "{noticed} of {runs}");
 }
 
-/// All acknowledged puts are found, in their last version, and at most one more.
+/// Every acknowledged put is found, with its last value. At most one put that was not acknowledged
+/// is found too.
 fn check(db: &Db, acknowledged: u64, story: &str) {
     for n in 0..acknowledged {
         let found = db.get(key(n)).unwrap_or_else(|error| panic!("{story}: {error}"));
@@ -339,9 +344,9 @@ fn check(db: &Db, acknowledged: u64, story: &str) {
     assert!(count == acknowledged || count == acknowledged + 1, "{story}: {count}, {acknowledged}");
 }
 
-/// An opening finds all writes and removes files that no MANIFEST lists. The tables are counted
-/// only after a second opening, because a reader of another test may have kept files of the first
-/// one.
+/// An opening finds all writes and removes files that no MANIFEST lists. But a suspended lookup of
+/// another test may delay the removal of files until after the close, so the tables are counted
+/// only after a second opening.
 fn check_opened(fs: &Arc<dyn Fs>, acknowledged: u64, story: &str) {
     if !fs.exists(Path::new("/db/CURRENT")).unwrap() {
         return assert_eq!(acknowledged, 0, "{story}");

@@ -206,8 +206,8 @@ fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     fs::remove_file(&file).unwrap();
     assert!(matches!(db.ingest(&[&file]), Err(Error::Io { .. })));
     db.compact_all().unwrap();
-    // A table of the database's own tree is rejected if its entries have sequence numbers. If these
-    // are zeroed, the ingestion is one more write.
+    // `ingest` rejects a table of the database's own tree if the table's entries have sequence
+    // numbers. If a compaction has set these to 0, `ingest` accepts the table as one more write.
     let own = db.stats().files[0].path.clone();
     let _ = db.ingest(&[&own]);
     assert_eq!(db.get("key").unwrap().unwrap(), b"ingested");

@@ -8,7 +8,8 @@ use maypole::{BlockCache, BlockKind, Builder, Compression, Db, Error, FilterPoli
 
 const KEYS: u64 = 48_000;
 
-/// Keys in random order of their numbers. Absent ones sort between the present ones.
+/// Consecutive numbers give keys that are far apart in the key order. Each key of `absent` sorts
+/// just after a present key.
 fn key(n: u64) -> [u8; 9] {
     let mut key = [0; 9];
     key[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());

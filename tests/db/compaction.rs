@@ -58,8 +58,8 @@ fn a_flush_and_two_compactions_of_different_files_run_beside_each_other() {
         });
         db.ingest(&paths).unwrap();
     };
-    // Two files go to the last level, and then two more to level 5, above them. Level 5 is not in
-    // use in so small a tree, so compactions merge each file of it with the file below.
+    // Two files go to the last level, and then two more to level 5, above them. In so small a tree
+    // level 5 should be empty, so compactions merge each of its files with the file below.
     ingest("old");
     let meeting = Arc::new(Meeting::default());
     faults.before_changes({

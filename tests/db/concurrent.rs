@@ -117,8 +117,8 @@ impl Writer {
 struct Seen([[u32; WRITERS]; GROUPS]);
 
 impl Seen {
-    /// Checks the tag of a group in a new view. It must not be older than a tag of the same writer
-    /// that was seen before.
+    /// Checks the tag of a group in a new view. It must not be older than any tag of the same
+    /// writer that this reader has already seen in the group.
     fn check(&mut self, group: usize, tag: Option<&[u8]>) {
         let Some(tag) = tag else { return };
         let text = std::str::from_utf8(tag).unwrap();
@@ -130,7 +130,7 @@ impl Seen {
     }
 }
 
-/// The tag of a group, to which all of its values must be equal.
+/// The tag of a group, from the values of its keys, which must all be equal.
 fn whole<'a>(values: impl IntoIterator<Item = Option<&'a [u8]>>) -> Option<&'a [u8]> {
     let values: Vec<_> = values.into_iter().collect();
     assert!(values.iter().all(|value| *value == values[0]), "half a batch: {values:?}");
@@ -221,7 +221,8 @@ fn run(seed: u64, cache_bytes: usize, rounds: u64, steps: u64) {
                 db.compact_range(own_key(1, 0)..).unwrap();
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
-            // Readers end before a panic is passed on, because the scope waits for them.
+            // The scope waits for the readers before it passes on a panic of a writer, so they are
+            // told to end first.
             over.store(true, Ordering::Relaxed);
             writing.into_iter().for_each(|writer| writer.join().unwrap());
             for reader in readers {

@@ -55,7 +55,8 @@ fn check_whole(copied: Db, story: &str) {
 
 /// A checkpoint to a full disk once left eight files, which kept the disk full. The next try said
 /// "exists already", and `destroy` said that the directory was damaged. Now a copy that fails
-/// removes its files and the next one succeeds, whichever call fails, once or from then on.
+/// removes its files and the next one succeeds. This holds for a failure of each call to the file
+/// system, whether that call fails alone or all later calls fail too.
 #[test]
 fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
     for (copy, open_copy) in COPIES {
@@ -96,8 +97,8 @@ fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
     }
 }
 
-/// What a killed process leaves is recognised: the next copy replaces it, `open` names it,
-/// `destroy` removes it.
+/// What a process that is killed during a copy leaves is recognised: the next copy replaces it,
+/// `open` names it, `destroy` removes it.
 #[test]
 fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
     let changes = (0..40).flat_map(|nth| (0..COPIES.len()).map(move |which| (nth, which)));

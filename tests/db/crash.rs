@@ -69,8 +69,8 @@ pub fn check_content(db: &Db, last: u64, story: &str) {
     );
 }
 
-/// Writes to a database in six lives, and checks images of power losses at random points and at the
-/// end of each life. Returns how many images were checked.
+/// Opens a database, writes to it and drops it, six times. Checks images of power losses at random
+/// points and at the end of each of these lives. Returns how many images were checked.
 fn lose_power_often(seed: u64, writes: u64, images_per_life: usize) -> u64 {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut fs = MemFs::new();

@@ -1,7 +1,7 @@
 //! Databases whose data changes: they delete, overwrite, run queues and keep the newest entries.
-//! Dead data is removed without a call, so that the stored size follows the live size. The
-//! databases have a sixteenth of the default sizes or less. The tests check bytes and tables, not
-//! times.
+//! Dead data is removed without a call by the program, so that the stored size follows the live
+//! size. The memtables, tables and levels have a sixteenth of their default sizes or less. The
+//! tests check bytes and tables, not times.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,7 +144,8 @@ fn a_range_deletion_over_everything_frees_everything_unread() {
     assert!(read < MIB / 4, "{read} bytes were read to drop them");
 }
 
-/// A range deletion also frees the parts that it covers of the tables in which it begins and ends.
+/// A table in which a range deletion begins or ends has entries inside and outside the range. The
+/// space of those inside is freed too.
 #[test]
 fn a_range_deletion_frees_parts_of_tables() {
     let db = options(&memory()).open().unwrap();
@@ -222,10 +223,10 @@ fn retention(together: u64) -> Db {
 
 /// Regression: the tree stored three times the bytes of the newest keys. A later version rewrote
 /// each table when a third of it was deleted, and dropped it soon after, so that it wrote 1.7 times
-/// the bytes of the load without deletions. Another version wrote up to twice these bytes if ranges
-/// were deleted, because it rewrote all live tables between the deletions and the new keys. Now the
-/// tree stores at most 1.2 times the live bytes, and writes at most 1.4 times the bytes of the load
-/// without deletions.
+/// the bytes of the load without deletions. Another version wrote up to twice the bytes of that
+/// load if ranges were deleted: the deletions are at one end of the live keys and the new keys at
+/// the other, and this version rewrote all live tables between the two. Now the tree stores at most
+/// 1.2 times the live bytes, and writes at most 1.4 times the bytes of the load without deletions.
 #[test]
 fn the_newest_of_ascending_keys_take_little_more_than_their_bytes() {
     let without = written(&retention(0));
@@ -279,8 +280,8 @@ fn small_flushes_on_a_large_tree_are_merged_among_themselves() {
     assert!(stats.levels[0].files < 12, "{} files in level 0", stats.levels[0].files);
 }
 
-/// Compaction does not repeatedly try to free what it cannot: a snapshot needs all of it, or there
-/// is nothing to free.
+/// While a snapshot needs all dead data, compaction does not try repeatedly to free it, even if
+/// other snapshots are released.
 #[test]
 fn what_cannot_be_freed_is_merged_at_most_once_a_level() {
     let db = options(&memory()).open().unwrap();

@@ -29,7 +29,7 @@ fn value(n: usize) -> Vec<u8> {
 fn open(dir: &Path) -> Db {
     let db = Db::builder(dir).memtable_bytes(64 << 20).table_bytes(TABLE_BYTES);
     let db = db.level_base_bytes(1 << 40).compression(Compression::None);
-    // Little stays in memory, so that nearly every read is one of a file.
+    // The cache is small, so nearly every read goes to a file.
     db.block_cache_bytes(64 << 10).open().unwrap()
 }
 
@@ -149,8 +149,8 @@ fn a_life_with_few() {
     db.compact_range(..).unwrap();
     bounded("compacted");
 
-    // The iterator keeps the descriptors that the process can spare; the other files exist and can
-    // be opened again.
+    // After the close the iterator keeps as many open files as the limit allows. The other tables
+    // still exist, so the iterator can open them when it reaches them.
     let mut entries = db.iter();
     assert!(entries.next().is_some());
     drop(db);
@@ -160,9 +160,9 @@ fn a_life_with_few() {
     assert_eq!(descriptors().1, 0);
 }
 
-/// Regression: if `max_open_files` was higher than the limit of the process, the opening of a table
-/// or of a log failed once the limit was reached, and made the database read-only. Now tables
-/// without readers are closed to make room.
+/// Regression: if `max_open_files` was higher than the process's limit of descriptors, the opening
+/// of a table or of a log failed once the process had reached its limit, and made the database
+/// read-only. Now tables without readers are closed to make room.
 #[test]
 fn where_the_process_has_no_descriptor_left_tables_give_way() {
     let dir = tempfile::tempdir().unwrap();

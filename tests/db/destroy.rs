@@ -47,7 +47,8 @@ fn destroy_touches_nothing_while_the_database_is_open() {
     assert_eq!(Db::open(dir.path()).unwrap().verify().unwrap().tables, 1);
 }
 
-/// RocksDB's files have the same names. Files that cannot be read as Maypole's are left alone.
+/// RocksDB's files have names like Maypole's. `destroy` leaves all files alone that cannot be read
+/// as Maypole's.
 #[test]
 fn destroy_leaves_the_files_of_another_program_and_creates_none_there() {
     for foreign in [

@@ -31,7 +31,7 @@ fn open(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
         .unwrap()
 }
 
-/// A tree of a deep level, three files of level 0 with newer values and tombstones, and range
+/// A tree with one deep level, three files in level 0 with newer values and tombstones, and range
 /// deletions. None of its blocks are in memory.
 fn tree(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
     let db = open(fs, cache);
@@ -98,15 +98,16 @@ fn looking_up_together_reads_each_block_once_and_none_that_one_by_one_would_not(
     assert_eq!(together.0, one_by_one.0);
     assert_eq!(together.1, one_by_one.1);
     assert!(together.1[5] > 100, "{:?}: most blocks were missed", together.1);
-    // Adjacent blocks are read in one call, with the padding between them and nothing else.
+    // Adjacent blocks are read in one call, which also reads the padding between the blocks, but
+    // nothing else.
     let ([reads, bytes], [single_reads, single_bytes]) = (together.2, one_by_one.2);
     assert!(reads < single_reads, "{reads} reads, one by one {single_reads}");
     let most_bytes = single_bytes + 256 * (single_reads - reads);
     assert!(bytes <= most_bytes, "{bytes} bytes, one by one {single_bytes}");
 }
 
-/// Keys are looked up in random order, and several of them are in one block. When the search for
-/// another key needs such a block, its read has already started for the first key.
+/// Keys are looked up in random order, and several of them are in one block. The first of these
+/// keys starts the read of the block. The later ones must wait for that read and not start another.
 #[test]
 fn a_block_that_is_on_its_way_is_not_read_again() {
     let filesystems: [Arc<dyn Fs>; 2] = [Arc::new(RealFs), Arc::new(DirectFs)];
@@ -164,8 +165,8 @@ fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
         db.close().unwrap();
         let db = make(cache_bytes).open().unwrap();
         let keys = questions();
-        // `multi_get` comes before the single lookups, while only indexes and filters are in
-        // memory.
+        // The lookups of absent keys load only indexes and filters. `multi_get` comes before the
+        // single lookups, because these load data blocks.
         (0..500).for_each(|n| drop(db.get(key(3 * KEYS + n)).unwrap()));
         let together = db.multi_get(&keys).unwrap();
         let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
@@ -227,8 +228,8 @@ fn threads_that_want_the_same_blocks_in_opposite_order_all_get_them() {
     });
 }
 
-/// Regression: an export of everything each night made lookups slow each morning, because the scan
-/// displaced the blocks that they use. Now a scan can leave the cache alone.
+/// Regression: an export of everything each night made lookups slow each morning, because the
+/// export's scan displaced the blocks that the lookups use. Now a scan can leave the cache alone.
 #[test]
 fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
     let used: Vec<String> = (0..40).map(|n| key(n * 20)).collect();
@@ -241,7 +242,8 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
     let fresh = || {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
         let db = tree(&fs, &BlockCache::new(300_000));
-        // The scan needs the indexes of all tables, and these may evict data.
+        // The scan loads the indexes of all tables, and these could evict data blocks, so they are
+        // loaded before.
         assert_eq!(db.warm_up().unwrap().left_out, 0);
         db
     };
@@ -259,8 +261,8 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
         }
         all
     };
-    // While a reader of another test is suspended, the cache may keep nothing new, so several tries
-    // are made.
+    // While a suspended lookup of another test holds a guard, the cache may keep nothing new. So
+    // several tries are made.
     let displaces_nothing = (0..1_000).any(|_| {
         let db = fresh();
         assert!(misses_of_lookups(&db) > 0);
@@ -432,17 +434,17 @@ pub fn eventually(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Regression: when a device stalled for seconds, the cache of the whole process stalled too,
-/// because the memory that a waiting lookup held back could not be freed, and then the cache kept
-/// nothing new. Now such a lookup holds nothing back.
+/// Regression: when a device stalled for seconds, the cache of the whole process stalled too. A
+/// waiting lookup kept all evicted memory from being freed, and for lack of memory the cache kept
+/// nothing new. Now a waiting lookup holds no memory back.
 #[test]
 fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     let gate = Arc::new(Gate::default());
     let fs: Arc<dyn Fs> = Arc::new(SlowFs::new(MemFs::new(), &gate));
     let db = tree(&fs, &BlockCache::new(200_000));
-    // Loads all filters and indexes, but not the blocks of the keys below: a lookup that had to
-    // load a filter would block all others that need this filter. This is repeated, because the
-    // cache may keep nothing while another test holds a guard.
+    // Loads all filters and indexes, because a lookup that must load a filter blocks all others
+    // that need this filter. The blocks of the keys below are not loaded. The loop repeats the
+    // lookups, because the cache may keep nothing while another test holds a guard.
     let misses = |kinds: &[Ticker]| {
         let tickers = db.stats().tickers;
         kinds.iter().map(|&kind| tickers.get(kind)).sum::<u64>()
@@ -455,13 +457,14 @@ fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     });
     let keys: Vec<String> = (0..64).map(|n| key(n * 60)).collect();
     thread::scope(|scope| {
-        // Opens the gate also when an assertion fails, because the scope waits for its threads.
+        // Dropping this opens the gate. Without it a failed assertion would leave the gate closed,
+        // and the scope would wait for its threads for ever.
         let opened = OpenedAtTheEnd(&gate);
         gate.stops.store(1, Ordering::SeqCst);
         let stopped = scope.spawn(|| db.multi_get(&keys).unwrap());
         eventually(|| gate.waiting.load(Ordering::SeqCst) > 0);
-        // If the stopped lookup held a guard, the cache would keep only 26 blocks. This is
-        // repeated, because other tests hold guards for a moment.
+        // If the stopped lookup held a guard, the cache would keep only 26 of the thousand blocks.
+        // The outer loop repeats the lookups, because other tests hold guards for a moment.
         eventually(|| {
             let mut kept = 0;
             for n in 0..1_000 {

@@ -101,9 +101,9 @@ fn open_faulty(mem: &MemFs) -> (FaultFs, Db) {
     (fs, db)
 }
 
-/// Regression: the leader of a group synced only if it had requested a sync itself. So a synced
-/// write that another thread committed was acknowledged and lost with the power. Now a group is
-/// synced if any of its writers requested it.
+/// Regression: the leader of a group synced only if it had requested a sync itself. So if one
+/// thread requested a sync and another one led the group, the write was acknowledged, but lost with
+/// the power. Now a group is synced if any of its writers requested it.
 #[test]
 fn a_group_is_synced_when_any_of_its_writers_asked() {
     until_two_meet(|| {
@@ -161,8 +161,9 @@ fn what_was_written_before_a_close_survives_a_power_loss() {
     }
 }
 
-/// Regression: the name of a new log became durable only with the next table. A write that was
-/// synced before that was lost with the name. Now the first sync of a log syncs the directory too.
+/// Regression: the name of a new log became durable only with the next table. If the power failed
+/// before that, the synced writes in the log were lost with its name. Now the first sync of a log
+/// syncs the directory too.
 #[test]
 fn a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way() {
     let mem = MemFs::new();
@@ -231,9 +232,9 @@ fn a_manifest_that_is_written_anew_lists_every_table() {
     assert!(seen.len() > 5, "{seen:?}");
 }
 
-/// Regression: an opening silently skipped a missing log, and with it every later write. Sequence
-/// numbers show that something is missing, and a later synced log proves that it was durable. Now
-/// the opening fails and names the file.
+/// Regression: an opening silently skipped a missing log and every later write. A gap in the
+/// sequence numbers shows that writes are missing. A synced log after the gap proves that the
+/// missing writes were durable. Now the opening fails and names the file.
 #[test]
 fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     let fs = MemFs::new();
@@ -248,7 +249,8 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
     let late = fs.kill();
     let log = wals(&late).pop().unwrap();
-    // The directory now has the earlier tree, without a table, and the later log.
+    // The directory now has the state of just after the opening, and the log of the late writes.
+    // The early writes are in neither.
     store(&early, &log, &late.read(&log).unwrap());
     match open(&early) {
         Err(Error::Corruption { file, .. }) => assert_eq!(file, log),
@@ -317,10 +319,10 @@ fn writer_on_a_small_disk() {
     println!("{acknowledged} writes, then: {error}");
 }
 
-/// Regression: the log is written through memory. The file was only extended for the next window,
-/// which takes no space on the device, so that on a full disk the copy of a record killed the
-/// program by SIGBUS. Now space is allocated before it is used, so a full disk is an error of the
-/// write.
+/// Regression: the log is written through a memory map of one window of the file at a time. For the
+/// next window the file was only extended, which takes no space on the device, so on a full disk
+/// the copy of a record into the map killed the program by SIGBUS. Now space is allocated before it
+/// is used, so a full disk is an error of the write.
 #[test]
 fn a_full_disk_is_an_error_of_the_write_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();

@@ -170,7 +170,8 @@ fn a_flipped_byte_in_a_log_is_named_or_harmless() {
                         assert_eq!(*key, format!("key{n:02}").as_bytes(), "{name} {position}");
                         assert_eq!(*value, format!("value{n}").as_bytes(), "{name} {position}");
                     }
-                    // The last record is the only one whose sync no later record proves.
+                    // A record may be lost only if neither a later record nor a mark after a sync
+                    // proves that it was synced, so at most the last one.
                     assert!(found.len() >= 19, "{name} {position}: {} keys left", found.len());
                 }
                 Err(error) => {
@@ -231,7 +232,7 @@ fn a_full_disk_is_a_clear_error_and_what_was_written_stays() {
     for n in 0..acknowledged {
         assert!(db.get(format!("key{n:05}")).unwrap().is_some(), "{n}");
     }
-    // No write is in doubt, so writes continue when there is space again.
+    // Nothing of the failed write is in the log, so writes continue when there is space again.
     assert!(db.put("more", "").unwrap_err().is_out_of_space());
     fs.heal();
     db.put("more", "").unwrap();
@@ -332,10 +333,10 @@ fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
     }
 }
 
-/// Regression: a log that is written through memory was truncated to its length when the last
-/// snapshot or iterator was dropped, long after the database was closed. A later owner saw the file
-/// shrink during a read, and reported damage. Now the log has its final length when `close`
-/// returns.
+/// Regression: a log that is written through a memory map was truncated to its length when the last
+/// snapshot or iterator was dropped, long after the database was closed. A later owner of the
+/// directory saw the file shrink during a read, and reported damage. Now the log has its final
+/// length when `close` returns.
 #[test]
 fn a_closed_database_does_not_touch_its_logs_any_more() {
     let dir = tempfile::tempdir().unwrap();
@@ -429,9 +430,10 @@ fn a_checkpoint_is_a_database_of_its_own() {
     assert_eq!(db.iter().count(), 0);
 }
 
-/// Regression: a replaced read state waits in the garbage until its readers are done. The garbage
-/// was not collected while the cache had room, so flushed memtables stayed in memory and compacted
-/// tables on disk. Now compacted tables are deleted while the database is open.
+/// Regression: a replaced read state (the memtables and tables that a read uses) is kept until its
+/// readers are done, and then freed. It was not freed while the cache had room, so flushed
+/// memtables stayed in memory and compacted tables on disk. Now compacted tables are deleted while
+/// the database is open.
 #[test]
 fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     let dir = tempfile::tempdir().unwrap();

@@ -117,8 +117,8 @@ fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {
         trace.tables().for_each(|table| sums.add(table));
     }
     let [got, explained] = [got, explained].map(|db| db.stats());
-    // What a small cache evicts depends on which memory was freed. That depends on all readers of
-    // the process, so the readers of other tests change a few of these counts.
+    // A small cache evicts blocks when it needs memory, and a reader of any test can delay the
+    // release of evicted memory. So a few of these counts vary with the readers of other tests.
     let by_chance = |name: &str| name.contains("cache") || name.contains("read");
     let all_fits = name != SMALL_CACHE;
     for ((ticker, expected), (_, found)) in got.tickers.iter().zip(explained.tickers.iter()) {

@@ -1,5 +1,5 @@
-//! Every call to the file system fails, once or from then on, and power is lost before every
-//! change: no panic, no hang, and nothing that was acknowledged is lost.
+//! Every call to the file system fails, alone or with all later calls, and power is lost before
+//! every change: no panic, no hang, and nothing that was acknowledged is lost.
 //!
 //! ```sh
 //! MAYPOLE_FAULT_STEP=1 cargo test --release --test db faults:: -- --nocapture     # really every call
@@ -93,7 +93,8 @@ fn any_call_may_fail_once_or_from_then_on_and_nothing_acknowledged_is_lost() {
     let step = env("MAYPOLE_FAULT_STEP", 4);
     let (mut runs, mut noticed) = (0, 0);
     for (kind, fault) in (0..).zip([Fault::Io, Fault::NoSpace, Fault::ShortWrite]) {
-        // Each kind of fault starts at another call, so that few calls are skipped by all kinds.
+        // With a `step` above 1, each kind of fault starts at another call, so that most calls fail
+        // with at least one kind.
         for nth in (kind % step..calls).step_by(step as usize) {
             let once = |fs: &FaultFs| fs.fail_once(Target::Any, nth, fault);
             runs += 1;

@@ -29,9 +29,9 @@ const IMAGE_BYTES: u64 = 320 << 20;
 struct Case {
     /// A name of `mount -t`.
     kind: &'static str,
-    /// Whether the log is written through memory on this file system.
+    /// Whether Maypole writes the log through a memory map on this file system.
     maps: bool,
-    /// Whether a reflinked copy of the live log shares the log's blocks.
+    /// Whether the test makes a reflinked copy of the live log, which shares the log's blocks.
     reflink: bool,
 }
 
@@ -85,9 +85,10 @@ impl Drop for Mounted {
     }
 }
 
-/// Regression: the log is written through memory. When btrfs was full, or XFS after a reflinked
-/// copy of the log, a page that was written a second time found no space, and the process died by
-/// SIGBUS. Now such file systems get a plain file, so that a full disk is an error everywhere.
+/// Regression: the log was written through a memory map on every file system. When btrfs was full,
+/// or XFS after a reflinked copy of the log, a page that was written a second time found no space,
+/// and the process died by SIGBUS. Now the log is a plain file on such file systems, so that a full
+/// disk is an error everywhere.
 #[test]
 #[ignore = "needs root, loop devices, mkfs.ext4, mkfs.xfs and mkfs.btrfs"]
 fn a_full_disk_ends_no_process_on_any_file_system() {
@@ -184,7 +185,8 @@ fn directories() -> Option<(PathBuf, PathBuf)> {
     Some((dir, filler))
 }
 
-/// Each write is synced, so that the page to which the next write goes is written back before it.
+/// Each write is synced. So the page to which the next write goes has been written back before, and
+/// a file system that writes changed pages elsewhere needs space for it again.
 #[test]
 #[ignore = "the other half of another test, which starts it"]
 fn synced_writes_on_a_full_disk() {

@@ -218,8 +218,8 @@ fn directory() -> Option<PathBuf> {
 /// Another process could open the directory, and later successful writes of the parent were lost.
 /// In a child, `flush` waited for ever for a thread that it did not have.
 ///
-/// Now every call in the child returns [`Error::Forked`], no drop does anything, and the child gets
-/// new copies of everything that the library keeps for the process.
+/// Now every call in the child returns [`Error::Forked`], and no drop does anything. What the
+/// library keeps once per process, such as its threads, the child gets anew.
 #[test]
 fn a_forked_child_can_neither_use_nor_harm_what_it_inherits() {
     let dir = tempfile::tempdir().unwrap();

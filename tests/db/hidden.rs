@@ -16,7 +16,7 @@ fn skipped(db: &Db) -> u64 {
     db.stats().tickers.get(Ticker::NumberIterSkip)
 }
 
-/// The result of `run`, and the number of entries that cursors passed in it.
+/// The result of `run`, and the number of entries that cursors passed during `run`.
 fn counting<R>(db: &Db, run: impl FnOnce() -> R) -> (R, u64) {
     let before = skipped(db);
     let result = run();

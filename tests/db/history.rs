@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use maypole::WriteBatch;
 
-/// The number of keys, and the number of writes that touch each of them at least once.
+/// The number of keys. Any `PERIOD` consecutive writes touch each key at least once.
 const PERIOD: u64 = 700;
 
 /// One change of a write.
@@ -30,7 +30,8 @@ pub fn changes(n: u64) -> Vec<Change> {
         changes.push(Change::DeleteRange(key(first), format!("key{:04}", first + 1 + n % 40)));
     }
     for part in 0..=(n % 3) {
-        // 31 and the period have no common factor: part 0 visits every key.
+        // 31 and the period have no common factor, so part 0 of `PERIOD` consecutive writes visits
+        // every key.
         let key = key(n * 31 + part * 977);
         changes.push(match (n + part).is_multiple_of(5) {
             true => Change::Delete(key),

@@ -78,8 +78,8 @@ pub fn spawn<T: Send + 'static>(
     receiver
 }
 
-/// Runs `work` in a thread, and returns its result. `work` must not wait for another thread, which
-/// is suspended.
+/// Runs `work` in a thread, and returns its result. The threads at the gate stay suspended, so
+/// `work` must not wait for one of them.
 fn at_once<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     spawn("at-once", work).recv_timeout(PATIENCE).expect("it waits for a suspended thread")
 }
@@ -133,8 +133,8 @@ fn fill_level_0(db: &Db) {
     }
 }
 
-/// Regression: an ingestion while the log was new synced the directory and the MANIFEST twice, and
-/// every sync may wait for the writes of a compaction. Now each is synced once.
+/// Regression: if the log was new, an ingestion synced the directory and the MANIFEST twice, and
+/// every sync may wait for the writes of a compaction. Now an ingestion syncs each of them once.
 #[test]
 fn an_ingestion_syncs_the_file_the_directory_the_log_and_the_manifest_once() {
     let (_, faults, fs) = faults();
@@ -163,9 +163,9 @@ fn an_ingestion_and_the_writes_of_others_return_while_a_compaction_stands_still(
     let db = builder(&fs).open().unwrap();
     fill_level_0(&db);
     gate.wait_for_arrivals(1);
-    // A file beyond all tables goes to the deepest level. A file in the gap between the
-    // compaction's inputs, over which its output may reach, goes above the output. A file over an
-    // input goes to level 0.
+    // A file whose keys are above those of all tables goes to the deepest level. A file in the gap
+    // between the compaction's inputs goes above the compaction's output, which may reach over the
+    // gap. A file that overlaps an input goes to level 0.
     for (keys, level) in [(["x", "z"], 6), (["e", "f"], 5), (["b", "bb"], 0)] {
         let (other, file) = (db.clone(), table(&fs, &keys, "ingested"));
         at_once(move || other.ingest(&[file])).unwrap();
@@ -263,7 +263,8 @@ fn a_file_lies_above_every_table_that_it_overlaps_and_above_nothing_else() {
     assert_eq!(found, content);
 }
 
-/// A memtable takes writes from before and after an ingestion, and is flushed after the ingestion.
+/// A memtable that no ingested file overlaps takes writes from before and after the ingestion, and
+/// is flushed later. A memtable that a file overlaps is flushed before the ingestion.
 #[test]
 fn memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it() {
     let (_, _, fs) = faults();
@@ -340,7 +341,8 @@ fn writers_go_on_while_an_ingestion_waits_for_a_flush_and_a_close_ends_the_wait(
     }
 }
 
-/// A writer that writes to the file's range as fast as it can does not keep the file out.
+/// A writer writes to the file's range as fast as it can. The ingestion of the file ends
+/// nevertheless.
 #[test]
 fn an_ingestion_ends_although_its_range_is_written_to_all_the_time() {
     let (_, _, fs) = faults();
@@ -366,9 +368,10 @@ fn an_ingestion_ends_although_its_range_is_written_to_all_the_time() {
     writer.recv_timeout(PATIENCE).unwrap();
 }
 
-/// Regression: an ingestion replaces what readers see without a new memtable. A reader that had
-/// loaded the old tables and then the last sequence number saw later writes, but not the file
-/// before them. Now a reader that sees a write sees every file that was ingested before it.
+/// Regression: an ingestion changes the tables that readers see, but the memtable stays. A reader
+/// that had loaded the old tables and then the last sequence number saw later writes in the
+/// memtable, but not the file that was ingested before them. Now a reader that sees a write sees
+/// every file that was ingested before it.
 #[test]
 fn who_sees_a_write_sees_the_file_that_was_ingested_before_it() {
     let (_, _, fs) = faults();
@@ -430,7 +433,8 @@ fn last_of(db: &Db, story: &str) -> u64 {
     last
 }
 
-/// The logs lack the sequence numbers of ingested files. Every kind of opening knows them.
+/// No log has the sequence numbers of ingested files. Every kind of opening accepts these gaps in
+/// the log.
 #[test]
 fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
     let (mem, _, fs) = faults();
@@ -451,8 +455,8 @@ fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
             db.close().unwrap();
         }
         let last = last + 18;
-        // The same after a repair of a directory without CURRENT, and of one whose MANIFEST is
-        // damaged too. The log still holds the last writes.
+        // The directory is repaired without CURRENT, and then also with a damaged MANIFEST. The log
+        // still holds the last writes.
         let current = Path::new(&path).join("CURRENT");
         for lost_manifest in [false, true] {
             let image = copied(&killed, &path);
@@ -510,8 +514,8 @@ fn read(fs: &Arc<dyn Fs>, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// A checkpoint has no log. If it had the tree with an ingested file, but not the earlier writes
-/// that were in a memtable, it would be a state that the database never had.
+/// A checkpoint has no log. If its tree had an ingested file, but not the earlier writes that were
+/// still in a memtable, the checkpoint would be a state that the database never had.
 #[test]
 fn a_checkpoint_beside_ingestions_holds_a_prefix() {
     let (_, _, fs) = faults();
@@ -541,10 +545,10 @@ fn a_checkpoint_beside_ingestions_holds_a_prefix() {
     assert!(writer.recv_timeout(PATIENCE).unwrap() >= *lasts.last().unwrap());
 }
 
-/// Regression: a checkpoint flushes and then takes the tree. A file that was ingested between the
-/// two is in that tree, but an earlier write, which came after the freezing of the memtable, is
-/// not. The copy held the file without the older write. Now the checkpoint flushes again while it
-/// keeps ingestions out.
+/// Regression: a checkpoint flushes the memtable and then copies the tree. If a file was ingested
+/// after the flush had begun, the tree had the file. A write from before the ingestion, but after
+/// the flush had frozen the memtable, was not in the tree. So the copy held the file without the
+/// older write. Now the checkpoint flushes again while it keeps ingestions out.
 #[test]
 fn a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it() {
     let (_, faults, fs) = faults();
@@ -645,7 +649,8 @@ fn a_database_whose_manifest_names_no_skipped_numbers_is_opened_and_goes_on() {
     }
 }
 
-/// Power is lost before every change of a file that ingestions, writes, flushes and openings make.
+/// Ingestions, writes, flushes and openings change files. Power is lost before each of these
+/// changes.
 #[test]
 fn a_power_loss_leaves_a_prefix_of_writes_and_ingested_files() {
     const WRITES: u64 = 90;
@@ -657,7 +662,8 @@ fn a_power_loss_leaves_a_prefix_of_writes_and_ingested_files() {
         move |change, operation, path| {
             if path.starts_with("/db") && !path.ends_with("LOCK") {
                 let story = format!("change {change}: {operation:?} of {}", path.display());
-                // Read first, because what is durable by now is durable in the image.
+                // `durable` is read before the image is taken, so that the image has everything
+                // that `durable` counts.
                 let least = durable.load(Ordering::SeqCst);
                 images.lock().unwrap().push((mem.crash(change), least, story));
             }
@@ -720,15 +726,16 @@ fn a_lost_log_before_an_ingested_file_is_damage() {
     let error = builder(&image).open().unwrap_err();
     assert!(matches!(&error, Error::Corruption { file, .. } if *file == log), "{error}");
     assert!(builder(&image).open_read_only().is_err());
-    // A repair keeps what it finds, and never assigns a number twice.
+    // A repair keeps what it finds, and gives no write the sequence number of another.
     assert!(!builder(&image).repair().unwrap().losses.is_empty());
     let db = builder(&image).open().unwrap();
     assert_eq!(get(&db, "in0005").unwrap(), "5");
     assert!(db.snapshot().sequence() >= 5);
 }
 
-/// Puts, deletions, deleted ranges and narrow files that rarely overlap a memtable, in any order,
-/// with flushes, compactions, snapshots, kills and power losses between.
+/// Puts, deletions, deleted ranges and ingested files in any order. The files are narrow, so that
+/// they rarely overlap a memtable. Flushes, compactions, snapshots, kills and power losses come in
+/// between.
 #[test]
 fn ingestions_between_other_writes_are_as_in_a_map() {
     for seed in 0..12 {
@@ -752,7 +759,8 @@ fn ingestions_between_other_writes_are_as_in_a_map() {
             let value = format!("{step}");
             match rng.random_range(0..1000) {
                 0..600 => {
-                    // Adjacent keys for a while, so that a memtable does not contain most keys.
+                    // The keys of a hundred steps are close together, so that a memtable covers few
+                    // of the 2,000 keys, and most ingested files do not overlap it.
                     let near = (step / 100 * 37 + rng.random_range(0..80)) % 2000;
                     let key = format!("{near:04}");
                     db.put(&key, &value).unwrap();
@@ -798,7 +806,7 @@ fn ingestions_between_other_writes_are_as_in_a_map() {
                 985..995 => check_all(db.iter(), &map, &format!("seed {seed}, step {step}")),
                 _ => {
                     snapshot = None;
-                    // A kill, or a power loss after a sync, which changes no content.
+                    // A kill changes no content, nor does a power loss just after a sync.
                     mem = match rng.random_bool(0.5) {
                         true => mem.kill(),
                         false => {

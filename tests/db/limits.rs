@@ -1,4 +1,4 @@
-//! Limits that end the process by a signal when it exceeds them. Each case runs in a process of its
+//! Limits of the system at which it ends a process by a signal. Each case runs in a process of its
 //! own.
 
 use std::env;
@@ -45,7 +45,7 @@ fn a_limit_on_the_length_of_files_is_an_error_not_a_signal() {
     }
 }
 
-/// Lowers the soft limit on the length of files until it is dropped.
+/// Lowers the soft limit on the length of files. The drop of this value restores the limit.
 struct Limited(Rlimit);
 
 impl Limited {

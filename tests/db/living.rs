@@ -6,10 +6,10 @@
 //! MAYPOLE_LIVING_SECONDS=60 cargo test --release --test db living:: -- --include-ignored --nocapture
 //! ```
 //!
-//! Each load has its own keys, under a letter, and a map of what must be found. It compares its
-//! keys with its map while the other loads continue. At the end compaction settles and the size is
-//! checked: the files take at most a tenth more than the live keys and values, plus 1 MiB. Then
-//! each load deletes its keys, and no table may be left.
+//! Each load has its own keys, which begin with its letter, and a map of what must be found. It
+//! compares its keys with its map while the other loads continue. At the end compaction settles and
+//! the size is checked: the files take at most a tenth more than the live keys and values, plus 1
+//! MiB. Then each load deletes its keys, and no table may be left.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -278,7 +278,7 @@ fn soak(time: Duration) {
             })
         });
         let start = Instant::now();
-        // A load that panics ends all, because the scope would wait for the others.
+        // If a load panics, the other loads are told to end, because the scope waits for them.
         while start.elapsed() < time && !threads.iter().any(|thread| thread.is_finished()) {
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -1,7 +1,8 @@
 //! Tests of the database's promises, through its public API.
 //!
-//! Some tests can run longer: they read their length from the environment, and have the length in
-//! the column SHORT if the variable is not set. Each prints its figures, which `--nocapture` shows.
+//! Some tests can run longer. The environment variables below set their length; without the
+//! variable a test has the length in the column SHORT. Each of these tests prints its figures,
+//! which `--nocapture` shows.
 //!
 //! | VARIABLE | SHORT | MEANING |
 //! |---|---:|---|

@@ -269,8 +269,8 @@ impl Run {
         copy.destroy().unwrap();
     }
 
-    /// Deletes every key, or every second one. Called rarely, because a map that is emptied too
-    /// often would test nothing else.
+    /// Deletes every key, or every second one. This is called rarely, because on a nearly empty map
+    /// the other operations would test little.
     fn delete_many(&mut self) {
         if !self.rng.random_bool(0.1) {
             return;
@@ -343,8 +343,8 @@ impl Run {
         self.db().write_opt(batch, durability).unwrap();
     }
 
-    /// A range that holds at most 30 keys of the map, because a map that is emptied too often would
-    /// test nothing else.
+    /// A range that holds at most 30 keys of the map, because on a nearly empty map the other
+    /// operations would test little.
     fn narrow_range(&mut self) -> (Vec<u8>, Vec<u8>) {
         let begin = self.options.key(&mut self.rng);
         let behind = self.rng.random_range(0..30);
@@ -364,7 +364,8 @@ impl Run {
                 let (a, b) = (self.options.key(&mut self.rng), self.options.key(&mut self.rng));
                 if a <= b { (a, b) } else { (b, a) }
             }
-            // Keys that share a prefix, and an upper bound that no key can have.
+            // All keys between these two bounds share a prefix. The upper bound is too short to be
+            // a key.
             1 => (b"key0000".to_vec(), b"key00001".to_vec()),
             _ => self.narrow_range(),
         };

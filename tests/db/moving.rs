@@ -1,5 +1,5 @@
-//! The calls of `docs/moving.md`. All code in the page's columns for Maypole is here too, and
-//! compiles.
+//! The calls of `docs/moving.md`. The tables of that page have columns with Maypole's code. All of
+//! this code is here too, so that it is compiled.
 
 use std::path::Path;
 

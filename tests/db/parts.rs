@@ -71,9 +71,9 @@ fn the_cache_decides_whether_new_tables_are_in_parts() {
     }
 }
 
-/// A compaction of the whole tree once counted both its inputs and its outputs, so that all tables
-/// but the first got parts, although whole filters and indexes would fit into the cache. Now all
-/// tables get whole ones.
+/// New tables get whole filters and indexes if those of all tables fit into the cache. A compaction
+/// of the whole tree once counted those of its inputs and of its outputs, so all new tables but the
+/// first got parts, although there was room. Now all of them get whole ones.
 #[test]
 fn the_tables_of_one_compaction_have_one_form() {
     let needed = {
@@ -92,14 +92,14 @@ fn the_tables_of_one_compaction_have_one_form() {
     assert!(tables > 1 && in_parts == 0, "{in_parts} of {tables}");
 }
 
-/// A lookup that does not query the filter says nothing of the filter's rate, be it alone or one of
-/// many in a `multi_get`. Each lookup in the only table is counted once: as a query of the filter,
-/// or as passing it by.
+/// A lookup that does not query a filter is not counted in the filter's observed rate, whether it
+/// is a `get` or one lookup of a `multi_get`. Each lookup in the only table is counted once: as a
+/// query of the filter, or as a lookup that passed the filter by.
 #[test]
 fn the_observed_rate_is_that_of_filters_that_were_asked() {
     const KEYS: u32 = 20_000;
-    // Lookups read a piece of a whole filter, or a part, or they pass by a filter that is too large
-    // to be read.
+    // A lookup that queries the filter reads a piece of a whole Bloom filter, or a part. The whole
+    // ribbon filter is larger than the cache, so lookups pass it by.
     for (filter, form) in [
         ("bloom(10)", MetadataForm::Whole),
         ("bloom(10)", MetadataForm::Parts),
@@ -114,8 +114,8 @@ fn the_observed_rate_is_that_of_filters_that_were_asked() {
         for round in 0..200 {
             let mut keys = Vec::new();
             for _ in 0..20 {
-                // Rounds of present and of absent keys take turns, so that filters are also passed
-                // by in vain.
+                // Ten rounds look up present keys, the next ten absent keys. So some lookups pass
+                // by a filter that would have spared a read.
                 let i = rng.random_range(0..KEYS - 1);
                 let absent = format!("key{:07}", i * 3 + 1).into_bytes();
                 keys.push(if round / 10 % 2 == 0 { key(i) } else { absent });
@@ -204,8 +204,8 @@ fn every_read_finds_what_is_there() {
     }
 }
 
-/// `stats` reports the memory that all filters and indexes need, be they whole or in parts. The
-/// figure is about what a large cache holds of them once all are loaded.
+/// `stats` reports the memory that all filters and indexes need, whether they are whole or in
+/// parts. The figure is close to what they take in a cache that has loaded all of them.
 #[test]
 fn the_memory_that_filters_and_indexes_need_is_told() {
     let mut needed = Vec::new();

@@ -19,8 +19,8 @@ const DIRECTORY: &str = "MAYPOLE_PATHS_TEST_DIRECTORY";
 #[test]
 fn a_relative_path_stays_what_it_was_when_the_process_changes_its_directory() {
     let dir = tempfile::tempdir().unwrap();
-    // All threads of a process share its current directory, and so do all tests. So this test runs
-    // in a process of its own.
+    // The current directory is that of the whole process, and so of all tests. So this test runs in
+    // a process of its own.
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", "paths::child", "--ignored", "--nocapture"])
         .env(DIRECTORY, dir.path())
@@ -79,8 +79,9 @@ fn child() {
     two.close().unwrap();
 }
 
-/// Regression: the search for the first existing directory never ended, because the parent of the
-/// empty path is empty. Now an empty path is an error.
+/// Regression: the creation of a directory goes from parent to parent until one exists. For an
+/// empty path this never ended, because the parent of the empty path is empty. Now an empty path is
+/// an error.
 #[test]
 fn an_empty_path_is_refused() {
     let says_so = |result: maypole::Result<()>| {

@@ -130,7 +130,7 @@ fn whatever_the_extractor_was_ranges_and_lookups_answer_like_a_map() {
     assert!(skipped > 100, "the filters were hardly queried: {skipped}");
 }
 
-/// 40 users in one table, every other one of 0 to 79.
+/// One table with 40 users: the even numbers from 0 to 79.
 fn users(keys: FilterKeys) -> Db {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     let db = open(&fs, keys, "bloom(16)");
@@ -209,7 +209,8 @@ fn a_lookup_asks_for_the_prefix_only_where_the_filter_holds_no_whole_keys() {
     }
     // This key is outside the extractor's domain.
     assert!(!db.contains_key("user5").unwrap());
-    // Two lookups a user; user 79 is past the table's last key.
+    // Two lookups a user. But both keys of user 79 are past the table's last key, and `user00/else`
+    // is before its first key.
     assert_eq!(count(&db, Ticker::BloomPrefixChecked), 157);
     assert_eq!(count(&db, Ticker::BloomPrefixUseful), 78);
     assert_eq!(count(&db, Ticker::BloomPrefixTruePositive), 40);
@@ -223,8 +224,8 @@ fn a_lookup_asks_for_the_prefix_only_where_the_filter_holds_no_whole_keys() {
     assert_eq!(count(&db, Ticker::BloomPrefixChecked), 0);
 }
 
-/// A tombstone's key is in the filter of its table like any other key. So the filter of the newer
-/// table says maybe, and the value in the older table stays hidden.
+/// The filter of a table has the keys of tombstones too. So the filter of the newer table lets the
+/// lookup find the tombstone, which hides the value in the older table.
 #[test]
 fn a_tombstone_hides_what_an_older_table_holds_of_its_prefix() {
     let db = users(FilterKeys::Prefix(extractor("fixed(6)")));

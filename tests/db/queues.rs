@@ -104,7 +104,8 @@ impl Run {
         self.put_all(numbers.map(|n| key(queue, n)).collect());
     }
 
-    /// Pops some entries at one end of one queue or of the whole database, as a user would.
+    /// Pops some entries at one end of one queue or of the whole database, by the calls that a user
+    /// would make.
     fn pop(&mut self, queue: usize) {
         let count = self.rng.random_range(1..120);
         let (back, how) = (self.rng.random_bool(0.3), self.rng.random_range(0..3));

@@ -31,7 +31,7 @@ fn a_scan_leaps_over_what_a_range_deletion_hides() {
         tickers.get(Ticker::BlockCacheDataHit) + tickers.get(Ticker::BlockCacheDataMiss)
     };
     // A snapshot keeps the hidden entries in the tables. Without it, a compaction would remove
-    // them, and read blocks meanwhile.
+    // them, and the blocks that it reads would be counted here.
     let _snapshot = db.snapshot();
     db.delete_range(key(100), key(19_900)).unwrap();
     db.put(key(10_000), "written later").unwrap();

@@ -60,9 +60,10 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Opens a database `openings` times while a writer writes to it. The log is written through
-/// memory, so a reader may see a half-copied record with a later record behind it. A flush or a
-/// compaction may delete files during the read. Neither may be taken for damage.
+/// Opens a database `openings` times while a writer writes to it. The log is written through a
+/// memory map, so a reader may see a half-copied record with a later record behind it. A flush or a
+/// compaction may delete files that the opening is about to read. The opening must take neither for
+/// damage.
 fn beside_a_writer(openings: u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
@@ -79,7 +80,8 @@ fn beside_a_writer(openings: u64) {
                 written.store(n, Ordering::SeqCst);
             }
         });
-        // Stops the writer also when an assertion fails, because the scope waits for it.
+        // Dropping this stops the writer. Without it a failed assertion would leave the writer
+        // running, and the scope would wait for the writer for ever.
         let _stop = Stop(&stop);
         let mut last = 0;
         for opening in 0..openings {

@@ -56,8 +56,8 @@ fn an_absent_lookup_reads_nothing_unless_a_filter_is_fooled_and_then_one_block()
         fooled += positives;
         reading += misses;
     }
-    // Filters are wrong for about 1 % of the lookups, and most of the blocks for these were not in
-    // memory yet.
+    // Filters are wrong for about 1 % of the lookups. Most of the blocks that these lookups read
+    // were not in memory yet.
     assert!((20..200).contains(&fooled), "{fooled}");
     assert!(reading > 20, "{reading}");
 }
@@ -158,8 +158,8 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
         tickers.get(Ticker::BlockCacheFilterMiss) + tickers.get(Ticker::BlockCacheIndexMiss)
     };
     // Reads the table of level 0, then all keys of the other tables twice, and then the table of
-    // level 0 again. Returns two numbers of metadata misses: in the second reading of the other
-    // tables, and in the last read of level 0.
+    // level 0 again. Returns the metadata misses of two of these steps: of the second reading of
+    // the other tables, and of the last reading of level 0.
     let press = |db: &Db| {
         db.get("zzz0000").unwrap().unwrap();
         (0..KEYS).for_each(|n| drop(db.get(key(n)).unwrap().unwrap()));
@@ -171,7 +171,7 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
     };
     let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
     build(&fs);
-    // The capacity is enough for the open tables, all metadata, and one data block.
+    // The capacity of the cache is enough for the open tables, all metadata, and one data block.
     let (db, cache) = open(&fs, PinMetadata::All, 64 << 20);
     press(&db);
     let data_bytes = cache.usage_of(BlockKind::Data).bytes;

@@ -53,9 +53,9 @@ fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
 }
 
 /// If the logs hold few writes, an opening leaves these writes in the logs rather than write a
-/// table of them. This has two risks of losing writes. A second recovery that meets a torn tail or
-/// a gap in an old log could cut off the *new* log. And an old log that was never synced could
-/// precede a new log that is synced.
+/// table of them. This has two risks of losing writes. If a later recovery meets a torn tail or a
+/// gap in an old log, it could cut off the *new* log. And a new log that is synced could follow an
+/// old log that never was.
 #[test]
 fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     let (mut openings, seeds) = (0, super::env("MAYPOLE_OPENING_SEEDS", 2));
@@ -124,8 +124,8 @@ fn a_long_log_becomes_few_tables_however_small_the_memtables_are() {
 }
 
 /// Regression: after a failed sync of the MANIFEST an ingestion deleted tables that the MANIFEST
-/// listed already, so the database did not open any more. Now the database opens whatever call
-/// fails, and has all of the file or nothing.
+/// listed already, so the database did not open any more. Now, whichever call fails, the database
+/// opens, and has all entries of the ingested file or none.
 #[test]
 fn any_one_call_of_an_ingestion_may_fail() {
     let prepared = || {
@@ -183,9 +183,9 @@ fn an_ingestion_of_a_bad_file_names_that_file() {
     assert!(files(&dir.path().join("db"), ".sst").is_empty());
 }
 
-/// Regression: a table that RocksDB has ingested contains the sequence number that it got. Its copy
-/// is rejected when it is opened with another number, and the error named the copy, which was
-/// removed by then. Now the error names the file that was to be ingested.
+/// Regression: RocksDB writes a sequence number into a table that it ingests. `ingest` copies such
+/// a table, and rejects the copy, because the table would get another sequence number. The error
+/// named the copy, which was removed by then. Now the error names the file that was to be ingested.
 #[test]
 fn an_ingestion_that_fails_late_names_the_file_too() {
     let dir = tempfile::tempdir().unwrap();
@@ -231,7 +231,8 @@ fn a_table_that_is_not_the_one_listed_is_refused() {
     let (ours, theirs) = (files(&one, ".sst"), files(&two, ".sst"));
     assert_eq!(fs::read(&ours[0]).unwrap().len(), fs::read(&theirs[0]).unwrap().len());
     // The file is replaced while the database is open. The previous file is renamed and not
-    // removed, because Wine would remove the name of its successor when the database is closed.
+    // removed: Wine would remove its name only when the database closes the file, and by then the
+    // name is that of the new file.
     let db = Db::open(&one).unwrap();
     let aside = one.join("aside");
     fs::rename(&ours[0], &aside).unwrap();
@@ -250,8 +251,8 @@ fn a_table_that_is_not_the_one_listed_is_refused() {
     corruption_in(Db::open_read_only(&one), &ours[0]);
 }
 
-/// Regression: if the newest log was deleted, and with it synced writes, an opening did not notice.
-/// Now the opening is an error that names the log.
+/// Regression: if the newest log had synced writes and was deleted, an opening did not notice. Now
+/// the opening is an error that names the log.
 #[test]
 fn a_synced_log_that_is_gone_or_cut_is_noticed_and_an_unsynced_one_may_vanish() {
     for (synced, cut) in [(true, false), (true, true), (false, false)] {

@@ -4,8 +4,8 @@
 //! Every case asserts:
 //!
 //! - the repair ends without an error, and the database opens and verifies;
-//! - each key has its last value. If the report says that it may not, the key has no value or an
-//!   older one;
+//! - each key has its last value, unless the report says that it may have lost it. Then the key has
+//!   an older value or none;
 //! - there is no other key, and files that the database no longer holds are in `lost`;
 //! - a second repair finds the database sound.
 //!
@@ -289,7 +289,8 @@ fn without_a_manifest_every_key_has_its_newest_value() {
         assert!(options(&case.path()).open().is_err());
         let report = case.repaired(Allowed::NothingUnknown);
         assert!(report.deleted_keys_may_return);
-        // Only the order of the ingested table is uncertain, if it was not compacted away.
+        // Only the place of the ingested table among the others may be uncertain, and only if no
+        // compaction has merged that table.
         assert!(report.losses.iter().all(|loss| loss.what.contains("ingested")), "{report}");
         let garbage = Case::new(with_log);
         for path in garbage.files("MANIFEST") {
@@ -354,7 +355,8 @@ fn a_table_that_has_left_the_tree_stays_out() {
         let manifest = case.files("MANIFEST").pop().unwrap();
         match damage {
             Some(at) => case.damage(&manifest, |bytes| {
-                // The place is not behind the last edit, which only marks of syncs follow.
+                // Only marks of syncs follow the last edit. The limit keeps the damaged byte from
+                // getting behind that edit.
                 let at = at.min(bytes.len() - 60);
                 bytes[at] ^= 1;
             }),
@@ -467,7 +469,8 @@ fn a_table_without_its_end_or_at_all_is_reported_with_its_keys() {
     }
 }
 
-/// Two tables that were exchanged are distinguished by their identity, and nothing is lost.
+/// Two table files were exchanged. The repair tells them apart by the identity that each table
+/// records, and nothing is lost.
 #[test]
 fn tables_that_changed_places_are_put_right() {
     let case = Case::new(true);
@@ -479,7 +482,8 @@ fn tables_that_changed_places_are_put_right() {
     fs::rename(&aside, other).unwrap();
     case.repaired(Allowed::Nothing);
 
-    // An older file under a newer one's name is another table, and the newer table is lost.
+    // The file of a newer table was replaced by a copy of an older one. The repair notices that
+    // this is another table, and reports the newer table as lost.
     let case = Case::new(true);
     let tables = case.files(".sst");
     fs::copy(&tables[0], &tables[1]).unwrap();

@@ -212,7 +212,7 @@ fn entries_that_only_rocksdb_reads_are_named_at_the_read_and_at_the_import() {
         };
         let error = unsupported(scanned);
         assert!(error.contains(kind), "{error}");
-        // A read of only the key that the message names fails too.
+        // A lookup of the key that the message names fails too.
         let key = error.split("the key \"").nth(1).unwrap().split('"').next().unwrap();
         let key = unescaped(key);
         assert!(unsupported(db.get(&key).map(|_| String::new())).contains(kind));
@@ -288,7 +288,8 @@ fn an_import_takes_a_new_directory_outside_of_the_source_and_leaves_nothing_afte
     fs::write(used.path().join("notes.txt"), "").unwrap();
     refused(used.path());
     assert_eq!(state_of(dir.path()), before);
-    // The tables' names are removed, so that the import must copy the open files.
+    // The tables' names are removed, so the import can make no links to them, and must copy the
+    // open files.
     let target = tempfile::tempdir().unwrap();
     let target = target.path().join("new");
     for (name, _) in before.iter().filter(|(name, _)| name.ends_with(".sst")) {

@@ -25,7 +25,7 @@ fn ldb(db: &Path, arguments: &[&str]) -> String {
     run("ldb", &[&[&db[..]], arguments].concat())
 }
 
-/// A copy of a database for `ldb`, because it writes to the directory that it reads.
+/// A copy of a database. `ldb` gets a copy, because it writes to the directory that it reads.
 fn copy_of(db: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(db).unwrap().map(Result::unwrap) {
@@ -53,7 +53,8 @@ fn our_scan(db: &Db) -> Vec<String> {
     db.iter().map(|entry| line(entry.unwrap())).collect()
 }
 
-/// Checks that Maypole finds in the column family what `ldb` finds, in place and after an import.
+/// Checks that `ldb` and Maypole find the same entries in the column family. Maypole first reads
+/// the directory itself, and then imports it and reads the imported database.
 fn check(db: &Path, family: &str, least: usize) {
     let expected = scan(db, family);
     assert!(expected.len() >= least, "{family}: {} keys", expected.len());
@@ -234,8 +235,8 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
         let is_known = filter != "burr(7)" || again.is_some();
         assert_eq!(report.unknown_filters == 0, is_known, "{report:?}");
 
-        // Lookups of db_bench. Its keys are absent, but within the range of the first table of a
-        // level.
+        // db_bench looks up keys that are absent, but within the range of the first table of a
+        // level, so that it queries the filter of this table.
         let copy = copy_of(&rocks);
         let options = std::fs::read_dir(&rocks).unwrap().map(|entry| entry.unwrap().file_name());
         let options = options.map(|name| name.into_string().unwrap());
@@ -263,8 +264,9 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
             .map(|line| line.split_once(" : ").unwrap())
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
-        // Not 1001: two tables of level 0 that have only this key may become neighbours in level 1
-        // with RocksDB 7.8, and Maypole rejects a level in which tables share a key.
+        // Key 1001 is not among these. With RocksDB 7.8, two tables of level 0 that have only this
+        // key may become neighbours in level 1, and Maypole rejects a level in which tables share a
+        // key.
         for n in [0, 3001, 1002, 30_000] {
             ldb(&rocks, &["put", &key(n), "rocksdb's"]);
             changed.insert(hex(key(n).as_bytes()), hex(b"rocksdb's"));
@@ -277,7 +279,8 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
         ldb(&rocks, &["compact"]);
         assert_eq!(scan(&rocks, "default"), expected);
         check(&rocks, "default", 10_000);
-        // RocksDB has changed no byte of the tables that both databases share by links.
+        // The database and its export share tables by links. RocksDB has changed no byte of these
+        // tables.
         assert_eq!(db.verify().unwrap().filter_misses, 0);
     }
 }
@@ -335,9 +338,9 @@ fn a_database_goes_to_maypole_and_back() {
 }
 
 /// `ldb repair` once dropped the tables of a database of Maypole, because they named no column
-/// family. Now they name one. `ldb repair` puts all tables into level 0, and rejects there any two
-/// whose sequence numbers interleave, whoever wrote them. So the tables here are flushes that no
-/// compaction has merged.
+/// family. Now they name one. `ldb repair` puts all tables into level 0, where it rejects any two
+/// tables whose sequence numbers interleave, even if RocksDB wrote them. Tables that a compaction
+/// has merged may interleave, so the tables here come from flushes only.
 #[test]
 #[ignore = "needs RocksDB's ldb"]
 fn ldb_repairs_a_directory_of_our_tables_alone() {

@@ -259,7 +259,7 @@ fn median(samples: &[Sample], of: fn(&Sample) -> u64) -> u64 {
     values[values.len() / 2]
 }
 
-/// `alone`: nothing else runs in this process, so that its memory and descriptors are the
+/// If `alone`, nothing else runs in this process, and all its memory and descriptors are the
 /// database's.
 fn soak(time: Duration, keys: u64, alone: bool) {
     let dir = tempfile::tempdir().unwrap();
@@ -279,7 +279,7 @@ fn soak(time: Duration, keys: u64, alone: bool) {
             (0..soak.writers).map(|n| scope.spawn(move || soak.write(n))).collect();
         threads.extend((0..readers).map(|n| scope.spawn(move || soak.read(n))));
         let (start, interval) = (Instant::now(), (time / 40).min(Duration::from_secs(1)));
-        // A panic ends all threads, because the scope would wait for the others.
+        // If a thread panics, the others are told to end, because the scope waits for them.
         while start.elapsed() < time && !threads.iter().any(|thread| thread.is_finished()) {
             std::thread::sleep(interval);
             samples.push(Sample::now(dir.path()));
@@ -324,9 +324,9 @@ fn soak(time: Duration, keys: u64, alone: bool) {
     );
     assert!(writes > keys / 4 && reads > 1000, "too slow to mean anything");
     assert!(counted(Ticker::CompactionCount) > 0);
-    // The last level holds each key once, the levels above a ninth of it, level 0, logs and
-    // snapshots' versions some more; a compaction holds its inputs and its outputs at the same
-    // time.
+    // The last level holds each key once, and the levels between it and level 0 hold a ninth of
+    // that. Level 0, the logs and the versions for snapshots take some more. A compaction holds its
+    // inputs and its outputs at the same time.
     assert!(disk < 3 * live + (16 << 20), "{disk} bytes on disk for {live} that live");
     if alone && cfg!(target_os = "linux") {
         assert!(memory[1] * 10 <= memory[0] * 11, "memory grows: {memory:?}");

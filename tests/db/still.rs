@@ -53,12 +53,12 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
     let (own, other) = (open(&memory(), "/own", &cache), open(&memory(), "/other", &cache));
     let value: Vec<u8> = (0..1000).map(|i| i as u8).collect();
     own.put("key", &value).unwrap();
-    // This runs on another thread, because a lookup on the callback's thread would release a guard
-    // that was kept.
+    // This runs on another thread. If the callback's thread wrongly kept its guard, a lookup on
+    // that thread would release it and so hide the fault.
     let goes_on = || {
         own.flush().unwrap();
-        // Waits until the database has retired the callback's memtable, so that its bytes are held.
-        // Each flush collects garbage.
+        // Waits until the database has retired the callback's memtable, so that its bytes count as
+        // held. Each flush frees retired memory that nobody holds.
         eventually(|| {
             other.put("key", "").unwrap();
             other.flush().unwrap();
@@ -109,8 +109,8 @@ fn a_callback_in_a_block_that_stands_still_holds_this_block_and_nothing_else() {
     eventually(|| held(&own) == 0);
 }
 
-/// The cache drops the blocks of a deleted table at once, rather than with the garbage. The block
-/// that a callback reads stays.
+/// The cache drops the blocks of a deleted table at once. It does not wait, as for other retired
+/// memory, until no lookup can use them. But the block that a callback reads stays.
 #[test]
 fn a_callback_outlives_the_table_of_its_block() {
     let _alone = alone();
@@ -201,9 +201,9 @@ fn each_thread_that_stands_still_holds_one_block() {
     eventually(|| held(&db) == 0);
 }
 
-/// Regression: a `get` or a `get_with` on a slow device kept all memory that the process retired,
-/// as a callback did, so the cache kept nothing new, and memory grew. Now a lookup holds no guard
-/// during a read, whether of a filter, an index or a block.
+/// Regression: while a `get` or a `get_with` read from a slow device, it kept all memory that the
+/// process retired from being freed. So the cache kept nothing new, and memory grew. Now a lookup
+/// holds no guard during a read, whether of a filter, an index or a block.
 #[test]
 fn a_device_that_stands_still_under_a_lookup_holds_nothing_of_another_database() {
     let _alone = alone();

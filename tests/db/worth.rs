@@ -124,8 +124,8 @@ fn joint_lookups_weigh_filters_too() {
 /// filters stay all the same, because they displace nothing.
 #[test]
 fn filters_stay_while_the_cache_has_room() {
-    // The blocks are small, so that each table has enough block reads for its filter to be weighed
-    // against data.
+    // A filter is weighed against data only after enough block reads of its table. The blocks are
+    // small, so that each table has enough.
     let db = open_with_blocks(512, 64 << 20, MetadataForm::Auto, FilterKeys::Whole);
     look_up(&db, 0);
     let misses = db.stats().tickers.get(Ticker::BlockCacheDataMiss);
@@ -134,8 +134,8 @@ fn filters_stay_while_the_cache_has_room() {
     assert_eq!(db.stats().tickers.get(Ticker::BloomPassedBy), 0);
 }
 
-/// A filter of prefixes saves searches for cursors. These are not in its counters of lookups, and
-/// yet the filter stays.
+/// A filter of prefixes saves cursors from searching tables. Its counters of lookups do not include
+/// these searches, and yet the filter stays.
 #[test]
 fn filters_stay_that_save_searches_for_cursors() {
     let keys = FilterKeys::Both("capped(8)".parse().unwrap());
@@ -145,7 +145,7 @@ fn filters_stay_that_save_searches_for_cursors() {
         let i = rng.random_range(0..KEYS);
         assert!(db.get(key(i)).unwrap().is_some());
         if n % 8 == 0 {
-            // Within the range of a table, but no key has this prefix.
+            // The prefix is within the range of a table, but no key has it.
             let prefix = format!("user{:03}.", i / 1000);
             assert!(db.prefix(&prefix).next().is_none());
         }

@@ -69,7 +69,8 @@ fn batches_of_concurrent_writers_are_whole_and_in_order_and_survive_a_kill() {
                     let i = writer as usize;
                     let number = last_batch(&snapshot, writer);
                     assert!(number >= told[i], "an acknowledged batch is missing");
-                    // An image may hold a batch that is in the log and not yet visible to others.
+                    // An image may hold a batch that is in the log, but that snapshots of the
+                    // running database do not see yet. So `last` is compared with snapshots only.
                     if image.is_none() {
                         assert!(number >= last[i], "a batch came and went");
                         last[i] = number;
@@ -152,8 +153,8 @@ fn all_whose_writes_were_taken_hear_of_a_panic() {
     thread::sleep(Duration::from_millis(50));
     go_on.send(()).unwrap();
     let heard = || answered.recv_timeout(Duration::from_secs(60)).expect("nobody waits for ever");
-    // One of the other writers wrote for the group, and its thread unwinds without a result. The
-    // first write was before the panic, but its result may come later than the errors.
+    // The first writer wrote before the panic, but its result may arrive after the errors. One of
+    // the other writers wrote for the group, and its thread unwinds without a result.
     let (written, failed): (Vec<_>, Vec<_>) =
         (0..WRITERS).map(|_| heard()).partition(Result::is_ok);
     assert_eq!(written.len(), 1);

@@ -17,8 +17,8 @@ const MEMTABLE_BYTES: usize = 7 << 20;
 const MEMTABLES: usize = 4;
 const TABLE_BYTES: u64 = 4 << 20;
 const COMPACTION_THREADS: usize = 2;
-/// The read-ahead of one compaction. When compactions read ahead four times as much, this test
-/// failed while all memtables were full.
+/// The read-ahead of one compaction. When a compaction read 8 MiB ahead, this test failed whenever
+/// all memtables were full.
 const READ_AHEAD_BYTES: usize = 2 << 20;
 const KEYS: u64 = 350_000;
 const VALUE_BYTES: usize = 100;

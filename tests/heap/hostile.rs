@@ -14,9 +14,9 @@ use maypole::{Error, Result};
 
 use super::{LIVE_BYTES, PEAK_BYTES, alone};
 
-/// Bytes of memory for each byte of the file: separators of 16 times the file's size, and the
-/// overhead of growing them by doubling. Range deletions need as much, because each is at up to 2
-/// log n nodes of their tree.
+/// The most bytes of memory for each byte of the file. Separators may take 16 times the file's
+/// size, and growing them by doubling takes some more. Range deletions need as much, because each
+/// is at up to 2 log n nodes of the tree over all ranges.
 const MEMORY_FACTOR: u64 = 48;
 /// Bytes of memory for any file: a megabyte of each kind of metadata, grown by doubling, and the
 /// blocks that a reader keeps and reads ahead.
@@ -65,7 +65,8 @@ fn internal_key(user_key: &[u8], kind: u8) -> Vec<u8> {
     [user_key, &[kind, 0xff, 0, 0, 0, 0, 0, 0]].concat()
 }
 
-/// An entry with a key of `long` bytes, and `count` entries whose keys are this key plus a number.
+/// An entry with a key of `long` bytes, and `count` entries whose keys are this key with a number
+/// appended.
 fn sharing(long: usize, count: u32, value: &[u8]) -> Vec<u8> {
     let mut out = entry(0, &vec![b'x'; long], value);
     (0..count).for_each(|i| out.extend(entry(long, &i.to_be_bytes(), value)));
@@ -106,8 +107,8 @@ impl Forged {
         self.metaindex.extend(entry(0, name.as_bytes(), &handle(place)));
     }
 
-    /// The usual properties, with an index of type `index_type`, separators that are user keys, and
-    /// plain handles.
+    /// Properties that say: the index has type `index_type`, its separators are user keys, and its
+    /// handles are not delta-encoded (the default).
     fn properties(&mut self, index_type: u32, more: &[u8]) {
         let mut entries =
             entry(0, b"rocksdb.block.based.table.index.type", &index_type.to_le_bytes());
@@ -197,7 +198,9 @@ fn tables() -> Vec<(&'static str, Vec<u8>)> {
 
     let mut forged = Forged::default();
     forged.properties(2, &[]);
-    // Each entry has three lengths, four bytes of key, and a handle whose size takes three bytes.
+    // The entries contain the handle of their own block, so the block's length must be known in
+    // advance. Each entry has three lengths, four bytes of key, and a handle whose size field takes
+    // three bytes.
     let offset = forged.bytes.len() as u64;
     let itself = Handle(offset, 20_000 * (3 + 4 + varint(offset).len() as u64 + 3) + 8);
     let entries: Vec<u8> =

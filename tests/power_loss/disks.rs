@@ -108,8 +108,8 @@ impl Outer {
         for dir in ["outer", "disk", "image", "incoming"] {
             create_dir(root.join(dir)).unwrap();
         }
-        // The only file that is not on these mounts. Its name is removed at the end of this
-        // function, and the mount keeps its contents.
+        // This file is the only one outside of this namespace's mounts, so it does not vanish with
+        // them. Its name is removed at the end of this function, and the mount keeps its contents.
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(OUTER_BYTES).unwrap();
         let path = file.path();
@@ -155,8 +155,8 @@ impl Mount {
     pub fn image(kind: FileSystem, image: &Path) -> Mount {
         let options = if kind == FileSystem::Xfs { "loop,nouuid" } else { "loop" };
         let mount = Mount::new(&kind.to_string(), options, image, Path::new(ROOT).join("image"));
-        // The image has the same identity as the disk. A kernel before 6.7 takes two such btrfs
-        // file systems for one.
+        // The image has the same file system identity as the disk. A kernel before 6.7 takes two
+        // btrfs file systems with one identity for the same file system.
         let device = |path: &Path| path.metadata().unwrap().dev();
         assert_ne!(device(mount.path()), device(&disk_point()), "the disk, not its image");
         mount

@@ -74,9 +74,9 @@ const LIVES_A_DISK: u64 = 4;
 /// recovery.
 const FIRST_WAIT_MILLIS: u64 = 40;
 const MAX_WAIT_MILLIS: u64 = 200;
-/// A disk is cloned right after the writer printed this word, or at a random moment (`None`). A
-/// promise that was broken shows only right after it was made, because the next sync of another
-/// thread would fulfill it.
+/// The disk is cloned right after the writer printed one of these words, or at a random moment
+/// (`None`). The words tell of promises. A promise that was broken shows only right after it was
+/// made, because the next sync of another thread would fulfill it.
 const MOMENTS: [Option<&str>; 9] = [
     None,
     None,
@@ -162,7 +162,7 @@ struct Writer {
 
 impl Writer {
     fn start(seed: u64, demand: Demand) -> Writer {
-        // This program by the kernel's name for it, because a mount may hide its path.
+        // Starts this program again, by `/proc`, because a mount may hide the program's own path.
         let mut process = Command::new("/proc/self/exe")
             .args(["--exact", "write_until_killed", "--ignored", "--nocapture"])
             .env(WRITER, seed.to_string())
@@ -202,7 +202,8 @@ impl Writer {
         let wanted = writer::wanted(&disks::incoming());
         std::fs::write(&wanted, word).unwrap();
         if !wait(MAX_WAIT_FOR_A_WORD) {
-            // Only one process can remove the file. If it is this one, the writer does not stop.
+            // The writer removes the file before it stops, and only one process can remove it. So
+            // if the removal succeeds here, the writer does not stop.
             if std::fs::remove_file(&wanted).is_ok() {
                 return false;
             }
@@ -257,8 +258,8 @@ struct Trial<'a> {
     start: Instant,
     images: u64,
     lives: u64,
-    /// The numbers of images that lack a synced write, that have a hole, and that do not mount,
-    /// open or verify.
+    /// `lost`, `holes` and `broken` count the images that lack a synced write, that have a hole in
+    /// their writes, and that do not mount, open or verify.
     lost: u64,
     holes: u64,
     broken: u64,

@@ -105,7 +105,8 @@ fn with_filter(path: &Path) -> (std::ops::Range<usize>, Vec<u8>) {
 
 /// Stores `bytes` as the file, with the right checksum of the filter block.
 fn store(path: &Path, mut bytes: Vec<u8>, filter: std::ops::Range<usize>) {
-    // XXH3 over the payload. The compression type is folded in, but type 0 changes nothing.
+    // XXH3 of the block. RocksDB also mixes the compression type into the checksum, but type 0
+    // changes nothing.
     let sum = twox_hash::XxHash3_64::oneshot(&bytes[filter.clone()]) as u32;
     bytes[filter.end + 1..filter.end + 5].copy_from_slice(&sum.to_le_bytes());
     std::fs::write(path, bytes).unwrap();
@@ -306,9 +307,9 @@ fn rewritten(table: &Path, filter_keys: FilterKeys) -> (tempfile::TempDir, PathB
 }
 
 /// Filters of prefixes, written by RocksDB (legacy ones included) and by Maypole, say no to nearly
-/// all ranges of absent prefixes, and never to a range of a present prefix. If a filter that is not
-/// partitioned and not legacy holds whole keys too, RocksDB's block equals Maypole's byte for byte.
-/// (If it holds only prefixes, db_bench 7.8 adds two hashes that belong to no key.)
+/// all ranges of absent prefixes, and never to a range of a present prefix. RocksDB's filter block
+/// equals Maypole's byte for byte if it is neither partitioned nor legacy, and holds whole keys
+/// too. (If it holds only prefixes, db_bench 7.8 adds two hashes that belong to no key.)
 #[test]
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn prefix_filters_of_db_bench_are_used_and_equal_ours() {
@@ -545,8 +546,8 @@ fn the_ranges_that_rocksdb_deletes_are_read() {
     run("ldb", &[&db, "--create_if_missing", "batchput", "a", "1", "b", "2", "c", "3", "m", "4"]);
     run("ldb", &[&db, "deleterange", "a", "c"]);
     run("ldb", &[&db, "deleterange", "b", "ma"]);
-    // Each `ldb` command that writes first flushes the log of the command before it. With a fourth
-    // table, a compaction would start.
+    // Each `ldb` command that writes first flushes the log of the command before it. So there are
+    // three tables now, and no fourth, which would start a compaction.
     run("ldb", &[&db, "put", "z", "last"]);
     let (listed, _) = run("ldb", &[&db, "list_file_range_deletes"]);
     let mut ranges = Vec::new();
