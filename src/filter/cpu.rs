@@ -142,8 +142,8 @@ const INTEL: u8 = 1;
 #[cfg(target_arch = "x86_64")]
 const ANOTHER: u8 = 2;
 
-/// Whether Intel made the processor. The result is kept, because in a virtual machine the host
-/// executes the instruction that gives it, which takes microseconds.
+/// Whether Intel made the processor. The answer of the `cpuid` instruction is kept, because in a
+/// virtual machine the host executes this instruction, which takes microseconds.
 #[cfg(target_arch = "x86_64")]
 fn is_intel() -> bool {
     let mut maker = MAKER.load(Ordering::Relaxed);

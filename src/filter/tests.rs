@@ -326,11 +326,11 @@ fn malformed_filters_answer_maybe() {
         assert_untrusted(&with_trailer(128, [0xff, 0, 6, reserved, 0]), RocksDb);
         assert_untrusted(&with_trailer(128, [0xff, 0, 6, 0, reserved]), RocksDb);
     }
-    // Bloom: lengths that are not a number of lines.
+    // Bloom: lengths that are not a multiple of a line's.
     for bytes in [0, 1, 2, 63, 65, 127, 129, 191] {
         assert_untrusted(&with_trailer(bytes, [0xff, 0, 6, 0, 0]), RocksDb);
     }
-    // Ribbon: impossible numbers of blocks, lengths that are not a number of segments.
+    // Ribbon: impossible numbers of blocks, and lengths that are not a multiple of a segment's.
     for blocks in [0, 1] {
         assert_untrusted(&with_trailer(128, [0xfe, 9, blocks, 0, 0]), RocksDb);
     }

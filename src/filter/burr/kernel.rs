@@ -165,7 +165,8 @@ mod tests {
                     left ^ W::read(&filter[at(columns + column)..]).and(right).parity()
                 };
                 let right_one: u32 = (0..columns).map(|column| parity(column) << column).sum();
-                // Fingerprint bits above the filter's columns do not count; all bits below them do.
+                // A query ignores the fingerprint's bits from bit `columns` on, and compares all
+                // lower ones.
                 let noise = if columns == 32 { 0 } else { (seed as u32) << columns };
                 for isa in Isa::available() {
                     let answer = |fingerprint| {

@@ -87,10 +87,10 @@ fn no_size_misses_a_key() {
 
 /// Two streams band the two halves of a window. They once shared slots: rows of the left stream's
 /// last bucket overflowed into the right stream's first slots, and were reduced there by rows of a
-/// class that the right stream rolled back later. The rollback removed the rows by which the others
-/// had been reduced, so 3 of 3,000 filters missed a key. Now the left stream's last bucket waits
-/// until the right stream is done. The filters here have few buckets, so that every bucket is near
-/// the seam.
+/// class that the right stream rolled back later. The rollback removed the rows of this class, but
+/// the rows of the left stream stayed reduced by them, so 3 of 3,000 filters missed a key. Now the
+/// left stream's last bucket waits until the right stream is done. The filters here have few
+/// buckets, so that every bucket is near the border of the two halves.
 #[test]
 fn no_key_is_lost_where_two_streams_meet() {
     for width in [32, 64] {

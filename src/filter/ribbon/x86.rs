@@ -140,7 +140,7 @@ fn matches_avx512(query: &Query) -> bool {
     let mut wrong = _mm512_setzero_si512();
     loop {
         far = &far[..near.len()];
-        // A bit for each of the first 16 words that the slices have.
+        // A bit for each of the first 16 words: 1 if the slices are long enough to have the word.
         let present = _bzhi_u32(0xffff, (near.len() / 8) as u32);
         // SAFETY: the slices are equally long, and only words with a bit in the mask are read.
         let (near_0, near_1, far_0, far_1) = unsafe {
@@ -251,8 +251,9 @@ fn matches_avx2(query: &Query) -> bool {
     }
 }
 
-/// Does the work of [`picks_avx512`], in each half of a register. A shift by 64 or more, or by a
-/// negative number, gives 0, so the words that do not apply vanish from each sum below.
+/// Does the work of [`picks_avx512`], in each half of a register. Each result is the OR of three
+/// shifts. For a given `bit` some of them do not apply: their counts are 64 or more, or negative,
+/// and such shifts give 0.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn picks_avx2(query: &Query) -> (__m256i, __m256i) {

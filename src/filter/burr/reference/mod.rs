@@ -139,7 +139,8 @@ pub fn trace(filter: &[u8], mut hash: u64) -> Result<QueryTrace, &'static str> {
     Ok(QueryTrace::Tags { bumped, tag, tags: layout.tags as u32, found })
 }
 
-/// The bytes of the segments of a row, and the sum in each column of its block.
+/// The range of bytes that holds the segments of a row; and for each column of the block in which
+/// the row starts, the XOR of the row's slots and the bit that it should be.
 fn columns(
     filter: &[u8],
     layout: &Layout,
