@@ -59,8 +59,9 @@ pub(super) enum Isa {
     Neon(Neon),
 }
 
-/// Evaluates `$answer` with `$kernels` bound to [`Portable`] or to the proof in an [`Isa`]. This is
-/// the only place where code chooses between instruction sets.
+/// Evaluates the expression `$answer`, in which `$kernels` is the value that has the kernels:
+/// [`Portable`], or the proof in an [`Isa`]. This is the only place where code chooses between
+/// instruction sets.
 macro_rules! dispatch {
     ($isa:expr, $kernels:ident => $answer:expr) => {
         match $isa {

@@ -401,8 +401,8 @@ fn no_bytes_make_a_reader_panic() {
 
 #[test]
 fn a_build_that_loses_a_key_is_noticed() {
-    // RocksDB's stored filter holds the hashes of its own keys, but not the 1,000 random ones that
-    // are added. The check is the one that runs after every build.
+    // RocksDB's stored filter holds the hashes of its own keys, but not the 1,000 random hashes in
+    // `more`. `misses_a_key` is the check that runs after every build.
     let stored = include_bytes!("../../tests/data/rocksdb-filters/bloom.filter");
     let filter = FilterReader::from_bytes(stored, FilterEncoding::RocksDb);
     let present: HashList = rocksdb_keys().iter().map(|key| hash64(key)).collect();

@@ -30,9 +30,9 @@ pub(super) struct Segments {
 
 /// The kernels of one instruction set. By default they are the portable code.
 pub(super) trait Kernels: Copy {
-    /// Whether the XOR of the slots that `left` and `right` select is, in every column, the
-    /// column's bit of the fingerprint. `true` if the segments are not inside `filter`. No branch
-    /// depends on the data.
+    /// Whether a key's row matches: `left` and `right` select slots of the left and of the right
+    /// block. In every column, the XOR of the selected slots' bits must be the column's bit of the
+    /// fingerprint. `true` if the segments are not inside `filter`. No branch depends on the data.
     #[inline(always)]
     fn matches<W: Lanes>(
         self,

@@ -218,8 +218,8 @@ impl Layout {
     }
 }
 
-/// Bytes of one tag. With few columns short tags are enough, because a filter has few tags, and an
-/// absent key rarely matches one.
+/// Bytes of one tag. With few columns the layers have a high false-positive rate, and the few tags
+/// add little to it even if they are short.
 pub(super) fn tag_bytes(columns: u32) -> usize {
     if columns <= 12 { 2 } else { 4 }
 }

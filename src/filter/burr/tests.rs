@@ -180,8 +180,9 @@ fn rates_are_the_predicted_ones_at_every_fraction_of_a_column() {
 
 /// The prediction was once too high for small filters: for 24 of 26 filters of the same URLs, each
 /// with another seed, the observed rate was lower. The prediction ignored that absent keys which no
-/// layer keeps are compared with tags. Now it counts that hardly any of these keys passes. The
-/// rates of single filters vary, so the test compares the prediction with the mean of many.
+/// layer keeps are compared with tags, so that hardly any of these keys passes. Now it takes this
+/// into account. The rates of single filters vary, so the test compares the prediction with the
+/// mean of many.
 #[test]
 fn the_prediction_is_the_mean_of_many_small_filters() {
     for (width, keys, filters) in [(64, 300, 200), (64, 500, 200), (64, 2000, 60), (32, 6000, 20)] {

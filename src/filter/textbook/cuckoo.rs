@@ -20,8 +20,8 @@
 //! is about `8 · load / 2^f`. The eight slots cost 3 of the `f` bits, and 5 % of the slots stay
 //! empty. That is why a cuckoo filter beats a Bloom filter for small rates only.
 //!
-//! Invariants: a slot that holds 0 is empty, and no fingerprint is 0. Each present key's
-//! fingerprint is in one of its two buckets, as often as the key was added. A failed insertion
+//! Invariants: a slot that holds 0 is empty, and no fingerprint is 0. A key's two buckets together
+//! hold its fingerprint at least as often as the key was added and not removed. A failed insertion
 //! changes nothing.
 
 use super::packed::Packed;

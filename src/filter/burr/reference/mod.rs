@@ -62,7 +62,7 @@
 //! **5. Storing** ([`build::build`]). Bit j of all slots is column j. The columns of w slots are
 //! stored together, so that all bits that a query needs are contiguous.
 //!
-//! **6. Queries** ([`trace`]). The threshold tells which layer has the key. In that layer the XOR
+//! **6. Queries** ([`trace`]). The thresholds tell which layer keeps the key. In that layer the XOR
 //! of the key's slots must be the key's fingerprint. An absent key's XOR is an arbitrary number, so
 //! the key passes with probability 2^-r at r columns.
 
