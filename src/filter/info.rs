@@ -1,5 +1,5 @@
-//! [`FamilyInfo`]: what the rest of the crate needs to know about a family. Each family's folder
-//! has one.
+//! [`FamilyInfo`]: what the rest of the crate needs to know about a family. Each family defines
+//! one.
 //!
 //! Code outside the families' folders finds a family in the table in `families.rs`, and only a few
 //! files name a single family. Queries do not use the table, because a call through its function

@@ -83,9 +83,9 @@
 //!    `FilterEncoding`. Specs, policies, budgets, tables, and the commands `compare`, `size` and
 //!    `structures` then know the family.
 //! 4. Add the reader to `reader.rs`: a variant of `AnyGeometry`, and the code that the compiler
-//!    then requires. A query that no existing trace describes needs a variant of
-//!    [`inspect::QueryTrace`], with its arms in `table/lookup/text.rs` and in the command line's
-//!    `explain/json.rs`.
+//!    then requires. If no existing trace describes the family's queries, add a variant to
+//!    [`inspect::QueryTrace`], and the match arms for it in `table/lookup/text.rs` and in the
+//!    command line's `explain/json.rs`.
 //! 5. **What the compiler does not require:** the family's specs in `tests.rs`, where the contract
 //!    of every family is tested; `annotate/filter.rs`, which decodes the bytes independently on
 //!    purpose; a fuzz target in `fuzzing/filters.rs`, `fuzzing/tests.rs` and `fuzz/`; the help of

@@ -168,8 +168,8 @@ impl FilterSpec {
 
     /// This filter, but with at most `bytes` bytes. If a table's keys need more, the filter gets
     /// fewer bits a key, or is left out if that would be less than one bit a key. Use the cap for
-    /// whole filters of large tables, where loading a filter must not take long. The cap applies to
-    /// each part of a partitioned filter, not to all parts together.
+    /// large tables whose filters are not partitioned, if loading a filter must not take long. The
+    /// cap applies to each part of a partitioned filter, not to all parts together.
     ///
     /// ```
     /// use maypole::filter::{FilterBuilder, FilterSpec};

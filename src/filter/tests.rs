@@ -341,7 +341,7 @@ fn malformed_filters_answer_maybe() {
     for marker in (0x80..=0xfd).chain([0]) {
         assert_untrusted(&with_trailer(128, [marker, 0, 6, 0, 0]), RocksDb);
     }
-    // Legacy: no lines, lines that do not divide the length, lines of impossible sizes.
+    // Legacy: no lines, numbers of lines that do not divide the length, lines of impossible sizes.
     for lines in [0u32, 3, 5, 127, 129, 256, u32::MAX] {
         let [a, b, c, d] = lines.to_le_bytes();
         assert_untrusted(&with_trailer(128, [6, a, b, c, d]), RocksDb);

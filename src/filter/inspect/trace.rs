@@ -68,7 +68,8 @@ pub enum QueryTrace {
         /// no columns, and all keys pass there.
         columns: Vec<ProbedBit>,
     },
-    /// Bumped ribbon: all layers bumped the key. The few such keys are stored as tags.
+    /// Bumped ribbon: all layers bumped the key. A filter stores the few keys of this kind as tags,
+    /// so the query compares the key's tag with them.
     Tags {
         /// The layers, in order.
         bumped: Vec<BumpedLayer>,

@@ -159,9 +159,9 @@ fn fewest(
 ) -> (usize, u32) {
     assert!(wanted > 0.0 && wanted < 1.0, "a rate between 0 and 1, not {wanted}");
     let keys = keys.max(1) as f64;
-    // If there are few hashes, one more or less matters and the usual formula chooses a wrong
-    // number; if there are many, the curve is flat. So the search starts at the formula's number
-    // and moves while the result improves.
+    // If there are few hashes, one hash more or less matters, and the usual formula chooses a wrong
+    // number. If there are many, one hash more or less matters little. So the search starts at the
+    // formula's number and moves while the result improves.
     let start = whole_hashes(bits_per_key(wanted)).min(MAX_HASHES);
     let with = |hashes: u32| {
         let arrays = f64::from(hashes.min(most_arrays));

@@ -44,9 +44,9 @@ const KEYS: usize = 8;
 /// The number of probes that are added together: as many as a matrix of bits has columns.
 const GROUP: usize = 8;
 
-/// The sets of a group's eight probes, in a 64-bit word for each key: byte i is the set of the
-/// probes whose word, byte or bit number is i. (The high bit stands for the first probe, because
-/// GFNI orders rows so.)
+/// The sets of a group's eight probes, as a `u64` for each key. Byte i of the `u64` is the set of
+/// the probes whose word number (in `words`), byte number (in `bytes`) or bit number (in `bits`) is
+/// i. (The high bit stands for the first probe, because GFNI orders rows so.)
 #[derive(Clone, Copy)]
 struct Sets {
     /// Sets by the word of the line.

@@ -110,7 +110,8 @@ struct Stream<R> {
     /// key in `keys`.
     classes: Range<usize>,
     class_starts: [usize; CLASSES],
-    /// The keys of `classes` in the current bucket, then two end records.
+    /// The keys of `classes` in the current bucket, then two end records: at the first one, `run`
+    /// also reads the next one.
     keys: Vec<Key<R>>,
 }
 

@@ -47,8 +47,8 @@ pub use super::formulas::MAX_HASHES;
 pub enum Layout {
     /// Anywhere in one array.
     Shared,
-    /// One in each of `k` arrays. The rate of small filters is a little higher, but `k` processors
-    /// could probe their arrays at the same time, as hardware implementations do.
+    /// A key has one bit in each of `k` arrays. The rate of small filters is a little higher, but
+    /// `k` processors could probe their arrays at the same time, as hardware implementations do.
     Split,
 }
 
