@@ -13,9 +13,9 @@
 //!
 //! When a fingerprint is evicted, its key is unknown. So the fingerprint's other bucket must follow
 //! from the fingerprint and the bucket that it leaves:
-//! `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice, this returns the first bucket.
-//! The paper takes the xor of hash and bucket instead of their difference, so the paper's number of
-//! buckets must be a power of two.
+//! `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice, this returns the first
+//! bucket. The paper takes the xor of hash and bucket instead of their difference, so the paper's
+//! number of buckets must be a power of two.
 //!
 //! A query compares a fingerprint of `f` bits with the slots of two buckets, four each, so the rate
 //! is about `8 · load / 2^f`. The eight slots cost 3 of the `f` bits, and 5 % of the slots stay
