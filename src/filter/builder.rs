@@ -93,8 +93,10 @@ impl FilterBuilder {
     }
 
     /// Adds a key and its prefix, the prefix first. Keys arrive in sorted order, so keys with the
-    /// same prefix are neighbours, and each prefix enters about once, as in RocksDB (`AddKeyAndAlt`
-    /// in `table/block_based/filter_policy.cc`).
+    /// same prefix are neighbours. A prefix is not added again if it equals the previous prefix,
+    /// the previous key or its own key, and a key is not added again if it equals the previous key
+    /// or the previous prefix. So each enters once, as in RocksDB (`AddKeyAndAlt` in
+    /// `table/block_based/filter_policy.cc`).
     pub fn add_pair(&mut self, key_hash: KeyHash, prefix_hash: KeyHash) {
         let key_before = self.hashes.last();
         let prefix_before = self.previous_prefix.replace(prefix_hash);
@@ -270,8 +272,8 @@ mod tests {
     #[test]
     fn a_prefix_goes_before_its_first_key_and_only_there() {
         assert_eq!(listed(&[(1, 100), (2, 100), (2, 100), (3, 200)]), [100, 1, 2, 200, 3]);
-        // A key that is its own prefix enters once, and so does a key that is the prefix of the
-        // previous key.
+        // A key that is its own prefix enters once. So does a key that is the prefix of the key
+        // before it.
         assert_eq!(listed(&[(7, 7), (8, 7)]), [7, 8]);
         assert_eq!(listed(&[(1, 9), (9, 9)]), [9, 1]);
     }

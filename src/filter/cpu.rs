@@ -59,8 +59,9 @@ pub(super) enum Isa {
     Neon(Neon),
 }
 
-/// Evaluates `$answer` with `$kernels` bound to [`Portable`] or to the proof in an [`Isa`]. This is
-/// the only place where code chooses between instruction sets.
+/// Evaluates the expression `$answer`, in which `$kernels` is the value that has the kernels:
+/// [`Portable`], or the proof in an [`Isa`]. This is the only place where code chooses between
+/// instruction sets.
 macro_rules! dispatch {
     ($isa:expr, $kernels:ident => $answer:expr) => {
         match $isa {
@@ -142,8 +143,8 @@ const INTEL: u8 = 1;
 #[cfg(target_arch = "x86_64")]
 const ANOTHER: u8 = 2;
 
-/// Whether Intel made the processor. The result is kept, because in a virtual machine the host
-/// executes the instruction that gives it, which takes microseconds.
+/// Whether Intel made the processor. The answer of the `cpuid` instruction is kept, because in a
+/// virtual machine the host executes this instruction, which takes microseconds.
 #[cfg(target_arch = "x86_64")]
 fn is_intel() -> bool {
     let mut maker = MAKER.load(Ordering::Relaxed);

@@ -65,10 +65,10 @@ pub enum Family {
 pub enum FilterEncoding {
     /// `fullfilter.rocksdb.BuiltinBloomFilter`: Bloom, Ribbon and legacy Bloom.
     RocksDb,
-    /// Maypole's bumped ribbon. RocksDB does not know its name, so it reads the table without the
-    /// filter.
+    /// Maypole's bumped ribbon. RocksDB does not know the name of this block, so it reads the table
+    /// without the filter.
     BumpedRibbon,
-    /// The binary fuse filter. RocksDB does not know its name either.
+    /// The binary fuse filter. RocksDB does not know the name of this block either.
     BinaryFuse,
 }
 

@@ -5,8 +5,8 @@ use super::inspect::trace::QueryTrace;
 use crate::memory::LineBuf;
 
 /// The parameters of a stored filter. They are read from the end of its block and checked against
-/// the block's length. Every call takes the block as an argument, which keeps a geometry small:
-/// with at most 20 bytes, it lets a reader's hot part fit into half a cache line.
+/// the block's length. Every call takes the block as an argument. So a geometry has at most 20
+/// bytes, and a reader's hot part fits into half a cache line.
 ///
 /// A successful `parse` has checked everything that the other calls rely on.
 pub(super) trait Geometry: Copy {

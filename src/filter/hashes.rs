@@ -82,8 +82,9 @@ pub(crate) fn group(
     ends.clear();
     ends.resize(groups, 0);
     hashes.clone().for_each(|hash| ends[group_of(hash)] += 1);
-    // Each count becomes the start of its group. Writing the hashes of a group advances the start
-    // to the group's end.
+    // `ends` holds the number of hashes in each group. Each number becomes the start of its group.
+    // Then every hash that is written advances the start of its group, in the end to the group's
+    // end.
     let mut start = 0;
     for end in ends.iter_mut() {
         start += std::mem::replace(end, start);

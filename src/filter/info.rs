@@ -1,5 +1,5 @@
-//! [`FamilyInfo`]: what the rest of the crate needs to know about a family. Each family's folder
-//! has one.
+//! [`FamilyInfo`]: what the rest of the crate needs to know about a family. Each family defines
+//! one.
 //!
 //! Code outside the families' folders finds a family in the table in `families.rs`, and only a few
 //! files name a single family. Queries do not use the table, because a call through its function
@@ -33,9 +33,9 @@ pub(crate) struct FamilyInfo {
     pub bits_for_rate: fn(f64) -> f64,
     /// The parts of a stored ribbon filter. `None` for every other block.
     pub inspect: fn(&[u8]) -> Option<BandParts>,
-    /// Turns any bytes into a filter that its reader accepts, so that a fuzzer gets past the
-    /// trailer: cuts the bytes to a valid size and writes a trailer, in which fields that were
-    /// valid are kept.
+    /// Turns any bytes into a filter that its reader accepts, so that a fuzzer gets past the check
+    /// of the trailer: cuts the bytes to a valid size and writes a trailer, in which fields that
+    /// were valid are kept.
     #[cfg(any(test, fuzzing))]
     pub repair: fn(&mut Vec<u8>),
 }

@@ -11,8 +11,8 @@
 //! len + 1  4     number of lines
 //! ```
 //!
-//! Invariant of [`LegacyGeometry`]: the lines take exactly `lines << log2_line_bytes` bytes, which
-//! is `len` above.
+//! Invariant of [`LegacyGeometry`]: `lines << log2_line_bytes` is `len`, the number of bytes before
+//! `k`.
 //!
 //! Format: RocksDB's `util/bloom_impl.h` (`LegacyLocalityBloomImpl`).
 

@@ -24,7 +24,7 @@ pub(super) trait Lined {
     fn line_of(&self, hash: KeyHash) -> u32;
 
     /// Does the work of [`Geometry::trace`] on line `number`, whose bytes are `line`. `None` if
-    /// `line` is not as long as a line.
+    /// `line` does not have the length of the filter's lines.
     fn trace_line(&self, line: &[u8], number: u32, hash: KeyHash) -> Option<QueryTrace>;
 }
 
@@ -40,8 +40,8 @@ impl<G: Geometry + Lined> Geometry for Piece<G> {
         Err("a piece of a filter, which does not say what it is")
     }
 
-    /// Returns the number of the key's line, counted from the piece's first line. The number is
-    /// past the piece's last line if another piece has the key.
+    /// Returns the number of the key's line, counted from the piece's first line. If the line is in
+    /// another piece, the number is past the last line of this piece.
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
         let line = self.whole.line_of(hash).wrapping_sub(self.first_line);
         block.prefetch((line as usize).wrapping_mul(self.whole.line_bytes()));

@@ -77,15 +77,15 @@
 //!    the whole block, or `None` when the family does not suit these keys; and with a reader, which
 //!    implements `Geometry`.
 //! 2. In its `mod.rs`, define the value `INFO`, a `FamilyInfo`. It holds everything that the rest
-//!    of the crate needs to know about the family: name, limits, the names in the file, sizes, the
-//!    repair for fuzzers.
+//!    of the crate needs to know about the family: its name, its limits, the names under which a
+//!    table stores its filters, its sizes, and the repair for fuzzers.
 //! 3. Add its line to `families.rs`, a name to `Family`, and for a new format a name to
 //!    `FilterEncoding`. Specs, policies, budgets, tables, and the commands `compare`, `size` and
 //!    `structures` then know the family.
 //! 4. Add the reader to `reader.rs`: a variant of `AnyGeometry`, and the code that the compiler
-//!    then requires. A query that no existing trace describes needs a variant of
-//!    [`inspect::QueryTrace`], with its arms in `table/lookup/text.rs` and in the command line's
-//!    `explain/json.rs`.
+//!    then requires. If no existing trace describes the family's queries, add a variant to
+//!    [`inspect::QueryTrace`], and the match arms for it in `table/lookup/text.rs` and in the
+//!    command line's `explain/json.rs`.
 //! 5. **What the compiler does not require:** the family's specs in `tests.rs`, where the contract
 //!    of every family is tested; `annotate/filter.rs`, which decodes the bytes independently on
 //!    purpose; a fuzz target in `fuzzing/filters.rs`, `fuzzing/tests.rs` and `fuzz/`; the help of

@@ -1,10 +1,10 @@
 //! The size of a filter, and the false-positive rate that is predicted for it before it is built.
 //! The functions here are entry points for users. The arithmetic is in the `sizing.rs` of each
-//! family, which `FamilyInfo::expected` calls. Only whole filters are predicted, and no legacy
-//! Bloom filters, because those are never written.
+//! family, which `FamilyInfo::expected` calls. The predictions are for filters that are not
+//! partitioned. There are none for legacy Bloom filters, because those are never written.
 //!
-//! The rate of a stored filter is predicted by methods named `predicted_fpr`, or read, in these
-//! places:
+//! The predicted rate of a stored filter is computed by methods named `predicted_fpr`, or is read
+//! from a property of the table. The places:
 //!
 //! ```text
 //! any family            `FilterReader`, reader.rs, which calls one of the next four

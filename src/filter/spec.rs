@@ -133,7 +133,8 @@ impl FilterSpec {
         Self::stored(bits_per_key, Family::Burr)
     }
 
-    /// A filter of `family` with at most about the false-positive rate `rate`; 1 means no filter.
+    /// A filter of `family` whose false-positive rate is about `rate`, or lower; the rate 1 means
+    /// no filter.
     ///
     /// # Errors
     ///
@@ -167,8 +168,8 @@ impl FilterSpec {
 
     /// This filter, but with at most `bytes` bytes. If a table's keys need more, the filter gets
     /// fewer bits a key, or is left out if that would be less than one bit a key. Use the cap for
-    /// whole filters of large tables, where loading a filter must not take long. The cap applies to
-    /// each part of a partitioned filter, not to all parts together.
+    /// large tables whose filters are not partitioned, if loading a filter must not take long. The
+    /// cap applies to each part of a partitioned filter, not to all parts together.
     ///
     /// ```
     /// use maypole::filter::{FilterBuilder, FilterSpec};
@@ -205,7 +206,7 @@ impl FilterSpec {
 
     /// The policy of such filters in RocksDB's notation: `bloomfilter:10:false`. For a family that
     /// RocksDB does not have, this is RocksDB's Bloom filter of the same false-positive rate.
-    /// `None` for no filter, and if the family makes none of this size.
+    /// `None` if this spec means no filter, or if the family cannot build a filter of this size.
     ///
     /// RocksDB states the size of every filter as the bits of a Bloom filter with the same rate.
     pub(crate) fn rocksdb_policy(&self) -> Option<String> {

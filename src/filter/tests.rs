@@ -326,11 +326,11 @@ fn malformed_filters_answer_maybe() {
         assert_untrusted(&with_trailer(128, [0xff, 0, 6, reserved, 0]), RocksDb);
         assert_untrusted(&with_trailer(128, [0xff, 0, 6, 0, reserved]), RocksDb);
     }
-    // Bloom: lengths that are not a number of lines.
+    // Bloom: lengths that are not a multiple of a line's.
     for bytes in [0, 1, 2, 63, 65, 127, 129, 191] {
         assert_untrusted(&with_trailer(bytes, [0xff, 0, 6, 0, 0]), RocksDb);
     }
-    // Ribbon: impossible numbers of blocks, lengths that are not a number of segments.
+    // Ribbon: impossible numbers of blocks, and lengths that are not a multiple of a segment's.
     for blocks in [0, 1] {
         assert_untrusted(&with_trailer(128, [0xfe, 9, blocks, 0, 0]), RocksDb);
     }
@@ -341,7 +341,7 @@ fn malformed_filters_answer_maybe() {
     for marker in (0x80..=0xfd).chain([0]) {
         assert_untrusted(&with_trailer(128, [marker, 0, 6, 0, 0]), RocksDb);
     }
-    // Legacy: no lines, lines that do not divide the length, lines of impossible sizes.
+    // Legacy: no lines, numbers of lines that do not divide the length, lines of impossible sizes.
     for lines in [0u32, 3, 5, 127, 129, 256, u32::MAX] {
         let [a, b, c, d] = lines.to_le_bytes();
         assert_untrusted(&with_trailer(128, [6, a, b, c, d]), RocksDb);
@@ -401,8 +401,8 @@ fn no_bytes_make_a_reader_panic() {
 
 #[test]
 fn a_build_that_loses_a_key_is_noticed() {
-    // RocksDB's stored filter holds the hashes of its own keys, but not the 1,000 random ones that
-    // are added. The check is the one that runs after every build.
+    // RocksDB's stored filter holds the hashes of its own keys, but not the 1,000 random hashes in
+    // `more`. `misses_a_key` is the check that runs after every build.
     let stored = include_bytes!("../../tests/data/rocksdb-filters/bloom.filter");
     let filter = FilterReader::from_bytes(stored, FilterEncoding::RocksDb);
     let present: HashList = rocksdb_keys().iter().map(|key| hash64(key)).collect();

@@ -4,14 +4,15 @@
 //! half of all absent keys.
 //!
 //! A single query can test its bits with vectors, or with integers in a loop over the probes,
-//! unrolled for each `k`. On AMD Zen 4, the loop is faster than AVX2 only in a chain of dependent
-//! queries. Among other work, as in RocksDB's `filter_bench` or in a lookup, a query takes 9.9 ns
-//! with the loop and 5.3 with AVX2, because the loop's shifts and multiplications share two of the
-//! integer units. So single queries use vectors on AMD. On Intel's processors a product of vectors
-//! takes three times as long as on AMD's, so an isolated query uses integers there: 4.4 ns instead
-//! of 7.7. Queries of many keys fetch their lines ahead, so that the latency of one product does
-//! not matter. They use vectors on Intel's processors too, because vectors take fewer instructions
-//! (`docs/filters.md`).
+//! unrolled for each `k`. On AMD Zen 4, the loop is faster than AVX2 only in a chain of queries,
+//! each of which waits for the answer of the one before. If the processor has other work at the
+//! same time, as in RocksDB's `filter_bench` or in a lookup, a query takes 9.9 ns with the loop and
+//! 5.3 with AVX2, because the loop's shifts and multiplications share two of the integer units. So
+//! single queries use vectors on AMD. On Intel's processors a product of vectors takes three times
+//! as long as on AMD's. There, an *isolated* query, for whose answer the program waits, uses
+//! integers: 4.4 ns instead of 7.7. Queries of many keys fetch their lines ahead, so that the
+//! latency of one product does not matter. They use vectors on Intel's processors too, because
+//! vectors take fewer instructions (`docs/filters.md`).
 
 use super::layout::Line;
 use super::probes::{GOLDEN_POWERS, bit_seed, line_of};
@@ -28,7 +29,7 @@ pub trait Kernels: Copy {
     }
 
     /// Whether the first `probes` bits of a key are all set in its line. This variant uses the
-    /// fewest instructions. It is for queries that run among other work.
+    /// fewest instructions. It is for a query during which the processor has other work.
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool;
 
     /// Like [`Kernels::has_all_bits`], but with the lowest latency, for an isolated query.

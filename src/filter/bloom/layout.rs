@@ -17,7 +17,7 @@ pub const METAINDEX_NAME: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 /// RocksDB's name for its Bloom filters, old and new.
 pub const POLICY_NAME: &str = "bloomfilter";
 
-/// The first byte of the trailer of a filter that is not legacy.
+/// The first byte of the trailer of a Bloom filter that is not legacy.
 pub const MARKER: u8 = 0xff;
 
 /// Bytes after the lines, in every filter of RocksDB.

@@ -16,7 +16,7 @@ fn line_of(hash: KeyHash, lines: usize) -> usize {
     (((hash & 0xffff_ffff) * lines as u64) >> 32) as usize
 }
 
-/// The numbers of a key's bits in its line, computed from the high half of its hash.
+/// Which bits of its line a key sets: their numbers, computed from the high half of its hash.
 fn bits_of(hash: KeyHash, probes: u8) -> impl Iterator<Item = u32> {
     let first = (hash >> 32) as u32;
     let next = |x: &u32| Some(x.wrapping_mul(0x9e37_79b9));
@@ -32,7 +32,8 @@ pub fn add(lines: &mut [Line], hash: KeyHash, probes: u8) {
     }
 }
 
-/// Queries a key, and returns its line and each of its bits. There must be at least one line.
+/// Queries a key, and returns the key's line and the bits that the key probes. There must be at
+/// least one line.
 pub fn trace(lines: &[Line], hash: KeyHash, probes: u8) -> QueryTrace {
     let number = line_of(hash, lines.len());
     trace_line(&lines[number], number as u32, lines.len() as u32, hash, probes)

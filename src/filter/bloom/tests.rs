@@ -60,8 +60,9 @@ fn every_kernel_answers_alike_at_every_number_of_probes() {
     let mut rng = StdRng::seed_from_u64(2);
     let hashes: Vec<u64> = (0..3000).map(|_| rng.random()).collect();
     for probes in 1..=MAX_PROBES as u8 {
-        // Random bits. So many of them are set that half of the queries say maybe, and the others
-        // fail at any of the probes.
+        // Random bits. So many of them are set that half of the queries say maybe. The other
+        // queries find their first unset bit at the first probe, at the last one, or at any
+        // between.
         let fill = 0.5f64.powf(1.0 / f64::from(probes));
         let lines: Vec<Line> = (0..40)
             .map(|_| {

@@ -30,9 +30,9 @@ pub(super) struct Segments {
 
 /// The kernels of one instruction set. By default they are the portable code.
 pub(super) trait Kernels: Copy {
-    /// Whether the XOR of the slots that `left` and `right` select is, in every column, the
-    /// column's bit of the fingerprint. `true` if the segments are not inside `filter`. No branch
-    /// depends on the data.
+    /// Whether a key's row matches: `left` and `right` select slots of the left and of the right
+    /// block. In every column, the XOR of the selected slots' bits must be the column's bit of the
+    /// fingerprint. `true` if the segments are not inside `filter`. No branch depends on the data.
     #[inline(always)]
     fn matches<W: Lanes>(
         self,
@@ -165,7 +165,8 @@ mod tests {
                     left ^ W::read(&filter[at(columns + column)..]).and(right).parity()
                 };
                 let right_one: u32 = (0..columns).map(|column| parity(column) << column).sum();
-                // Fingerprint bits above the filter's columns do not count; all bits below them do.
+                // A query ignores the fingerprint's bits from bit `columns` on, and compares all
+                // lower ones.
                 let noise = if columns == 32 { 0 } else { (seed as u32) << columns };
                 for isa in Isa::available() {
                     let answer = |fingerprint| {

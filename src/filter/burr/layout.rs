@@ -81,14 +81,15 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a filter with one layer for each of `slots`, at most [`MAX_LAYERS`].
+    /// The layout of a filter whose layer i has `slots[i]` slots. There are at most [`MAX_LAYERS`]
+    /// layers.
     pub fn new(shape: Shape, columns: u32, low_blocks: u32, tags: usize, slots: &[u32]) -> Layout {
         let mut all = [0; MAX_LAYERS];
         all[..slots.len()].copy_from_slice(slots);
         Layout { shape, columns, low_blocks, tags, layers: slots.len(), slots: all }
     }
 
-    /// Slots of every layer: multiples of w, at least two blocks.
+    /// The number of slots of every layer: a multiple of w, at least two blocks.
     pub fn slots(&self) -> &[u32] {
         &self.slots[..self.layers]
     }
@@ -217,8 +218,8 @@ impl Layout {
     }
 }
 
-/// Bytes of one tag. With few columns short tags are enough, because a filter has few tags, and an
-/// absent key rarely matches one.
+/// Bytes of one tag. With few columns the layers have a high false-positive rate, and the few tags
+/// add little to it even if they are short.
 pub(super) fn tag_bytes(columns: u32) -> usize {
     if columns <= 12 { 2 } else { 4 }
 }
@@ -236,8 +237,8 @@ pub(super) fn block_segments<W: Word>(block: u32, columns: u32, low_blocks: u32)
     (segment * W::BYTES, columns - u32::from(block < low_blocks))
 }
 
-/// The slots of a layer, read from a filter whose trailer was decoded before; `None` after the last
-/// layer.
+/// The number of slots of a layer, read from a filter whose trailer was decoded before; `None`
+/// after the last layer.
 pub(super) fn stored_slots(filter: &[u8], layer: usize) -> Option<u32> {
     let layers = usize::from(*filter.get(filter.len().checked_sub(FIXED_BYTES - 6)?)?);
     let at = filter.len().checked_sub(FIXED_BYTES + 4 * layers.checked_sub(layer)?)?;

@@ -95,7 +95,7 @@ word!(u64, u128, |low: u64| low);
 /// row spans at most w slots, so each bit belongs to one slot, and rows are added without a shift.
 pub(super) trait Row: Copy + Default + PartialEq {
     type Word: Word;
-    /// The row whose coefficient bit i belongs to slot `start + i`.
+    /// The row with these coefficients, of which bit i belongs to slot `start + i`.
     fn new(coefficients: Self::Word, fingerprint: u32, start: u32) -> Self;
     /// Whether the row has no coefficients.
     fn is_empty(self) -> bool;

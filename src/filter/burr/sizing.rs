@@ -97,9 +97,9 @@ pub(super) fn fit(
     let with_bytes = |bytes: u64| {
         let columns = (1..MAX_COLUMNS).find(|&columns| with(columns, 0).total_bytes() >= bytes);
         let columns = columns.unwrap_or(MAX_COLUMNS);
-        // A low block saves a segment in layer 0 only. So a filter whose layer 0 has only low
-        // blocks is larger than one with a column fewer in every layer. For a target between these
-        // two sizes, the smaller filter is made.
+        // A low block saves a segment in layer 0 only. So even with only low blocks in layer 0, a
+        // filter is larger than with a column fewer in every layer. If the target is between these
+        // two sizes, every layer gets a column fewer.
         if columns > 1 && with(columns, blocks).total_bytes() > bytes {
             return with(columns - 1, 0);
         }

@@ -87,10 +87,10 @@ fn no_size_misses_a_key() {
 
 /// Two streams band the two halves of a window. They once shared slots: rows of the left stream's
 /// last bucket overflowed into the right stream's first slots, and were reduced there by rows of a
-/// class that the right stream rolled back later. The rollback removed the rows by which the others
-/// had been reduced, so 3 of 3,000 filters missed a key. Now the left stream's last bucket waits
-/// until the right stream is done. The filters here have few buckets, so that every bucket is near
-/// the seam.
+/// class that the right stream rolled back later. The rollback removed the rows of this class, but
+/// the rows of the left stream stayed reduced by them, so 3 of 3,000 filters missed a key. Now the
+/// left stream's last bucket waits until the right stream is done. The filters here have few
+/// buckets, so that every bucket is near the border of the two halves.
 #[test]
 fn no_key_is_lost_where_two_streams_meet() {
     for width in [32, 64] {
@@ -180,8 +180,9 @@ fn rates_are_the_predicted_ones_at_every_fraction_of_a_column() {
 
 /// The prediction was once too high for small filters: for 24 of 26 filters of the same URLs, each
 /// with another seed, the observed rate was lower. The prediction ignored that absent keys which no
-/// layer keeps are compared with tags. Now it counts that hardly any of these keys passes. The
-/// rates of single filters vary, so the test compares the prediction with the mean of many.
+/// layer keeps are compared with tags, so that hardly any of these keys passes. Now it takes this
+/// into account. The rates of single filters vary, so the test compares the prediction with the
+/// mean of many.
 #[test]
 fn the_prediction_is_the_mean_of_many_small_filters() {
     for (width, keys, filters) in [(64, 300, 200), (64, 500, 200), (64, 2000, 60), (32, 6000, 20)] {

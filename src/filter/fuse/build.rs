@@ -10,9 +10,10 @@
 //!                                     was taken out
 //! ```
 //!
-//! Two values are kept for each slot: how many keys it has, and the exclusive or of their hashes.
-//! When one key is left, the exclusive or is its hash. A key's first slot grows with its hash, so
-//! keys in the order of their hashes access the tables from low to high, three segments at a time.
+//! Two values are kept for each slot: the number of keys that have this slot, and the exclusive or
+//! of their hashes. When one key is left, the exclusive or is its hash. A key's first slot grows
+//! with its hash. So keys in the order of their hashes access these values from low slots to high
+//! ones, within three segments at a time.
 //!
 //! Memory: 8 bytes a key for the sorted hashes, and 8 + 1 + 4 bytes a slot. With 1.13 slots a key
 //! that is 23 bytes a key, in addition to the list of hashes.
@@ -34,8 +35,8 @@ pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
         return None;
     }
     let keys = hashes.len();
-    // Duplicates are removed first, because a layout may exist for the distinct hashes although
-    // none exists for all of them.
+    // Duplicates are removed first, because the distinct hashes need fewer slots. So their array
+    // may meet the target although an array for all hashes would be too large.
     let distinct = sorted_distinct(hashes);
     let layout = sizing::fit(target, keys, distinct.len())?;
     let mut work = Work::new(&layout);

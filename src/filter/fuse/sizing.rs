@@ -47,7 +47,7 @@ fn array(keys: usize) -> Option<Layout> {
     (layout.slots() <= u64::from(u32::MAX)).then_some(layout)
 }
 
-/// The fewest bits of a fingerprint that at most the share `rate` of absent keys matches. The
+/// The fewest bits of a fingerprint with which at most the share `rate` of absent keys passes. The
 /// result is limited to [`BITS`].
 fn bits_of_rate(rate: f64) -> u32 {
     (-rate.log2()).ceil().clamp(f64::from(*BITS.start()), f64::from(*BITS.end())) as u32

@@ -1,5 +1,5 @@
-//! The parts of a ribbon filter, which each ribbon family computes. The module [`inspect`](super)
-//! draws them.
+//! The parts of a ribbon filter. Each ribbon family computes them, and [`inspect`](super) gives
+//! them to programs that draw the filter.
 
 /// The parts of a ribbon filter.
 ///

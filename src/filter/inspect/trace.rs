@@ -68,7 +68,8 @@ pub enum QueryTrace {
         /// no columns, and all keys pass there.
         columns: Vec<ProbedBit>,
     },
-    /// Bumped ribbon: all layers bumped the key. The few such keys are stored as tags.
+    /// Bumped ribbon: all layers bumped the key. A filter stores the few keys of this kind as tags,
+    /// so the query compares the key's tag with them.
     Tags {
         /// The layers, in order.
         bumped: Vec<BumpedLayer>,
@@ -84,7 +85,7 @@ pub enum QueryTrace {
     Fingerprint {
         /// The key's slots, the first of which is in the lowest segment.
         slots: [u32; 3],
-        /// Slots of the filter. Slot i begins at bit `i * bits.len()`.
+        /// The number of slots of the filter. Slot i begins at bit `i * bits.len()` of the filter.
         of: u32,
         /// The bits of a slot, from the lowest on.
         bits: Vec<ProbedBit>,
@@ -163,8 +164,8 @@ mod tests {
         (0..count).map(|_| rng.random()).collect()
     }
 
-    /// Counts of the queries so far: answers of each kind, and keys that some layers of a bumped
-    /// ribbon, or all of them, bumped.
+    /// Counts of the queries so far: answers "maybe", answers "no", keys that at least one layer of
+    /// a bumped ribbon bumped and a later one kept, and keys that all layers bumped.
     #[derive(Debug, Default)]
     struct Seen {
         maybes: usize,

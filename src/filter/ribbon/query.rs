@@ -139,7 +139,7 @@ mod tests {
         let layout = Layout::new(blocks, segments).unwrap();
         let mut block = LineBuf::zeroed(layout.stored_bytes());
         let (bytes, trailer) = block.split_at_mut(layout.segments() * SEGMENT_BYTES);
-        // Mostly zeros if there are many columns, so that some keys pass.
+        // With many columns most bits of the filter are 0, so that some keys pass.
         let ones = if layout.columns() > 8 { 0.02 } else { 0.5 };
         bytes.fill_with(|| if rng.random_bool(ones) { rng.random() } else { 0 });
         trailer.copy_from_slice(&layout.trailer(rng.random()));

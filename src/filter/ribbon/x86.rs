@@ -133,14 +133,15 @@ impl Kernels for Avx2 {
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
 fn matches_avx512(query: &Query) -> bool {
     let (near_picks, far_picks) = picks_avx512(query);
-    // The column of each lane, after the halves of the segments are added below.
+    // Which column's sum each lane will have, once the two halves of every segment are added
+    // (below).
     let order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
     let mut fingerprint = _mm512_srlv_epi64(_mm512_set1_epi64(query.fingerprint.into()), order);
     let (mut near, mut far) = (query.near, query.far);
     let mut wrong = _mm512_setzero_si512();
     loop {
         far = &far[..near.len()];
-        // A bit for each of the first 16 words that the slices have.
+        // A bit for each of the first 16 words: 1 if the slices are long enough to have the word.
         let present = _bzhi_u32(0xffff, (near.len() / 8) as u32);
         // SAFETY: the slices are equally long, and only words with a bit in the mask are read.
         let (near_0, near_1, far_0, far_1) = unsafe {
@@ -201,7 +202,7 @@ fn picks_avx512(query: &Query) -> (__m512i, __m512i) {
 #[target_feature(enable = "avx2,bmi2")]
 fn matches_avx2(query: &Query) -> bool {
     let (near_picks, far_picks) = picks_avx2(query);
-    // The column of each lane, after the segments are folded below.
+    // Which column's sum each lane will have, once the segments are folded (below).
     let order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     let mut fingerprint = _mm256_srlv_epi32(_mm256_set1_epi32(query.fingerprint as i32), order);
     let (mut near, mut far) = (query.near, query.far);
@@ -251,8 +252,9 @@ fn matches_avx2(query: &Query) -> bool {
     }
 }
 
-/// Does the work of [`picks_avx512`], in each half of a register. A shift by 64 or more, or by a
-/// negative number, gives 0, so the words that do not apply vanish from each sum below.
+/// Does the work of [`picks_avx512`], in each half of a register. Each result is the OR of three
+/// shifts. For a given `bit` some of them do not apply: their counts are 64 or more, or negative,
+/// and such shifts give 0.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn picks_avx2(query: &Query) -> (__m256i, __m256i) {

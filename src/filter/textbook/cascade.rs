@@ -103,8 +103,8 @@ impl Cascade {
             asked.retain(|&hash| filter.contains(salted(hash, layer)));
             let info = LayerInfo { keys: holds.len(), bits: filter.bits(), rate };
             cascade.layers.push((filter, info));
-            // The next layer holds the keys for which this one is wrong, and is queried for those
-            // held here.
+            // The next layer holds the keys for which this layer is wrong, and is queried for the
+            // keys that this layer holds.
             (holds, asked) = (asked, holds);
         }
         Some(cascade)
@@ -159,8 +159,9 @@ mod tests {
             assert!((ratio - 0.5).abs() < 0.1, "{layers:?}");
         }
         // A key takes 1.44 bits for each halving of the rate: log2(s/r) + 1/2 halvings in the first
-        // layer, and one in each later layer. The later layers hold √½ + √½/2 + … and 1/2 + 1/4 + …
-        // times as many keys as the first.
+        // layer, and one in each later layer. The second, fourth, … layers together hold √½ + √½/2
+        // + … times as many keys as the first layer; the third, fifth, … layers hold 1/2 + 1/4 + …
+        // times as many.
         let bits_per_key = cascade.bytes() as f64 * 8.0 / 4000.0;
         let expected = 1.44 * (25f64.log2() + 0.5 + 2.0 * 0.5f64.sqrt() + 1.0);
         assert!((bits_per_key / expected - 1.0).abs() < 0.15, "{bits_per_key} {expected}");

@@ -107,7 +107,8 @@ impl CountingBloom {
         }
         for position in self.positions_of(hash) {
             let count = self.counters.get(position);
-            // The counter is 0 if two probes of a key that was never added fell on it.
+            // A key that was never added, but looked present, may have two probes on one counter.
+            // If the counter was 1, the first probe has made it 0.
             if (1..STUCK).contains(&count) {
                 self.counters.set(position, count - 1);
             }

@@ -11,17 +11,18 @@
 //! bucket 4  |  |8c|  |  |
 //! ```
 //!
-//! When a fingerprint is evicted, its key is unknown. So its other bucket must follow from the
-//! fingerprint and the bucket: `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice,
-//! this returns the first bucket. The paper takes the xor of hash and bucket instead of their
-//! difference, so the paper's number of buckets must be a power of two.
+//! When a fingerprint is evicted, its key is unknown. So the fingerprint's other bucket must follow
+//! from the fingerprint and the bucket that it leaves:
+//! `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice, this returns the first
+//! bucket. The paper takes the xor of hash and bucket instead of their difference, so the paper's
+//! number of buckets must be a power of two.
 //!
 //! A query compares a fingerprint of `f` bits with the slots of two buckets, four each, so the rate
 //! is about `8 · load / 2^f`. The eight slots cost 3 of the `f` bits, and 5 % of the slots stay
 //! empty. That is why a cuckoo filter beats a Bloom filter for small rates only.
 //!
-//! Invariants: a slot that holds 0 is empty, and no fingerprint is 0. Each present key's
-//! fingerprint is in one of its two buckets, as often as the key was added. A failed insertion
+//! Invariants: a slot that holds 0 is empty, and no fingerprint is 0. A key's two buckets together
+//! hold its fingerprint at least as often as the key was added and not removed. A failed insertion
 //! changes nothing.
 
 use super::packed::Packed;

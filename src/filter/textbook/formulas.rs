@@ -18,8 +18,9 @@
 //!                                  └ the best ┘
 //! ```
 //!
-//! The curve is flat around its minimum: one hash more or less changes little. At that minimum the
-//! rate is `2^-k`, and a key takes `log2(1/rate) / ln 2 = 1.44 · log2(1/rate)` bits.
+//! Near the best number of hashes the rate hardly changes: one hash more or less matters little. At
+//! the best number the rate is `2^-k`, and a key takes `log2(1/rate) / ln 2 = 1.44 · log2(1/rate)`
+//! bits.
 //!
 //! The formula treats the share of set bits as a fixed number. In fact the share is random, and the
 //! rate is the mean of its `k`th power, which is higher than the power of its mean. In an array of
@@ -47,7 +48,8 @@ pub fn best_hashes(bits_per_key: f64) -> f64 {
 }
 
 /// The best whole number of hashes: the better neighbour of [`best_hashes`], which rounding does
-/// not always find. The result is at most 1,001, far above [`MAX_HASHES`].
+/// not always find. The result may be as high as 1,001, so a caller that makes a filter limits it
+/// to [`MAX_HASHES`].
 pub fn whole_hashes(bits_per_key: f64) -> u32 {
     let down = best_hashes(bits_per_key).floor().clamp(1.0, 1000.0) as u32;
     let better_up = rate(bits_per_key, down + 1) < rate(bits_per_key, down);
@@ -157,9 +159,9 @@ fn fewest(
 ) -> (usize, u32) {
     assert!(wanted > 0.0 && wanted < 1.0, "a rate between 0 and 1, not {wanted}");
     let keys = keys.max(1) as f64;
-    // If there are few hashes, one more or less matters and the usual formula chooses a wrong
-    // number; if there are many, the curve is flat. So the search starts at the formula's number
-    // and moves while the result improves.
+    // If there are few hashes, one hash more or less matters, and the usual formula chooses a wrong
+    // number. If there are many, one hash more or less matters little. So the search starts at the
+    // formula's number and moves while the result improves.
     let start = whole_hashes(bits_per_key(wanted)).min(MAX_HASHES);
     let with = |hashes: u32| {
         let arrays = f64::from(hashes.min(most_arrays));
@@ -262,7 +264,8 @@ mod tests {
     fn a_filter_so_small_that_it_can_be_counted_out() {
         // One key, one hash: one bit of two is set.
         assert_eq!(exact_rate(2, 1, 1), 0.5);
-        // One key, two hashes, two bits: the same bit (1/2) or both (1/2).
+        // One key, two hashes, two bits: with probability 1/2 both hashes set the same bit, and
+        // with probability 1/2 they set both bits.
         close(exact_rate(2, 1, 2), 0.5 * 0.25 + 0.5, 1e-12);
         assert_eq!(exact_rate(10, 0, 3), 0.0);
     }
@@ -304,8 +307,8 @@ mod tests {
                 }
             }
         }
-        // These numbers are too large for the recurrence. But the variance of the set bits, (0.5 -
-        // 0.25 (1 + ln 2)) m, gives the first term of the error of the usual formula.
+        // These numbers are too large for the recurrence. But the variance of the number of set
+        // bits, (0.5 - 0.25 (1 + ln 2)) m, gives the first term of the error of the usual formula.
         let (keys, hashes) = (10_000_000, 10u32);
         let bits = (f64::from(hashes) * keys as f64 / LN_2) as usize;
         let lacks = exact_rate(bits, keys, hashes) / 0.5f64.powi(10) - 1.0;
@@ -316,7 +319,7 @@ mod tests {
 
     /// The shape once came from the usual formula, which is an approximation for many keys. Filters
     /// of 1, 2 and 10 keys were wrong 7, 4 and 1.5 times as often as intended. Now the exact rate
-    /// decides, and no smaller array would be enough.
+    /// decides the size, and no smaller array would be enough.
     #[test]
     fn a_whole_shape_reaches_the_exact_rate_and_is_the_smallest() {
         for keys in [1, 2, 3, 5, 10, 20] {

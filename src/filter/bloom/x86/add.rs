@@ -13,10 +13,11 @@
 //!
 //! Row i of `hit` is the set of the probes that hit byte i of the line. It is the intersection of
 //! two sets: the probes that hit the byte's word, and the probes that hit the byte's position in
-//! any word. So three 64-bit values hold the probes of a key: by word, by byte and by bit
-//! ([`Sets`]). They are computed for eight keys at a time, and one instruction multiplies the
-//! matrices of a key (GFNI). The product sums by exclusive or, so two probes of one bit would
-//! cancel, and the key would be lost. So only the first probe of each bit enters the product.
+//! any word. So three 64-bit values hold eight probes of a key: by word, by byte and by bit
+//! ([`Sets`]). They are computed for eight keys at a time. For each key, one instruction (GFNI)
+//! multiplies the two matrices. The product sums by exclusive or, so two probes that hit the same
+//! bit would cancel, and the key would be lost. So only the first probe of each bit enters the
+//! product.
 //!
 //! AVX2: the multiplications process eight keys at a time. Then the mask of each key's line is
 //! made, one probe after the other: every lane shifts 1 left by `bit - 32 * lane`. The result is
@@ -43,9 +44,9 @@ const KEYS: usize = 8;
 /// The number of probes that are added together: as many as a matrix of bits has columns.
 const GROUP: usize = 8;
 
-/// The sets of a group's eight probes, in a 64-bit word for each key: byte i is the set of the
-/// probes whose word, byte or bit number is i. (The high bit stands for the first probe, because
-/// GFNI orders rows so.)
+/// The sets of a group's eight probes, as a `u64` for each key. Byte i of the `u64` is the set of
+/// the probes whose word number (in `words`), byte number (in `bytes`) or bit number (in `bits`) is
+/// i. (The high bit stands for the first probe, because GFNI orders rows so.)
 #[derive(Clone, Copy)]
 struct Sets {
     /// Sets by the word of the line.

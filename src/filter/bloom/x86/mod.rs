@@ -134,7 +134,7 @@ fn finish_avx512(
     let unset = |line: __m512i, seed: u32, powers: &[u32; 16], lanes: u32| {
         let x = _mm512_mullo_epi32(_mm512_set1_epi32(seed as i32), load_512(powers));
         let words = _mm512_permutexvar_epi32(_mm512_srli_epi32::<28>(x), line);
-        // A rotation takes its count modulo 32 and moves the bit to position 0.
+        // A rotation takes its count modulo 32. It moves the probe's bit to position 0.
         let turned = _mm512_rorv_epi32(words, _mm512_srli_epi32::<23>(x));
         _mm512_mask_testn_epi32_mask(lanes as __mmask16, turned, ones)
     };

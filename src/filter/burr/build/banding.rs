@@ -19,12 +19,14 @@
 //! threshold records how many classes were kept. A class is kept or bumped as a whole, so the
 //! result does not depend on the order of its keys.
 //!
-//! **Two streams.** Each step of a chain of eliminations waits for the previous step (load, XOR,
-//! count zeros, load …), so one chain leaves the processor idle. Two chains, one in each half of
-//! the window's buckets, run interleaved and without branches on the data, which is faster. A third
-//! chain gains nothing. A row is reduced only by rows of its own bucket and of the buckets to the
-//! left, so no row extends more than w - 1 slots past the bucket of its key. So the streams share
-//! no slot before the left one reaches its last bucket.
+//! **Two streams.** A layer is banded window after window: a [`Window`] is a run of buckets whose
+//! keys fit into the cache. Each step of a chain of eliminations waits for the previous step (load,
+//! XOR, count zeros, load …), so one chain leaves the processor idle. Two chains, the *streams*,
+//! are faster: one takes the left half of the window's buckets, the other takes the right half, and
+//! they run interleaved and without branches on the data. A third stream gains nothing. A row is
+//! reduced only by rows of its own bucket and of the buckets to the left, so no row extends more
+//! than w - 1 slots past the bucket of its key. So the streams share no slot before the left one
+//! reaches its last bucket.
 //!
 //! ```text
 //! left stream  ->                   right stream  ->
@@ -33,15 +35,14 @@
 //!                                       the rest third
 //! ```
 //!
-//! Bucket `seam - 1` is filled second, when both streams have finished, because its rows overflow
-//! into the slots of bucket `seam`. If it were filled earlier, rows of the right stream could
-//! reduce its rows and then be rolled back with their class. A rollback removes only the failed
-//! class's own rows, so the keys of the reduced rows would be lost (see the tests). The overflow
-//! needs the left end of bucket `seam`. So the right stream takes only class 0 of bucket `seam`,
-//! and the other classes come third. If the right stream took all classes, a whole bucket would be
-//! bumped in every window.
-//!
-//! A [`Window`] is a run of buckets whose keys fit into the cache.
+//! The border of the two halves is the *seam*, and bucket `seam` is the first of the right half.
+//! The rows of the bucket before it, `seam - 1`, overflow into the slots of bucket `seam`. So
+//! bucket `seam - 1` is filled second, when both streams have finished. If it were filled earlier,
+//! rows of the right stream could reduce its rows and then be rolled back with their class. A
+//! rollback removes only the failed class's own rows, so the keys of the reduced rows would be lost
+//! (see the tests). The overflow needs free slots at the left end of bucket `seam`. So the right
+//! stream takes only class 0 of bucket `seam`, and the other classes of this bucket are filled
+//! third. If the right stream took all classes, a whole bucket would be bumped in every window.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -109,7 +110,8 @@ struct Stream<R> {
     /// key in `keys`.
     classes: Range<usize>,
     class_starts: [usize; CLASSES],
-    /// The keys of `classes` in the current bucket, then two end records.
+    /// The keys of `classes` in the current bucket, then two end records: at the first one, `run`
+    /// also reads the next one.
     keys: Vec<Key<R>>,
 }
 

@@ -23,8 +23,8 @@ use crate::memory::LineBuf;
 use banding::Banded;
 
 /// The filter of `hashes`. `None` when a Bloom filter is built instead: there are too few hashes,
-/// too many for the format (more than 4 billion at 7 bits a key), or so many hashes are left after
-/// [`MAX_LAYERS`] layers that the tags cannot hold them.
+/// or too many for the format (more than 4 billion at 7 bits a key), or the last of [`MAX_LAYERS`]
+/// layers bumps more keys than the filter can hold as tags (bits of a key's hash).
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     let chunks: Vec<&[u64]> = hashes.chunks().collect();
     build_with(Isa::detect(), Plan::for_keys(hashes.len())?, &chunks, target)

@@ -62,7 +62,7 @@
 //! **5. Storing** ([`build::build`]). Bit j of all slots is column j. The columns of w slots are
 //! stored together, so that all bits that a query needs are contiguous.
 //!
-//! **6. Queries** ([`trace`]). The threshold tells which layer has the key. In that layer the XOR
+//! **6. Queries** ([`trace`]). The thresholds tell which layer keeps the key. In that layer the XOR
 //! of the key's slots must be the key's fingerprint. An absent key's XOR is an arbitrary number, so
 //! the key passes with probability 2^-r at r columns.
 
@@ -139,7 +139,8 @@ pub fn trace(filter: &[u8], mut hash: u64) -> Result<QueryTrace, &'static str> {
     Ok(QueryTrace::Tags { bumped, tag, tags: layout.tags as u32, found })
 }
 
-/// The bytes of the segments of a row, and the sum in each column of its block.
+/// The range of bytes that holds the segments of a row; and for each column of the block in which
+/// the row starts, the XOR of the row's slots and the bit that it should be.
 fn columns(
     filter: &[u8],
     layout: &Layout,

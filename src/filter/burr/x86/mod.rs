@@ -92,7 +92,8 @@ impl<V: Vectors> Comparison<V> {
     /// the numbers of their columns.
     #[inline(always)]
     fn wrong<W: Lanes>(&self, l: Register, r: Register, column: Register) -> Register {
-        // The column's bit of the fingerprint is summed with the other bits of the parity.
+        // The XOR of the picked slots must be the fingerprint's bit of this column. So if the
+        // column is right, this bit and the picked bits together have even parity.
         let bit = W::shift_right_each(self.fingerprint, column) & self.one;
         let x = bit ^ (l & self.left) ^ (r & self.right);
         // The lanes after the last column hold other segments.

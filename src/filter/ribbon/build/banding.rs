@@ -137,8 +137,9 @@ fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option
     }
     let was_empty = there.coefficients_low == 0;
     let zeros = low.trailing_zeros();
-    // (high, low) >> zeros, without the slow double-word shift: rotating moves the bits that leave
-    // `high` to the top, and the bits that stay in it cancel.
+    // The low half of (high, low) >> zeros, without the slow double-word shift. The rotation moves
+    // the bits that leave `high` to the top of the low half. The other bits of `high` are shifted
+    // and rotated to the same places, so the XOR cancels them.
     let shifted_low = ((low ^ high) >> zeros) ^ high.rotate_right(zeros);
     traveller.row.coefficients_low = select(was_empty, next.row.coefficients_low, shifted_low);
     traveller.row.coefficients_high = select(was_empty, next.row.coefficients_high, high >> zeros);

@@ -15,8 +15,9 @@ use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
 use crate::memory::LineBuf;
 
-/// A filter of `hashes`; `None` when a Bloom filter should be built instead, because it is smaller
-/// or better, there are more keys than the format holds, or all seeds failed.
+/// A filter of `hashes`. `None` when a Bloom filter should be built instead: the Bloom filter has a
+/// lower rate at the same size or is smaller at the same rate, there are more keys than the format
+/// holds, or all seeds failed.
 ///
 /// The same hashes in the same order give RocksDB's bytes. In another order, the bytes differ only
 /// if the first hash differs, because the first hash picks the first seed and the rounding of the

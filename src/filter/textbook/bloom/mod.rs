@@ -24,7 +24,8 @@
 //! or a low rate, the rate is well above the formulas: 600 times as high for ten keys at one in a
 //! million. Only filters that were saved as `BLM1` or `SBF1` still use two hashes.
 //!
-//! Invariants: a bit is never cleared. Bits past the array's end are 0.
+//! Invariants: all bits of a key that was added are set; after `intersect`, all bits of a key that
+//! was added to both filters. Bits past the array's end are 0.
 
 mod saved;
 
@@ -46,8 +47,8 @@ pub use super::formulas::MAX_HASHES;
 pub enum Layout {
     /// Anywhere in one array.
     Shared,
-    /// One in each of `k` arrays. The rate of small filters is a little higher, but `k` processors
-    /// could probe their arrays at the same time, as hardware implementations do.
+    /// A key has one bit in each of `k` arrays. The rate of small filters is a little higher, but
+    /// `k` processors could probe their arrays at the same time, as hardware implementations do.
     Split,
 }
 
@@ -82,8 +83,9 @@ pub struct BloomFilter {
     words: Vec<u64>,
 }
 
-/// Two filters differ in shape, or only one of them computes positions from two hashes, as filters
-/// that were saved as `BLM1` do, so that their bits have different meanings.
+/// Two filters cannot be combined, because their bits have different meanings. They differ in
+/// shape, or only one of them computes its positions from two hashes, as filters do that were saved
+/// as `BLM1`.
 ///
 /// ```
 /// use maypole::filter::textbook::bloom::{BloomFilter, Layout, OtherShape};

@@ -35,8 +35,8 @@ fn no_key_is_lost_and_absent_keys_are_wrong_as_often_as_the_formulas_say() {
 
 /// `for_rate` once sized filters by the usual formula, and made `k` positions from two hashes. Both
 /// are approximations for many keys: a filter of 10 keys at one in a million was wrong 600 times
-/// too often. Now the exact rate decides and positions are independent, so the bound holds for any
-/// number of keys.
+/// too often. Now the exact rate decides the size and positions are independent, so the bound holds
+/// for any number of keys.
 #[test]
 fn the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_100_000() {
     for layout in LAYOUTS {

@@ -5,7 +5,7 @@
 //!
 //! A fingerprint is cut in two. The *quotient* names the slot where it belongs; the *remainder*,
 //! `r` bits, is stored in the slot. Fingerprints with the same quotient form a **run**, sorted. A
-//! run that needs more slots than its own shifts the next runs to the right; adjacent runs form a
+//! run that needs more than one slot shifts the next runs to the right; adjacent runs form a
 //! **cluster**.
 //!
 //! ```text
@@ -26,8 +26,8 @@
 //! moves a bit from the remainder to the quotient, and the rate at full load doubles.
 //!
 //! The false-positive rate is about `load / 2^r`. A slot takes `r + 3` bits and some slots are
-//! empty. So with a load of 90 % the filter is a sixth larger than a Bloom filter with a rate of 1
-//! %, and about as large as one with 0.1 %.
+//! empty. So with a load of 90 %, a filter with a rate of 1 % is a sixth larger than a Bloom filter
+//! with this rate. At 0.1 % both have about the same size.
 //!
 //! The paper's number of slots is a power of two. Here a fingerprint is a number below `slots ·
 //! 2^r`, scaled from the hash, so any number of slots is possible.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::super::shared::{keys, share};
 use super::*;
 
-/// Checks that the filter lists exactly the expected fingerprints, that the occupied marks are
-/// those of the list, and that slots without marks hold 0.
+/// Checks that the filter lists exactly the expected fingerprints, that exactly the slots of their
+/// quotients are marked occupied, and that slots without marks hold 0.
 fn check(filter: &QuotientFilter, expected: &BTreeMap<(usize, u32), usize>) {
     let listed: Vec<_> = filter.fingerprints().collect();
     let all = expected.iter().flat_map(|(&entry, &times)| std::iter::repeat_n(entry, times));
@@ -114,7 +114,8 @@ fn doubled_and_merged_filters_hold_the_same_fingerprints_and_lose_bits_of_them()
     // Keys that are in both filters count twice, because equal fingerprints cannot be told apart.
     assert_eq!((merged.len(), merged.slots.len(), merged.remainder_bits), (6000, 8000, 8));
     let rates = [&first, &merged].map(|filter| share(&absent, |key| filter.contains(key)));
-    // Distinct keys a slot: 0.75 before the merge and 0.625 after it, with one remainder bit less.
+    // Before the merge there are 0.75 distinct keys a slot, after it 0.625. A remainder has one bit
+    // less after the merge. So the rate is multiplied by 2 · 0.625 / 0.75.
     assert!((rates[1] / rates[0] / (0.625 / 0.75) / 2.0 - 1.0).abs() < 0.25, "{rates:?}");
 
     let again = first.doubled().unwrap().doubled().unwrap();

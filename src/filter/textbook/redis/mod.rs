@@ -17,8 +17,8 @@
 //! The commands have the same effects as in Redis, but the bytes of a dump differ. Items are hashes
 //! of 64 bits here. A partly loaded filter only returns errors.
 //!
-//! Invariant: a failed command changes nothing, except that a load must start again after damaged
-//! bits.
+//! Invariant: a failed command changes nothing, with one exception. If a dump proves damaged when
+//! its last piece is loaded, the load must start again with the first piece.
 
 mod words;
 
@@ -90,7 +90,8 @@ impl Keyspace {
 
     /// BF.MADD: one answer for each item.
     /// # Errors
-    /// If the filter is not loaded completely. The answers report a full filter.
+    /// If the filter is not loaded completely. If the filter is full, the answers for single items
+    /// are errors.
     pub fn madd(&mut self, key: &str, items: &[u64]) -> Reply<Vec<Reply<bool>>> {
         self.insert(key, InsertOptions::default(), items)
     }

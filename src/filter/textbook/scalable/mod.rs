@@ -19,18 +19,19 @@
 //! The rates halve, so that their sum never reaches the requested rate. The price: each halving
 //! costs 1.44 bits a key, and an absent key is queried in every layer.
 //!
-//! A layer counts only keys that did not look present, each of which sets at least one new bit. So
-//! a layer whose count has reached its capacity is fuller than a filter of as many random keys, and
-//! therefore its array has `1 / (1 - rate)` times the bits. With one hash each key sets exactly one
-//! new bit, and `capacity / rate` bits are enough.
+//! A layer counts only keys that did not look present. Each of these sets at least one new bit. So
+//! a layer whose count has reached its capacity is fuller than a standard filter of as many random
+//! keys. Therefore the layer's array has `1 / (1 - rate)` times the bits of the standard filter.
+//! With one hash each key sets exactly one new bit, and `capacity / rate` bits are enough.
 //!
 //! Invariants: all layers but the last are filled to their capacity. A key is added only if no
 //! layer answers "maybe", so `items` counts keys that looked new. The shapes of the layers follow
 //! from the [`Options`] and the version alone.
 //!
-//! A filter that was loaded from a dump of version 1, `SBF1`, keeps that version, also in its new
-//! layers and when it is saved: its layers are sized by the usual formula and probed by two hashes,
-//! so the rate is above the bound if a layer holds few keys or its rate is low.
+//! A filter that was loaded from a dump of version 1, `SBF1`, keeps that version: its new layers
+//! are of version 1 too, and it is saved as `SBF1`. Layers of version 1 are sized by the usual
+//! formula and probed by two hashes. So the rate of the filter exceeds its bound if a layer holds
+//! few keys or has a low rate.
 //!
 //! ```text
 //! header    offset  size     meaning
