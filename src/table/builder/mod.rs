@@ -285,8 +285,8 @@ impl TableBuilder {
         Ok(has_points && key::user_key(last) == key::user_key(internal_key))
     }
 
-    /// Whether the entry must begin a new block. The rule is that of RocksDB with `block_align`: a
-    /// block of one page includes its trailer.
+    /// Whether the entry must begin a new block. As in RocksDB with `block_align`, the trailer
+    /// counts towards the size of the block, because a page is to hold a block with its trailer.
     fn block_is_full(&self, key: &[u8], value: &[u8]) -> bool {
         if self.data.is_empty() {
             return false;
@@ -351,8 +351,9 @@ impl TableBuilder {
     /// Writes the index, or a part of it.
     fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
-        // A reader rejects metadata that is larger than this when it is uncompressed, so such an
-        // index is not compressed.
+        // A reader rejects an index that is larger than `most_metadata_bytes` after it is
+        // uncompressed. An index that is stored uncompressed is never too large, because it is
+        // smaller than its file.
         let compression = match block.len() as u64 <= most_metadata_bytes(self.file.len()) {
             true => self.compressor.compress(block, &mut self.compressed),
             false => Compression::None,

@@ -64,8 +64,9 @@ impl TableBuilder {
         if let Some(creator) = &self.creator {
             put(names::DB_IDENTITY, creator.db.clone().into());
             put(names::SESSION_IDENTITY, creator.session.clone().into());
-            // An external table has a session of its own, that of one `SstWriter`, which writes
-            // only one file: number 1.
+            // A table of an `SstWriter` has a session identity that no other table has, because an
+            // `SstWriter` writes only one file. So the file's number is 1. A table of a database
+            // gets its own number below.
             put(names::ORIGINAL_FILE_NUMBER, varint(1));
         }
         match self.dialect {
