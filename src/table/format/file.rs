@@ -119,8 +119,9 @@ impl BlockFile {
         BlockFile { file, footer, limit, counters, file_counters, dictionary, tail: Vec::new() }
     }
 
-    /// Makes the tail begin at `start`, by one more read, if opening may read that much at once.
-    /// Otherwise each block after `start` is read separately.
+    /// Makes the tail begin at `start`, by one more read, unless the tail would then be longer than
+    /// [`MAX_TAIL_BYTES`]. In that case it stays as it is, and each block after `start` is read
+    /// separately.
     pub fn extend_tail(&mut self, start: u64) -> Result<()> {
         let length = self.file.len();
         let missing = (length - self.tail.len() as u64).saturating_sub(start);
@@ -261,7 +262,8 @@ impl BlockFile {
     /// If the block is not in the file, or there is no memory for it.
     pub fn stored_bytes(&self, handle: BlockHandle) -> Result<usize> {
         handle.check(self.limit(), 0).map_err(|damage| self.damaged(damage, handle))?;
-        // The check bounds the size by the length of the file and by 2^32.
+        // `check` has bounded the size by the length of the file and by 2^32, so it fits into
+        // `usize`.
         self.afford(handle.bytes as usize)?;
         Ok(handle.bytes as usize + BLOCK_TRAILER_BYTES)
     }

@@ -461,7 +461,8 @@ mod tests {
             (b"LZ4", false),
             (b"BuiltinV2;0407;", true),
             (b"BuiltinV2;04;", false),
-            // The four digits contain 07, but neither of their two types is 07.
+            // The types are 80 and 70. The digits contain 07 too, but half of it belongs to either
+            // type.
             (b"BuiltinV2;8070;", false),
         ] {
             assert_eq!(of(text).may_use_zstd(), zstd, "{}", text.escape_ascii());

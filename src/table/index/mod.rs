@@ -245,7 +245,8 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// An index in memory. Entry `i` leads to the table's `i`-th data block.
+/// An index, or a part or piece of one, in memory. Entry `i` leads to the `i`-th of its data
+/// blocks.
 pub(crate) struct Index {
     /// The common prefix of all separators' user keys.
     common_prefix: Prefix,
@@ -498,7 +499,7 @@ impl Index {
         }
     }
 
-    /// Searches the separators from `low` on that have the head of separator `low`. Returns the
+    /// Searches `low` and the separators after it that have the same head as `low`. Returns the
     /// first of them that is not before the target. If all of them are before the target, returns
     /// the separator after them.
     #[cold]

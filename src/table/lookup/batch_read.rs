@@ -111,9 +111,9 @@ impl<'t> BlockBatch<'t> {
         self.blocks.len()
     }
 
-    /// The block to read next for a search that continued from block `place` and then lacked
-    /// `absent` in the same table. `None` if `absent` is no data block, or if the block's part of
-    /// the index is not in memory.
+    /// The block to read next, after the search of the batch's block `place` was continued and has
+    /// stopped, because it lacked `absent` in the same table. `None` if `absent` is no data block,
+    /// or if its part of the index is not in memory.
     pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
         let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
         match absent.block {
@@ -174,7 +174,7 @@ struct Piece {
 }
 
 impl<'t> Reads<'t> {
-    /// The next piece's request. `None`: there are no more pieces to read.
+    /// The request for the next [`Piece`]. `None`: there are no more pieces to read.
     fn next(
         &mut self,
         want_more: &mut impl FnMut(&mut BlockBatch<'t>) -> Result<bool>,
