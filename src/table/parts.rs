@@ -316,9 +316,10 @@ impl Table {
         })
     }
 
-    /// Rejects a data block that starts with a key of an earlier part or piece of the index, and in
-    /// an index in parts also an empty block. [`Index::check_position`] checks within a part. So a
-    /// scan reads no block twice, whatever the parts contain.
+    /// A scan must read no block twice, whatever the parts contain. [`Index::check_position`]
+    /// rejects a block that is misplaced within a part. This function rejects a data block that
+    /// starts with a key of an earlier part or piece of the index. In an index in parts it also
+    /// rejects an empty block, which has no key to check.
     pub(super) fn check_part_of(
         &self,
         index: &TableIndex,

@@ -18,8 +18,8 @@ pub(super) struct Cuts {
     pub most_keys: usize,
     /// The number of user keys since the last cut of the index.
     pub keys: usize,
-    /// The filter parts that have ended, each with the number of index parts that had ended when it
-    /// ended.
+    /// The filter parts that have ended, each with the number of index parts that had ended by
+    /// then.
     pub filters: Vec<(FilterBuilder, usize)>,
 }
 

@@ -21,8 +21,8 @@ const ENTRY_BYTES: usize = 14;
 pub(crate) struct IndexBuilder {
     /// The user keys of the separators, back to back.
     keys: Vec<u8>,
-    /// Where the separator's user key ends in `keys`, the trailer for the case that the separator
-    /// is stored as an internal key, and the handle of the separator's block.
+    /// For each entry: where the separator's user key ends in `keys`, the separator's trailer,
+    /// which is used only if separators are stored as internal keys, and the handle of the block.
     entries: Vec<(usize, u64, BlockHandle)>,
     /// For each part that has ended, the number of entries in it and in all parts before.
     part_ends: Vec<usize>,

@@ -62,9 +62,9 @@ impl AbsentBlock {
 }
 
 impl Absent {
-    /// The absent data block, with a reference to the index, so that it can be read without the
-    /// guard. `None` if something else is absent, or if the part of the index is no longer in
-    /// memory.
+    /// The absent data block, with a reference to its index, so that the block can be read after
+    /// the guard is dropped. `None` if something else is absent, or if the part of the index is no
+    /// longer in memory.
     #[cold]
     pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
         let AbsentPart::Block { part, block } = self.block else { return None };
@@ -137,9 +137,9 @@ impl<'t> BlockBatch<'t> {
     }
 }
 
-/// Reads blocks that were not in the cache a moment ago, and caches them. `want_more` adds some of
-/// them, in the order of their tables and numbers, or returns `false` if there are no others. It is
-/// called again while earlier blocks are being read. Hold no guard.
+/// Reads blocks that were not in the cache a moment ago, and caches them. `want_more` adds blocks
+/// to the batch, in the order of their tables and numbers, or returns `false` if no other block is
+/// needed. It is called again while earlier blocks are being read. Hold no guard.
 ///
 /// # Errors
 /// The error of `want_more`, or that of the first block that cannot be read.
