@@ -148,7 +148,7 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// `repeats`: whether the entry before has the same user key.
+    /// `repeats`: whether the previous entry has the same user key.
     #[inline]
     pub fn see(&mut self, internal_key: &[u8], value_bytes: usize, repeats: bool) {
         let sequence = key::sequence(internal_key);
@@ -162,7 +162,7 @@ impl Counting {
         self.last = (sequence, kind, bytes);
     }
 
-    /// Counts a version with this sequence number, which the entry before hides.
+    /// Counts a version with this sequence number, which the previous entry hides.
     #[cold]
     fn hide(&mut self, sequence: SequenceNumber, bytes: u64) {
         let (by, kind, by_bytes) = self.last;

@@ -114,7 +114,7 @@ pub(super) fn read_dictionary(
 }
 
 /// The sequence number that ingestion gave to all entries. `None` for a table that was not
-/// ingested, or whose number is not known.
+/// ingested, or whose sequence number is not known.
 pub(super) fn global_sequence_of(
     properties: &TableProperties,
     from_manifest: Option<SequenceNumber>,

@@ -21,7 +21,8 @@ pub(crate) struct BlockBytes {
     len: usize,
 }
 
-// SAFETY: the buffer's allocation is fixed for its life, and nothing here writes to it.
+// SAFETY: the buffer's allocation does not move while the buffer lives, and nothing here writes to
+// the payload.
 unsafe impl StableBytes for BlockBytes {
     fn stable_bytes(&self) -> &[u8] {
         self

@@ -9,8 +9,8 @@ use crate::table::format::footer::BlockHandle;
 pub(crate) const PART_BYTES: usize = 4096;
 
 /// If the last filter part would have fewer than 1 / `MIN_SHARE` of the keys that a part may have,
-/// it is joined to the part before, because a small filter has a higher false-positive rate for the
-/// same bits per key.
+/// it is joined to the previous part, because a small filter has a higher false-positive rate for
+/// the same bits per key.
 pub(super) const MIN_SHARE: usize = 4;
 
 pub(super) struct Cuts {

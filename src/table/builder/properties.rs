@@ -25,7 +25,7 @@ fn varint(value: u64) -> Vec<u8> {
 }
 
 impl TableBuilder {
-    /// All names and values. Call it once everything before the properties is written.
+    /// All names and values. Call this after everything before the properties is written.
     pub(super) fn properties(
         &self,
         data_bytes: u64,

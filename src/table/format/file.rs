@@ -34,7 +34,7 @@ pub(crate) const MAX_TAIL_BYTES: u64 = 1 << 20;
 /// How errors describe the data blocks that RocksDB writes with `separate_key_value_in_data_block`.
 pub(crate) const SEPARATED: &str = "data blocks whose keys and values are stored apart";
 
-/// How many bytes opening a table reads at first if the needed number is not known.
+/// Opening a table first reads this many bytes if it is not known how many it needs.
 const UNKNOWN_TAIL_BYTES: u64 = 64 << 10;
 
 /// The error of a file that is not a table. It names the kind of the file if that kind is known.

@@ -101,7 +101,8 @@ impl IndexBuilder {
         (&self.keys[start..end], trailer, handle)
     }
 
-    /// Writes the entries of a part, once all entries are added and the form is known.
+    /// Writes the entries of a part. Call this after all entries are added, when the form of the
+    /// separators is known.
     pub fn write_part_to(&self, part: usize, block: &mut BlockBuilder) {
         let start = part.checked_sub(1).map_or(0, |before| self.part_ends[before]);
         let end = self.part_ends.get(part).copied().unwrap_or(self.entries.len());

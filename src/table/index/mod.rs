@@ -304,7 +304,7 @@ fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// The entry that starts at `start` and shares nothing with the entry before. `None` if it is
+/// The entry that starts at `start` and shares nothing with the previous entry. `None` if it is
 /// malformed.
 #[inline(always)]
 fn decode_whole(entries: &[u8], form: IndexForm, start: usize) -> Option<StoredEntry<'_>> {
@@ -348,7 +348,7 @@ impl StoredEntries {
         let entries = self.block.entries();
         let mut heads = Vec::with_capacity(count);
         let (mut before, mut before_head, mut end, mut behind) = (None, 0, 0, 0);
-        // Each entry begins where the entry before ends, and its restart point must have the same
+        // Each entry begins where the previous entry ends, and its restart point must have the same
         // offset.
         for restart in self.block.restarts() {
             let entry = decode_whole(entries, self.form, end)?;

@@ -212,7 +212,8 @@ impl Table {
     }
 
     /// Notes that a lookup has searched the table in vain, because the table does not hold the key.
-    /// If the filter is not in memory, its credit grows, because it would have saved the search.
+    /// If the filter is not in memory, the filter's credit grows, because the filter would have
+    /// saved the search.
     #[cold]
     pub fn searched_in_vain(&self, key: &LookupKey<'_>) {
         let Some(filter_key) = self.filter_key_of(key) else { return };

@@ -124,7 +124,8 @@ impl<'t> BlockBatch<'t> {
         }
     }
 
-    /// The table, and the position from which a lookup continues once block `place` was read.
+    /// The table of the batch's block `place`, and the position from which a lookup continues after
+    /// this block was read.
     pub fn position<'g>(
         &'g self,
         place: usize,

@@ -129,9 +129,9 @@ impl Table {
         self.get_from_read_blocks(index, block, key, tickers, observer)
     }
 
-    /// The answer of part `part_with_key` of a filter, which was not in memory. A filter that cannot
-    /// be read says maybe. `None`: the lookup passes the filter by. `index_read` gets the part of
-    /// the index that was read together with the filter, if any.
+    /// The answer of a filter's part `part_with_key`, after reading the part, which was not in
+    /// memory. A filter that cannot be read says maybe. `None`: the lookup passes the filter by.
+    /// `index_read` gets the part of the index that was read together with the filter, if any.
     #[cold]
     fn filter_says_maybe_once_read(
         &self,

@@ -46,7 +46,8 @@ const MIN_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
 /// A table leaves room for this many bytes of the common prefix.
 const PREFIX_ROOM_BYTES: usize = 32;
 
-/// The first walk notes at most this many entries, enough for 4 KiB of entries of 64 bytes.
+/// Making the heads takes a first walk over the entries ([`FirstWalk`]), which notes at most this
+/// many of them: enough for 4 KiB of entries of 64 bytes.
 const MAX_NOTES: usize = 64;
 
 /// In blocks of up to this size, offsets fit into 16 bits.
