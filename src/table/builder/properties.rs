@@ -14,7 +14,8 @@ use crate::table::options::Dialect;
 use super::TableBuilder;
 use super::cuts::WrittenIndex;
 
-/// The number of RocksDB's default column family, into which RocksDB's repair puts a table.
+/// The number of RocksDB's default column family. RocksDB's repair puts a table with this number
+/// into that column family.
 const DEFAULT_COLUMN_FAMILY: u64 = 0;
 const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
 

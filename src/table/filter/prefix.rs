@@ -243,7 +243,7 @@ mod tests {
         "delimiter(0x2f, 2)",
     ];
 
-    /// All keys of up to four bytes, each one of four values, in order.
+    /// All keys of up to four bytes, in order. Each byte is one of four values.
     fn universe() -> Vec<Vec<u8>> {
         let mut keys = vec![vec![]];
         let mut start = 0;

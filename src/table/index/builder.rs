@@ -26,7 +26,7 @@ pub(crate) struct IndexBuilder {
     entries: Vec<(usize, u64, BlockHandle)>,
     /// For each part that has ended, the number of entries in it and in all parts before.
     part_ends: Vec<usize>,
-    /// About how many bytes the entries of the current part take, which has not ended.
+    /// About how many bytes the entries of the current, unfinished part take.
     part_bytes: usize,
     splits_a_user_key: bool,
     scratch: Vec<u8>,

@@ -164,7 +164,7 @@ impl Table {
         Some(maybe)
     }
 
-    /// The answer of a filter, or of its part with the key, that was read. `filter` is `None` if it
+    /// The answer of a filter that was read, or of its part with the key. `filter` is `None` if it
     /// could not be read; the answer is then `true`.
     pub fn read_filter_says_maybe(
         &self,
