@@ -14,10 +14,11 @@
 //!          3 value             once no snapshot is in 3 .. 8, because 8 hides it
 //! ```
 //!
-//! [`Hidden`] sums up many hidden versions: `low` is the smallest sequence number of a hidden
-//! version, and `high` the largest of an entry that hides one. If no snapshot is in `low .. high`,
-//! then none is in the span of any of these versions, so all of them are droppable. The reverse
-//! does not hold: the counts err on the side of keeping.
+//! [`Hidden`] sums up many hidden versions. The *span* of a hidden version goes from its own
+//! sequence number to that of the entry that hides it. `low` is the smallest number of all these
+//! spans, and `high` is the largest. If no snapshot is in `low .. high`, none is in any of the
+//! spans, so all the versions are droppable. The reverse does not hold: the versions of a sum may
+//! be droppable although a snapshot is in `low .. high`. So the counts err on the side of keeping.
 //!
 //! **The counts are hints.** They decide when a table is rewritten, never which entry survives. A
 //! table without counts, such as one of RocksDB, is assumed to have no hidden versions. Impossible
@@ -39,9 +40,10 @@ pub(crate) struct Hidden {
     pub low: SequenceNumber,
     /// The largest sequence number of an entry that hides one of them.
     pub high: SequenceNumber,
-    /// The number of hidden versions, and of the deletions that directly hide one of them.
+    /// The number of hidden versions plus the number of deletions that directly hide one of them. A
+    /// deletion that is hidden, and itself directly hides a version, counts twice.
     pub entries: u64,
-    /// How many of `entries` are deletions.
+    /// How many deletions directly hide one of the versions.
     pub deletions: u64,
     /// Bytes of the keys and values of these entries, before compression.
     pub bytes: u64,
@@ -146,7 +148,7 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// `repeats`: whether the entry before has the same user key.
+    /// `repeats`: whether the previous entry has the same user key.
     #[inline]
     pub fn see(&mut self, internal_key: &[u8], value_bytes: usize, repeats: bool) {
         let sequence = key::sequence(internal_key);
@@ -160,7 +162,7 @@ impl Counting {
         self.last = (sequence, kind, bytes);
     }
 
-    /// Counts a version with this sequence number, which the entry before hides.
+    /// Counts a version with this sequence number, which the previous entry hides.
     #[cold]
     fn hide(&mut self, sequence: SequenceNumber, bytes: u64) {
         let (by, kind, by_bytes) = self.last;

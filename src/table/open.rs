@@ -49,7 +49,8 @@ pub(super) fn tail_start<N: AsRef<str>>(
     offsets.fold(metaindex_handle.offset.min(tops), u64::min)
 }
 
-/// How many bytes a file has from `start` on; 0 if opening does not read that many at once.
+/// The number of bytes from `start` to the end of the file, or 0 if opening does not read that many
+/// at once.
 pub(super) fn tail_bytes(file_bytes: u64, start: u64) -> u64 {
     let bytes = file_bytes.saturating_sub(start);
     if bytes <= MAX_TAIL_BYTES { bytes } else { 0 }
@@ -113,7 +114,7 @@ pub(super) fn read_dictionary(
 }
 
 /// The sequence number that ingestion gave to all entries. `None` for a table that was not
-/// ingested, or whose number is not known.
+/// ingested, or whose sequence number is not known.
 pub(super) fn global_sequence_of(
     properties: &TableProperties,
     from_manifest: Option<SequenceNumber>,

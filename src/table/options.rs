@@ -24,9 +24,9 @@ pub struct TableOptions {
     /// Default 4096. A lookup reads one block: larger blocks compress better and cost more to read.
     /// Without compression, a multiple of 4096 fills whole pages of the device.
     pub block_bytes: usize,
-    /// How many entries of a data block there are from one restart point, whose key is stored
-    /// whole, to the next. Default 16. A smaller number makes the table larger and the scan to an
-    /// entry shorter.
+    /// The distance in entries from one restart point of a data block to the next. A restart point
+    /// is an entry whose key is stored whole. Default 16. With a smaller number the table is
+    /// larger, and a search of a block walks past fewer entries.
     pub restart_interval: usize,
     /// How blocks are compressed. Default: LZ4 if the crate has the feature `lz4`, otherwise none.
     pub compression: Compression,
@@ -104,7 +104,7 @@ pub(crate) enum Dialect {
 pub struct TableSummary {
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// How many bytes at the end of the file opening the table reads; 0 if opening does not read
+    /// Opening the table reads this many bytes at the end of the file; 0 if opening does not read
     /// that many at once.
     pub(crate) tail_bytes: u64,
     /// Entries of all kinds, range deletions included.

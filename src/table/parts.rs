@@ -80,8 +80,8 @@ impl Table {
         self.filter.len()
     }
 
-    /// The part of the filter that holds the key, if any does. Keys past the last separator belong
-    /// to the last part.
+    /// The only part of the filter that can hold the key. Keys past the last separator belong to
+    /// the last part.
     pub(super) fn filter_part_of(&self, key: &LookupKey<'_>) -> usize {
         let Some(top) = &self.filter_top else { return 0 };
         let separators = top.separators(self.index_top.as_deref());
@@ -307,7 +307,8 @@ impl Table {
                 None => self.read_filter_part(stored, part, fetch, buffer),
             };
             let filter = match read {
-                // This filter is cached too, so that lookups do not read the damaged bytes again.
+                // The untrusted filter is cached too, so that lookups do not read the damaged bytes
+                // again.
                 Err(Error::Corruption { .. }) => TableFilter::untrusted("its bytes are damaged"),
                 other => other?,
             };
@@ -316,9 +317,10 @@ impl Table {
         })
     }
 
-    /// Rejects a data block that starts with a key of an earlier part or piece of the index, and in
-    /// an index in parts also an empty block. [`Index::check_position`] checks within a part. So a
-    /// scan reads no block twice, whatever the parts contain.
+    /// A scan must read no block twice, whatever the parts contain. [`Index::check_position`]
+    /// rejects a block that is misplaced within a part. This function rejects a data block that
+    /// starts with a key of an earlier part or piece of the index. In an index in parts it also
+    /// rejects an empty block, which has no key to check.
     pub(super) fn check_part_of(
         &self,
         index: &TableIndex,
@@ -332,8 +334,8 @@ impl Table {
             _ => return Ok(()),
         };
         if block.entries().is_empty() {
-            // A piece may lead to an empty block, because the whole index was checked to lead to no
-            // block twice before the piece was made.
+            // A piece may lead to an empty block. Before the piece was made, the whole index was
+            // checked, and it leads to no block twice.
             return match is_stored {
                 true => Err(Damage::new(0, "a data block with entries", "none")),
                 false => Ok(()),

@@ -147,8 +147,9 @@ impl RangeBlockBuilder {
         Ok(())
     }
 
-    /// The finished block, its first internal key, and the end of what the block deletes: a key
-    /// that sorts before every entry of the user key that is the largest end of a range.
+    /// The finished block, its first internal key, and the exclusive end of all ranges: an internal
+    /// key with the largest end of a range as its user key, which sorts before every entry of that
+    /// user key.
     pub fn finish(&mut self) -> (&[u8], Vec<u8>, Vec<u8>) {
         (self.block.finish(), std::mem::take(&mut self.first), key::range_end(&self.last_end))
     }

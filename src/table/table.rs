@@ -69,13 +69,14 @@ pub(crate) struct TableContext {
     /// The sequence number of all entries of a table that may have been ingested. It applies only
     /// if the table's properties say that the table was written for ingestion.
     pub sequence_if_ingested: Option<SequenceNumber>,
-    /// How many bytes at the end of the file opening reads in one read; 0 if the number is not
+    /// Opening reads this many bytes at the end of the file by one read; 0 if the number is not
     /// known.
     pub tail_bytes: u64,
     /// The smallest and the largest internal key, if the tree stores them. The table's range
     /// deletions apply only between these two keys. RocksDB writes a range deletion whole into each
-    /// table that the range reaches, and may set the sequence number of a newer key outside the
-    /// table's bounds to 0, so that the range deletion would hide that key.
+    /// table that the range reaches. A key of the range, but outside of the table's bounds, may be
+    /// newer than the range deletion and have had its sequence number set to 0. Without the bounds,
+    /// the range deletion would hide that key.
     pub key_bounds: Option<[Vec<u8>; 2]>,
     /// Whether a table in LevelDB's format is read, too. A database of this crate has no such
     /// tables.
@@ -313,8 +314,8 @@ impl Table {
         &self.metaindex
     }
 
-    /// How many bytes at the end of the file opening reads; 0 if opening does not read that many at
-    /// once.
+    /// Opening reads this many bytes at the end of the file; 0 if opening does not read that many
+    /// at once.
     pub fn tail_bytes(&self) -> u64 {
         let index_top = self.index_top.as_ref().map(|_| self.index_handle);
         let start = tail_start(&self.metaindex, self.footer().metaindex, index_top);
@@ -492,7 +493,8 @@ impl Table {
         (table ^ handle.offset).wrapping_mul(SPREADING).rotate_left(32)
     }
 
-    /// How the cache is to keep a part or piece of the filter or index. `None`: it is whole.
+    /// How the cache is to keep a part or piece of the filter or index, which is at `handle`. A
+    /// `handle` of `None` stands for a whole filter or index.
     pub(super) fn keeping_of_part(&self, handle: Option<BlockHandle>) -> Keeping {
         match handle {
             Some(handle) if !self.pins_metadata && !self.reads_every_filter => {

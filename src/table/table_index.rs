@@ -34,8 +34,8 @@ impl Cached for TableIndex {
 /// The slots of the data blocks of an index.
 ///
 /// The slots take a large share of the memory of an index part. If filters and indexes compete for
-/// the cache, it keeps few data blocks. The slots of a part are then allocated late, when the first
-/// of its blocks is kept.
+/// the cache, the cache keeps few data blocks. The slots of a part are then allocated late, when
+/// the first of its blocks is kept.
 pub(crate) struct BlockSlots {
     /// The slots that exist from the start; none if the slots are allocated late.
     early: Slots<Block>,

@@ -14,8 +14,9 @@ use super::index::{Index, IndexParser};
 /// The top of a filter in parts.
 pub(super) struct FilterTop {
     handles: Box<[BlockHandle]>,
-    /// `None`: the separators are those in the top of the index. Several of the last parts of the
-    /// index may belong to the last part of the filter.
+    /// `None`: the filter is cut at the keys where the index is cut, so the top of the index has
+    /// the separators. The last part of the filter may still have the keys of several parts of the
+    /// index, the last ones.
     separators: Option<Index>,
 }
 

@@ -10,10 +10,11 @@
 //! data would save     PERIOD * bytes of the filter / bytes of the table's data
 //! ```
 //!
-//! The second line is the number of lookups that would find their block in the memory of the filter
-//! if all keys were equally likely. A filter that has saved less is evicted, and lookups pass it by
-//! until a weighing finds it worth its memory again. While the cache has room for the filter, the
-//! filter stays, because it displaces nothing.
+//! The second line estimates how many of the last [`PERIOD`] lookups would have found their block
+//! in memory if data blocks had the filter's memory, and all keys were equally likely. A filter
+//! that has saved less is evicted, and lookups pass it by until a weighing finds it worth its
+//! memory again. While the cache has room for the filter, the filter stays, because it displaces
+//! nothing.
 //!
 //! This is the rule for caches that can hold all filters and indexes. In a smaller cache, each part
 //! of a filter is judged separately ([`super::lookup::admission`]).
@@ -33,8 +34,8 @@ const SAMPLE: u32 = 8;
 pub(super) struct FilterWorth {
     /// The number of lookups that have read a data block.
     reads: AtomicU32,
-    /// The number of searches in vain that the filter had saved, or would have saved, when it was
-    /// last weighed.
+    /// The number of searches in vain, up to the last weighing, that the filter saved, or would
+    /// have saved while lookups passed it by.
     saved_before: AtomicU64,
     /// The number of seeks for which the filter made a search of the table unnecessary.
     saved_cursors: AtomicU64,

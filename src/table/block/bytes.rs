@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A block that is not compressed stays in the buffer that it was read into, together with its
-//! trailer: the payload is the front of the buffer. The *room* after it is spare memory for data
-//! derived from the payload ([`super::key_heads`]). The room begins at the next cache line, so it
-//! may overlap the trailer.
+//! trailer: the payload is the front of the buffer. The *room* is spare memory for data derived
+//! from the payload ([`super::key_heads`]). It begins at the first cache line after the payload. So
+//! it may overlap the trailer, which is not needed any more once the block is checked.
 
 use std::ops::Deref;
 
@@ -21,7 +21,8 @@ pub(crate) struct BlockBytes {
     len: usize,
 }
 
-// SAFETY: the buffer's allocation is fixed for its life, and nothing here writes to it.
+// SAFETY: the buffer's allocation does not move while the buffer lives, and nothing here writes to
+// the payload.
 unsafe impl StableBytes for BlockBytes {
     fn stable_bytes(&self) -> &[u8] {
         self

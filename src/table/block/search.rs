@@ -13,10 +13,10 @@
 //! shared < 3      a larger byte within the first three: after the target, which is absent
 //! ```
 //!
-//! The drawing compares user keys, but `shared` counts bytes of internal keys. If the whole user
-//! key of the previous entry is matched and `shared` exceeds its length, the other shared bytes
-//! belong to that entry's trailer. In that case a [`BlockCursor`] does the search. The tests also
-//! compare this search with the cursor.
+//! The drawing compares user keys, but `shared` counts bytes of internal keys. If all bytes of the
+//! previous entry's user key are matched, and `shared` exceeds that number, then the other shared
+//! bytes belong to the previous entry's trailer. In that case a [`BlockCursor`] does the search.
+//! The tests also compare this search with the cursor.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -91,7 +91,8 @@ impl Block {
             }
         };
         // This entry is nearly always the result. If it shares at most `same_bytes` bytes with the
-        // previous entry, the shared bytes equal the target's, so only the suffix is compared.
+        // previous entry, the shared bytes equal the target's, so only the suffix is compared. If
+        // it shares more, or is not the result, `walk` does the search.
         let entry = Entry::decode(self.entries(), offset)?;
         if entry.shared <= same_bytes
             && let Some((suffix, stored)) = self.entries()[entry.suffix].split_last_chunk()
@@ -122,8 +123,9 @@ impl Block {
             let suffix = &entries[entry.suffix.clone()];
             if entry.shared <= same_bytes {
                 // Either this is the walk's first entry, whose shared bytes equal the target's, or
-                // `shared` is 0, as at a restart point. The key of a restart point may still have
-                // bytes in common with the previous key, so it is compared from its first byte.
+                // `shared` is 0, as at a restart point. In both cases exactly the shared bytes are
+                // known to match. (A restart point may have more bytes in common with the target,
+                // but its suffix, the whole key, is compared.)
                 matched = entry.shared;
             }
             same_bytes = 0;

@@ -9,8 +9,8 @@ use crate::table::format::footer::BlockHandle;
 pub(crate) const PART_BYTES: usize = 4096;
 
 /// If the last filter part would have fewer than 1 / `MIN_SHARE` of the keys that a part may have,
-/// it is joined to the part before, because a small filter has a higher false-positive rate for the
-/// same bits per key.
+/// it is joined to the previous part, because a small filter has a higher false-positive rate for
+/// the same bits per key.
 pub(super) const MIN_SHARE: usize = 4;
 
 pub(super) struct Cuts {
@@ -18,8 +18,8 @@ pub(super) struct Cuts {
     pub most_keys: usize,
     /// The number of user keys since the last cut of the index.
     pub keys: usize,
-    /// The filter parts that have ended, each with the number of index parts that had ended when it
-    /// ended.
+    /// The filter parts that have ended, each with the number of index parts that had ended by
+    /// then.
     pub filters: Vec<(FilterBuilder, usize)>,
 }
 

@@ -285,8 +285,8 @@ impl TableBuilder {
         Ok(has_points && key::user_key(last) == key::user_key(internal_key))
     }
 
-    /// Whether the entry must begin a new block. The rule is that of RocksDB with `block_align`: a
-    /// block of one page includes its trailer.
+    /// Whether the entry must begin a new block. As in RocksDB with `block_align`, the trailer
+    /// counts towards the size of the block, because a page is to hold a block with its trailer.
     fn block_is_full(&self, key: &[u8], value: &[u8]) -> bool {
         if self.data.is_empty() {
             return false;
@@ -354,8 +354,9 @@ impl TableBuilder {
         // A cache that is too small for a whole index can load pieces of it, but only if the index
         // is stored uncompressed. A part is small enough to be loaded alone.
         let has_pieces = self.cuts.is_none() && block.len() as u64 >= MIN_BYTES_WITH_PIECES;
-        // A reader rejects metadata that is larger than this when it is uncompressed, so such an
-        // index is not compressed.
+        // A reader rejects an index that is larger than `most_metadata_bytes` after it is
+        // uncompressed. An index that is stored uncompressed is never too large, because it is
+        // smaller than its file.
         let is_too_large = block.len() as u64 > most_metadata_bytes(self.file.len());
         let compression = match has_pieces || is_too_large {
             true => Compression::None,

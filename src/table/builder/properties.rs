@@ -14,7 +14,8 @@ use crate::table::options::Dialect;
 use super::TableBuilder;
 use super::cuts::WrittenIndex;
 
-/// The number of RocksDB's default column family, into which RocksDB's repair puts a table.
+/// The number of RocksDB's default column family. RocksDB's repair puts a table with this number
+/// into that column family.
 const DEFAULT_COLUMN_FAMILY: u64 = 0;
 const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
 
@@ -25,7 +26,7 @@ fn varint(value: u64) -> Vec<u8> {
 }
 
 impl TableBuilder {
-    /// All names and values. Call it once everything before the properties is written.
+    /// All names and values. Call this after everything before the properties is written.
     pub(super) fn properties(
         &self,
         data_bytes: u64,
@@ -64,8 +65,9 @@ impl TableBuilder {
         if let Some(creator) = &self.creator {
             put(names::DB_IDENTITY, creator.db.clone().into());
             put(names::SESSION_IDENTITY, creator.session.clone().into());
-            // An external table has a session of its own, that of one `SstWriter`, which writes
-            // only one file: number 1.
+            // A table of an `SstWriter` has a session identity that no other table has, because an
+            // `SstWriter` writes only one file. So the file's number is 1. A table of a database
+            // gets its own number below.
             put(names::ORIGINAL_FILE_NUMBER, varint(1));
         }
         match self.dialect {

@@ -311,8 +311,7 @@ impl TableCursor {
         while self.block.is_some() && !self.in_block() {
             let (next, is_last_part) = match direction {
                 Direction::Forward => (self.i + 1, index.part + 1 == index.parts.end),
-                // Before block 0 the number wraps around, so it is not the number of a block
-                // either.
+                // The number before 0 wraps around, so it is not the number of a block.
                 Direction::Backward => (self.i.wrapping_sub(1), index.part == index.parts.start),
             };
             if next >= index.index.len() {

@@ -210,7 +210,7 @@ impl ReadAhead {
             true => most,
             false => self.next_bytes.max(FIRST_READ_AHEAD_BYTES).min(most),
         };
-        // If block `i` is larger than this read, the next read has twice the size of the block.
+        // If block `i` is larger than `wanted`, the next read has twice the size of the block.
         self.next_bytes = 2 * wanted.max(handle.bytes);
         let blocks = self.neighbours(source, i, wanted);
         if blocks.len() > 1 {

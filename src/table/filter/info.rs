@@ -62,7 +62,8 @@ pub(crate) fn keys(properties: &TableProperties) -> u64 {
 
 /// The share of the table's keys that the filter part `part` holds. The number of keys in a part is
 /// not stored, so the part's share of the filter's bytes is returned. For a piece of a whole filter
-/// the share is 1, because a piece knows the whole filter's size.
+/// the share is 1: a piece knows the whole filter's size, and predicts the rate of the whole
+/// filter.
 pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
     if part.is_piece() {
         return 1.0;

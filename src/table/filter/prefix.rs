@@ -89,8 +89,8 @@ const FORMS: &str = "fixed(BYTES), capped(BYTES) or delimiter(BYTE, COUNT) such 
                      capped(8) or delimiter(0x2f, 1)";
 
 impl PrefixExtractor {
-    /// The prefix is the first `bytes` bytes. Shorter keys have no prefix. RocksDB uses filters of
-    /// these prefixes.
+    /// The prefix is the first `bytes` bytes. Shorter keys have no prefix. RocksDB can use filters
+    /// of these prefixes.
     ///
     /// # Errors
     ///
@@ -99,8 +99,8 @@ impl PrefixExtractor {
         Ok(PrefixExtractor(Rule::Fixed(at_least_one("fixed", bytes)?)))
     }
 
-    /// The prefix is the first `bytes` bytes; a shorter key is its own prefix. RocksDB uses filters
-    /// of these prefixes.
+    /// The prefix is the first `bytes` bytes; a shorter key is its own prefix. RocksDB can use
+    /// filters of these prefixes.
     ///
     /// # Errors
     ///
@@ -243,7 +243,7 @@ mod tests {
         "delimiter(0x2f, 2)",
     ];
 
-    /// All keys of up to four bytes, each one of four values, in order.
+    /// All keys of up to four bytes, in order. Each byte is one of four values.
     fn universe() -> Vec<Vec<u8>> {
         let mut keys = vec![vec![]];
         let mut start = 0;

@@ -40,7 +40,8 @@ pub enum ChecksumKind {
     XxHash32,
     /// The low half of XXH64.
     XxHash64,
-    /// XXH3 with the last byte folded in, which Maypole and current versions of RocksDB write.
+    /// XXH3 of all bytes but the last, combined with the last byte. Maypole and current versions of
+    /// RocksDB write this kind.
     Xxh3,
 }
 

@@ -34,7 +34,7 @@ pub(crate) const MAX_TAIL_BYTES: u64 = 1 << 20;
 /// How errors describe the data blocks that RocksDB writes with `separate_key_value_in_data_block`.
 pub(crate) const SEPARATED: &str = "data blocks whose keys and values are stored apart";
 
-/// How many bytes opening a table reads at first if the needed number is not known.
+/// Opening a table first reads this many bytes if it is not known how many it needs.
 const UNKNOWN_TAIL_BYTES: u64 = 64 << 10;
 
 /// The error of a file that is not a table. It names the kind of the file if that kind is known.
@@ -119,8 +119,9 @@ impl BlockFile {
         BlockFile { file, footer, limit, counters, file_counters, dictionary, tail: Vec::new() }
     }
 
-    /// Makes the tail begin at `start`, by one more read, if opening may read that much at once.
-    /// Otherwise each block after `start` is read separately.
+    /// Makes the tail begin at `start`, by one more read, unless the tail would then be longer than
+    /// [`MAX_TAIL_BYTES`]. In that case it stays as it is, and each block after `start` is read
+    /// separately.
     pub fn extend_tail(&mut self, start: u64) -> Result<()> {
         let length = self.file.len();
         let missing = (length - self.tail.len() as u64).saturating_sub(start);
@@ -261,7 +262,8 @@ impl BlockFile {
     /// If the block is not in the file, or there is no memory for it.
     pub fn stored_bytes(&self, handle: BlockHandle) -> Result<usize> {
         handle.check(self.limit(), 0).map_err(|damage| self.damaged(damage, handle))?;
-        // The check bounds the size by the length of the file and by 2^32.
+        // `check` has bounded the size by the length of the file and by 2^32, so it fits into
+        // `usize`.
         self.afford(handle.bytes as usize)?;
         Ok(handle.bytes as usize + BLOCK_TRAILER_BYTES)
     }

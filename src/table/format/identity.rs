@@ -48,8 +48,8 @@ impl Creator {
         Creator { db, session: session.iter().map(|&digit| char::from(digit)).collect() }
     }
 
-    /// The creator of a table that is written without a database, under the name that RocksDB uses
-    /// too.
+    /// The creator of a table that is written without a database. Instead of a database's identity
+    /// it has the text that RocksDB writes for such tables.
     pub fn of_lone_table() -> Creator {
         Creator::new("SST Writer".into())
     }

@@ -1,4 +1,4 @@
-//! Where a data block begins: immediately after the block before, or at the next page.
+//! Where a data block begins: immediately after the previous block, or at the next page.
 //!
 //! ```text
 //!   pages      │0               4096│            8192│           12288│

@@ -360,7 +360,7 @@ pub(crate) struct IndexForm {
     /// Separators are user keys; else internal keys.
     pub user_keys: bool,
     /// Values have no length before them. In an entry with a shared prefix, the value is only the
-    /// difference between the block's size and that of the block before.
+    /// difference between the block's size and that of the previous block.
     pub delta_values: bool,
 }
 
@@ -461,7 +461,7 @@ mod tests {
             (b"LZ4", false),
             (b"BuiltinV2;0407;", true),
             (b"BuiltinV2;04;", false),
-            // The four digits contain 07, but neither of their two types is 07.
+            // The types are 80 and 70. The digits also contain 07, but across the two types.
             (b"BuiltinV2;8070;", false),
         ] {
             assert_eq!(of(text).may_use_zstd(), zstd, "{}", text.escape_ascii());

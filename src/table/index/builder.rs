@@ -21,12 +21,12 @@ const ENTRY_BYTES: usize = 14;
 pub(crate) struct IndexBuilder {
     /// The user keys of the separators, back to back.
     keys: Vec<u8>,
-    /// Where the separator's user key ends in `keys`, the trailer for the case that the separator
-    /// is stored as an internal key, and the handle of the separator's block.
+    /// For each entry: where the separator's user key ends in `keys`, the separator's trailer,
+    /// which is used only if separators are stored as internal keys, and the handle of the block.
     entries: Vec<(usize, u64, BlockHandle)>,
     /// For each part that has ended, the number of entries in it and in all parts before.
     part_ends: Vec<usize>,
-    /// About how many bytes the entries of the current part take, which has not ended.
+    /// About how many bytes the entries of the current, unfinished part take.
     part_bytes: usize,
     splits_a_user_key: bool,
     scratch: Vec<u8>,
@@ -101,7 +101,8 @@ impl IndexBuilder {
         (&self.keys[start..end], trailer, handle)
     }
 
-    /// Writes the entries of a part, once all entries are added and the form is known.
+    /// Writes the entries of a part. Call this after all entries are added, when the form of the
+    /// separators is known.
     pub fn write_part_to(&self, part: usize, block: &mut BlockBuilder) {
         let start = part.checked_sub(1).map_or(0, |before| self.part_ends[before]);
         let end = self.part_ends.get(part).copied().unwrap_or(self.entries.len());

@@ -245,7 +245,8 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// An index in memory. Entry `i` leads to the table's `i`-th data block.
+/// An index, or a part or piece of one, in memory. Entry `i` leads to the `i`-th of its data
+/// blocks.
 pub(crate) struct Index {
     /// The common prefix of all separators' user keys.
     common_prefix: Prefix,
@@ -303,7 +304,7 @@ fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// The entry that starts at `start` and shares nothing with the entry before. `None` if it is
+/// The entry that starts at `start` and shares nothing with the previous entry. `None` if it is
 /// malformed.
 #[inline(always)]
 fn decode_whole(entries: &[u8], form: IndexForm, start: usize) -> Option<StoredEntry<'_>> {
@@ -347,7 +348,7 @@ impl StoredEntries {
         let entries = self.block.entries();
         let mut heads = Vec::with_capacity(count);
         let (mut before, mut before_head, mut end, mut behind) = (None, 0, 0, 0);
-        // Each entry begins where the entry before ends, and its restart point must have the same
+        // Each entry begins where the previous entry ends, and its restart point must have the same
         // offset.
         for restart in self.block.restarts() {
             let entry = decode_whole(entries, self.form, end)?;
@@ -498,7 +499,7 @@ impl Index {
         }
     }
 
-    /// Searches the separators from `low` on that have the head of separator `low`. Returns the
+    /// Searches `low` and the separators after it that have the same head as `low`. Returns the
     /// first of them that is not before the target. If all of them are before the target, returns
     /// the separator after them.
     #[cold]

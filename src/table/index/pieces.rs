@@ -63,8 +63,8 @@ pub(in crate::table) fn top_of_pieces(
 }
 
 impl Index {
-    /// Parses the first `bytes` bytes of `piece`. `buffer` makes the memory of the heads, and a
-    /// larger block if `piece` has no room for the restart points.
+    /// Parses the first `bytes` bytes of `piece`. `buffer` makes the memory of the heads and, if
+    /// `piece` has no room for the restart points, a larger block.
     pub(in crate::table) fn of_piece(
         mut piece: LineBuf,
         bytes: usize,

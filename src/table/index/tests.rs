@@ -11,8 +11,8 @@ fn form(user_keys: bool, delta_values: bool, first_keys: bool) -> IndexForm {
     IndexForm { two_level: false, first_keys, user_keys, delta_values }
 }
 
-/// An index block, encoded as the format describes it. A restart point begins every
-/// `restart_interval` entries.
+/// An index block, encoded as the format describes it. Every `restart_interval`-th entry, from the
+/// first on, is a restart point.
 fn encode(entries: &[(Vec<u8>, BlockHandle)], form: IndexForm, restart_interval: usize) -> Block {
     let (mut out, mut restarts) = (Vec::new(), Vec::new());
     for (i, (key, handle)) in entries.iter().enumerate() {

@@ -17,10 +17,11 @@
 //! queried for absent keys is read again at the next query, but a part that was queried for present
 //! keys is not. A whole filter whose price is above one read pays the price for either answer.
 //!
-//! If the part of the index is not in memory either, one read loads both ([`super::joint`]). Then
-//! the price of the filter is an eighth of a read, because only its bytes are added. A "no" raises
-//! the credit to one read. From one read on, each "no" adds an eighth. A credit of two reads means
-//! that the last keys were all absent, so the filter is read without the index.
+//! If the part of the index that leads to the key is not in memory either, one read loads this part
+//! and the part of the filter ([`super::joint`]). Then the price of the filter is an eighth of a
+//! read, because only its bytes are added. A "no" raises a credit below one read to one read, and a
+//! larger credit by an eighth. A credit of two reads means that the last keys were all absent, so
+//! the filter is read without the index.
 //!
 //! A part in memory counts as used only until it has said "maybe" four times in a row. Then it is
 //! evicted before other parts, unless it says "no" before that.
@@ -205,13 +206,14 @@ impl Table {
             _ if most > READ => credit.pay(price, most),
             true => credit.pay(price, READ),
             false if credit.is(READ) => credit.earn(1, ONLY_ABSENT),
-            // The "no" has saved a read, and a read costs at least as much as the filter did.
+            // The "no" has saved a read. The filter has cost `price`, which is at most a read.
             false => credit.earn(READ - price, READ),
         }
     }
 
     /// Notes that a lookup has searched the table in vain, because the table does not hold the key.
-    /// If the filter is not in memory, its credit grows, because it would have saved the search.
+    /// If the filter is not in memory, the filter's credit grows, because the filter would have
+    /// saved the search.
     #[cold]
     pub fn searched_in_vain(&self, key: &LookupKey<'_>) {
         let Some(filter_key) = self.filter_key_of(key) else { return };

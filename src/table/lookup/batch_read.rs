@@ -62,9 +62,9 @@ impl AbsentBlock {
 }
 
 impl Absent {
-    /// The absent data block, with a reference to the index, so that it can be read without the
-    /// guard. `None` if something else is absent, or if the part of the index is no longer in
-    /// memory.
+    /// The absent data block, with a reference to its index, so that the block can be read after
+    /// the guard is dropped. `None` if something else is absent, or if the part of the index is no
+    /// longer in memory.
     #[cold]
     pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
         let AbsentPart::Block { part, block } = self.block else { return None };
@@ -111,9 +111,9 @@ impl<'t> BlockBatch<'t> {
         self.blocks.len()
     }
 
-    /// The block to read next for a search that continued from block `place` and then lacked
-    /// `absent` in the same table. `None` if `absent` is no data block, or if the block's part of
-    /// the index is not in memory.
+    /// The block to read next, after the search of the batch's block `place` was continued and has
+    /// stopped, because it lacked `absent` in the same table. `None` if `absent` is no data block,
+    /// or if its part of the index is not in memory.
     pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
         let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
         match absent.block {
@@ -124,7 +124,8 @@ impl<'t> BlockBatch<'t> {
         }
     }
 
-    /// The table, and the position from which a lookup continues once block `place` was read.
+    /// The table of the batch's block `place`, and the position from which a lookup continues after
+    /// this block was read.
     pub fn position<'g>(
         &'g self,
         place: usize,
@@ -137,9 +138,9 @@ impl<'t> BlockBatch<'t> {
     }
 }
 
-/// Reads blocks that were not in the cache a moment ago, and caches them. `want_more` adds some of
-/// them, in the order of their tables and numbers, or returns `false` if there are no others. It is
-/// called again while earlier blocks are being read. Hold no guard.
+/// Reads blocks that were not in the cache a moment ago, and caches them. `want_more` adds blocks
+/// to the batch, in the order of their tables and numbers, or returns `false` if no other block is
+/// needed. It is called again while earlier blocks are being read. Hold no guard.
 ///
 /// # Errors
 /// The error of `want_more`, or that of the first block that cannot be read.
@@ -174,7 +175,7 @@ struct Piece {
 }
 
 impl<'t> Reads<'t> {
-    /// The next piece's request. `None`: there are no more pieces to read.
+    /// The request for the next [`Piece`]. `None`: there are no more pieces to read.
     fn next(
         &mut self,
         want_more: &mut impl FnMut(&mut BlockBatch<'t>) -> Result<bool>,

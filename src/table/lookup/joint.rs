@@ -83,9 +83,10 @@ impl JointRead {
 
 impl Table {
     /// The joint read of part `part` of the filter and the part of the index that leads to the key.
-    /// `None` if filter or index is not in parts, if no part of the index leads to the key or that
-    /// part is in memory, if the two parts are not close together in the file, or if the filter has
-    /// lately answered "no" to each query, so that the index would be read in vain.
+    /// `None` if filter or index is not in parts, if no part of the index leads to the key, if that
+    /// part is in memory, or if the two parts are not close together in the file. Also `None` if
+    /// the filter has lately answered "no" to each query, because the part of the index would then
+    /// be read in vain.
     pub(super) fn joint_read(&self, part: usize, key: &LookupKey<'_>) -> Option<JointRead> {
         let (index_top, filter_top) = (self.index_top.as_ref()?, self.filter_top.as_ref()?);
         if self.says_only_no(part) {

@@ -16,7 +16,8 @@
 //!    BlockBatch::position              then get_from_block continues with it
 //! ```
 //!
-//! A single lookup takes the first step too, for the deepest table, if the tree has several runs.
+//! A single lookup takes the first step too, but only if the tree has several runs, and only for
+//! the table of the deepest run, whose filter is the least likely to be in the processor's cache.
 //! It needs no prefetch for the other steps, because out-of-order execution starts those fetches
 //! early enough.
 

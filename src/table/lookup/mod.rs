@@ -281,7 +281,7 @@ impl Table {
         Some(self.count_other_filter(answer, guard, tickers))
     }
 
-    /// Counts the answer of a filter for a whole key. `false`: the table does not hold it.
+    /// Counts the answer of a filter for a whole key. Returns whether the answer is "maybe".
     fn count_other_filter(
         &self,
         answer: FilterAnswer,

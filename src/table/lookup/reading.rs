@@ -129,9 +129,9 @@ impl Table {
         self.get_from_read_blocks(index, block, key, tickers, observer)
     }
 
-    /// The answer of part `part_with_key` of a filter, which was not in memory. A filter that cannot
-    /// be read says maybe. `None`: the lookup passes the filter by. `index_read` gets the part of
-    /// the index that was read together with the filter, if any.
+    /// The answer of a filter's part `part_with_key`, after reading the part, which was not in
+    /// memory. A filter that cannot be read says maybe. `None`: the lookup passes the filter by.
+    /// `index_read` gets the part of the index that was read together with the filter, if any.
     #[cold]
     fn filter_says_maybe_once_read(
         &self,
@@ -164,7 +164,7 @@ impl Table {
         Some(maybe)
     }
 
-    /// The answer of a filter, or of its part with the key, that was read. `filter` is `None` if it
+    /// The answer of a filter that was read, or of its part with the key. `filter` is `None` if it
     /// could not be read; the answer is then `true`.
     pub fn read_filter_says_maybe(
         &self,

@@ -259,7 +259,7 @@ impl Look {
         Look {
             reads: counters.of_thread(Ticker::FileReads),
             read_bytes: counters.of_thread(Ticker::FileReadBytes),
-            // Read last, so that reading the counters is part of no step.
+            // The clock is read last, so that reading the counters is part of no step.
             at: Instant::now(),
         }
     }

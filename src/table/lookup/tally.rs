@@ -46,8 +46,8 @@ impl FilterTally {
     pub fn record(self, table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
         let FilterTally { hits, noes, maybes, untrusted } = self;
         let file = table.file_counters().on_thread(tickers, guard);
-        // Inlined into a lookup of one key, where the compiler knows the answer, this match
-        // increments only the counters of that answer.
+        // A lookup of one key inlines this function, and there the compiler knows the answer. So
+        // only the code of one arm remains, which increments only the counters of that answer.
         match (noes, maybes, untrusted) {
             (1.., 0, 0) => {
                 tickers.add_all([(Ticker::BlockCacheFilterHit, hits), (Ticker::BloomUseful, noes)]);

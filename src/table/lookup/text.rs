@@ -197,8 +197,9 @@ impl<'a, 'b> Page<'a, 'b> {
         Ok(())
     }
 
-    /// Writes a column for each bit. A bit that is not the wanted one is marked, also without
-    /// colour.
+    /// Writes a column for each bit of the filter that a query has read. A mark, which needs no
+    /// colour, shows a bit whose value is not that of an added key. `show_wanted`: whether to write
+    /// a row with the values of an added key.
     fn bits(&mut self, name: &str, bits: &[ProbedBit], show_wanted: bool) -> fmt::Result {
         let room = self.width.map_or(BITS, |width| width.saturating_sub(LABEL + 7) / 4);
         for bits in bits.chunks(room.clamp(1, BITS)) {

@@ -49,7 +49,8 @@ pub(crate) struct Salvage {
     file: BlockFile,
     global_sequence: Option<SequenceNumber>,
     blocks: Vec<BlockHandle>,
-    /// Whether the index lists the blocks, so that none is missing between two of them.
+    /// Whether `blocks` comes from the index, so that no block is missing between two listed ones.
+    /// Blocks that a search has found may have other blocks between them.
     blocks_are_listed: bool,
     /// Where the data blocks end.
     data_end: u64,

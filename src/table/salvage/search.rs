@@ -25,7 +25,8 @@ const MAX_BLOCK_BYTES: usize = 1 << 20;
 /// In a hole, the search tests blocks of up to this many times the size of the largest block found
 /// so far.
 const LIKELY_BLOCKS: usize = 2;
-/// In a hole, the search tests blocks of at least up to this size.
+/// In a hole, the search tests blocks of up to this size even if [`LIKELY_BLOCKS`] gives a smaller
+/// limit.
 const MIN_SEARCHED_BYTES: usize = 8 << 10;
 /// A search gives up if no block starts in this many bytes.
 const MAX_HOLE_BYTES: u64 = 128 << 10;

@@ -82,7 +82,8 @@ impl Figures {
         }
     }
 
-    /// Prints the figures. Nothing counts wrong answers, because the first one ends the test.
+    /// Prints the figures. They contain no count of wrong answers, because the first wrong answer
+    /// ends the test.
     fn print(&self, what: &str, name: &str) {
         let Figures { tried, refused_at_opening, errors_of_reads, harmless } = self;
         println!(
@@ -155,7 +156,8 @@ fn assert_right_or_refused(
 fn flip_bits(sample: &Sample, step: usize, tail: usize) -> Figures {
     let mut figures = Figures::default();
     let mut bytes = sample.bytes.clone();
-    // After each flip only one entry in `nth` is looked up, and after the next flip other entries.
+    // After each flip the test looks up only every `nth` entry, and after the next flip other
+    // entries.
     let nth = sample.entries.len().div_ceil(40);
     for bit in 0..bytes.len() * 8 {
         if bit / 8 + tail < bytes.len() && bit % step != 0 {
@@ -275,8 +277,8 @@ fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_misse
     }
 }
 
-/// Changes bytes and corrects the checksum, so that the decoders get a block as a bug, not a disk,
-/// would damage it.
+/// Changes bytes and corrects the checksum. So the decoders get damage as a bug makes it. Damage by
+/// a disk would fail the checksum.
 #[test]
 fn damage_that_passes_the_checksum_never_panics() {
     let (_, bytes) = small_table(Compression::None);

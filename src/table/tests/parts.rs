@@ -24,7 +24,7 @@ use crate::table::{
 /// The size of a part in these tests, in bytes. A filter part of this size has up to 240 keys.
 const PART_BYTES: usize = 300;
 
-/// The file of a table in parts, and how many bytes opening it reads.
+/// The file of a table in parts, and how many of its bytes are read at opening.
 fn in_parts(entries: &Entries, options: TableOptions, part_bytes: usize) -> (Vec<u8>, u64) {
     let fs = MemFs::new();
     let path = Path::new("t.sst");
@@ -290,7 +290,8 @@ fn where_metadata_fills_the_cache_a_block_is_kept_from_its_second_use_on() {
     let slots_bytes = part.blocks.heap_bytes();
     assert!(slots_bytes <= 64, "{slots_bytes} bytes of slots");
     let reads = || small.counters.sums().get(Ticker::FileReads);
-    // A few more uses are needed while evicted blocks wait for other threads before they are freed.
+    // The cache may need a few more uses of the block before it keeps it: its memory is full until
+    // evicted blocks are freed, and these wait for other threads.
     let is_in_memory = |_| {
         let before = reads();
         get_one(30_000);
@@ -333,8 +334,8 @@ fn where_metadata_fills_the_cache_a_part_that_is_used_once_displaces_nothing() {
     let (reads, added) = pass("?");
     assert!(reads < 240, "{reads} reads for 250 keys: nothing stayed in memory");
     assert!(added < 150, "{added} of 250 parts were added");
-    // A part that is used twice in a short time is kept, or a little later if evicted parts wait for
-    // other threads before they are freed.
+    // A part that is used twice in a short time is kept. It may need a few more uses, because
+    // memory is full until evicted parts are freed, and these wait for other threads.
     let reads_of = |i: u32| {
         let before = ticker(Ticker::FileReads);
         let key = format!("key{i:07}?");

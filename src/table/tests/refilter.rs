@@ -1,4 +1,5 @@
-//! A table with another filter is the table that a builder writes with that filter, byte for byte.
+//! A table whose filter was replaced equals, byte for byte, the table that a builder writes with
+//! the new filter.
 
 use std::path::Path;
 

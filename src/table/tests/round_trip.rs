@@ -420,8 +420,8 @@ fn an_external_table_takes_each_key_once_and_needs_one() {
 
 /// A writer that was dropped, or finished without an entry, once left a file that no reader opens.
 /// Now a file gets its name when it is complete, and a failure before that leaves no file. A
-/// dropped writer must not remove the final name: `writer = SstWriter::create(same path)` makes the
-/// second writer before it drops the first, so that the first could remove the second's file.
+/// dropped writer must not remove the file with the final name, which may be another writer's:
+/// `writer = SstWriter::create(same path)` makes the second writer before it drops the first.
 #[test]
 fn only_a_finished_table_leaves_a_file() {
     let path = Path::new("e.sst");

@@ -112,8 +112,8 @@ fn a_hole_in_the_index_and_one_in_the_data_are_got_over_together() {
     }
 }
 
-/// A device returns zeros for the last block of a page, a block that is shorter than padding may
-/// be, and the index is lost too. If padding were zeros, the loss of the block would go unnoticed.
+/// A device returns zeros for a block at the end of a page, and the index is lost too. The block is
+/// as short as padding may be, so if padding were zeros, the loss of the block would go unnoticed.
 #[test]
 fn a_lost_block_does_not_pass_for_padding() {
     let entries = mixed_entries(400);

@@ -3,9 +3,9 @@
 //! Entries can only be read forward, because each key needs the key before it. So a backward step
 //! goes to the restart point before the current entry, and reads forward from there.
 //!
-//! A scan consists of calls of [`BlockCursor::step`], which checks every length and copies a
-//! suffix. It cannot report an error: at the end of the block and at damage it does not move the
-//! cursor, and the scan then calls [`BlockCursor::next`], which distinguishes the end from damage.
+//! A scan calls [`BlockCursor::step`] for each entry. `step` checks every length and copies a
+//! suffix, but it cannot report an error: at the end of the block and at damage it does not move
+//! the cursor. Then the scan calls [`BlockCursor::next`], which distinguishes the end from damage.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -161,7 +161,8 @@ impl<B: PinsBlock> BlockCursor<B> {
     /// be derived from the key heads.
     fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
         if candidate.offset > self.entries_bytes() {
-            // The block was read again after the search, from a file that changed in between.
+            // The offset is that of a candidate in another block: after the search, this block was
+            // read again from a file that had changed in between.
             return Ok(false);
         }
         let entry = Entry::decode(self.block.entries(), candidate.offset)?;
@@ -169,8 +170,9 @@ impl<B: PinsBlock> BlockCursor<B> {
             return Ok(false);
         }
         self.next = candidate.offset;
-        // The bytes that the candidate shares with the previous key must be bytes of its user key
-        // that the heads hold, and neither trailer nor padding.
+        // `stored_key` now has the front of the candidate's user key, as far as the heads hold it.
+        // It replaces the previous key, so it must have all bytes that the candidate shares with
+        // that key. None of them may be a byte of the trailer or of the padding.
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
@@ -194,9 +196,10 @@ impl<B: PinsBlock> BlockCursor<B> {
     }
 
     /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
-    /// that holds more than the trailer. Detecting a repeated user key is nearly free, because the
-    /// first byte of the suffix already differs from the previous key's byte at that position,
-    /// except at a restart point: writers share as many bytes as they can.
+    /// that holds more than the trailer. Detecting a repeated user key is nearly free, because
+    /// usually one comparison of bytes denies it: writers share as many bytes as they can, so
+    /// except at a restart point the first byte of the suffix differs from the previous key's byte
+    /// at that position.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;
@@ -275,8 +278,8 @@ impl<B: PinsBlock> BlockCursor<B> {
     /// Steps from the last entry of this block to the first entry of `block`, the next one. Returns
     /// `block` if the cursor did not move.
     pub fn step_into(&mut self, block: B) -> Result<Step, B> {
-        // A block's first key shares no bytes, so `stored_key` may still hold the last key of this
-        // block, with which the step compares it.
+        // The first key of a block shares no bytes, so `stored_key` may still hold the last key of
+        // this block. The step compares the two keys to detect a repeated user key.
         let block = PinnedBlock::new(block);
         if self.next != self.entries_bytes() || block.entries().first() != Some(&0) {
             return Err(block.into_handle());

@@ -46,7 +46,8 @@ const MIN_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
 /// A table leaves room for this many bytes of the common prefix.
 const PREFIX_ROOM_BYTES: usize = 32;
 
-/// The first walk notes at most this many entries, enough for 4 KiB of entries of 64 bytes.
+/// Making the heads takes a first walk over the entries ([`FirstWalk`]), which notes at most this
+/// many of them: enough for 4 KiB of entries of 64 bytes.
 const MAX_NOTES: usize = 64;
 
 /// In blocks of up to this size, offsets fit into 16 bits.
@@ -66,8 +67,8 @@ pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
     /// The first `same_bytes` bytes of the entry's user key equal the target's. If the entry's user
-    /// key has fewer bytes, it is a prefix of the target. `None` if the heads differ, so that the
-    /// entry's user key is larger than the target.
+    /// key has fewer bytes, it is a prefix of the target. `None`: the entry's user key is larger
+    /// than the target, because its prefix or its head is.
     pub same_bytes: Option<usize>,
 }
 
@@ -236,7 +237,8 @@ impl Iterator for Notes<'_> {
             offset: self.offset as u32,
             suffix: entry.suffix.start as u32,
             shared: entry.shared as u32,
-            // If `shared` is correct, the sum is less than the bytes of the block, so it fits.
+            // If `shared` is correct, the sum is less than the bytes of the block, so it fits into
+            // 32 bits. If not, [`FirstWalk::over`] rejects the entry.
             key_bytes: (entry.shared + entry.suffix.len()) as u32,
         };
         self.offset = entry.value.end;
@@ -261,8 +263,9 @@ impl FirstWalk {
             if count == 0 {
                 prefix = suffix..suffix + user_bytes;
             } else if shared < prefix.len() {
-                // The entry is usually a restart point, whose key shares nothing. The shared bytes
-                // equal the start of the prefix, so only the bytes after them are compared.
+                // The entry shares less than the prefix, usually because it is a restart point,
+                // which shares nothing. Shared bytes equal the start of the prefix, so only the
+                // bytes after them are compared.
                 let rest = &entries[prefix.start + shared..prefix.end];
                 let own = &entries[suffix..][..key_bytes as usize - shared];
                 prefix.end = prefix.start + shared + common_prefix_len(rest, own);
@@ -300,8 +303,9 @@ fn fill<const N: usize>(
         let Some(note) = next() else { return false };
         let shared = note.shared as usize;
         let window_start = note.suffix as usize + prefix_bytes.saturating_sub(shared);
-        // The tail of the block follows the last entry, so these 4 bytes are in the block even if
-        // all of the window is shared and the suffix has fewer bytes.
+        // If the entry shares the whole window, its suffix may have fewer than 4 bytes from
+        // `window_start` on. The block has 4 more bytes even then, because its tail follows the
+        // last entry.
         let Some(own) = block.get(window_start..).and_then(|rest| rest.first_chunk()) else {
             return false;
         };

@@ -54,8 +54,8 @@ fn with_room(bytes: &[u8], room: usize) -> BlockBytes {
     BlockBytes::new(buffer, bytes.len())
 }
 
-/// Compares the results of a block whose key heads are in its room or in a box with the results of
-/// the same block without key heads.
+/// Searches a block without key heads, and copies of it with key heads in their room or in a box,
+/// and compares the results.
 fn assert_same_answers(plain: &Block, target: &[u8]) {
     for room in [0, plain.bytes().len() * 2 + 100] {
         let mut fast = Block::new(with_room(plain.bytes(), room)).unwrap();

@@ -53,7 +53,7 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// The codec of this type byte, which is not 0, in a block's trailer.
+    /// The codec that a type byte other than 0 stands for. The type byte is in a block's trailer.
     fn of_byte(type_byte: u8) -> Result<Codec, Failure> {
         match type_byte {
             1 => Ok(Codec::Snappy),
@@ -128,8 +128,8 @@ pub(crate) struct Compressed<'a> {
 }
 
 impl<'a> Compressed<'a> {
-    /// Reads the head of `payload`, whose trailer has this type byte. `Ok(None)`: the payload is
-    /// not compressed.
+    /// Reads the uncompressed size from the front of `payload`, and checks that it is possible.
+    /// `type_byte` is that of the block's trailer. `Ok(None)`: the payload is not compressed.
     pub fn open(payload: &'a [u8], type_byte: u8) -> Result<Option<Compressed<'a>>, Failure> {
         if type_byte == 0 {
             return Ok(None);
@@ -231,7 +231,8 @@ fn decompress_bzip2(body: &[u8], out: &mut [u8]) -> Result<usize, String> {
     let mut state = bzip2::Decompress::new(false);
     let mut status = state.decompress(body, out).map_err(|e| e.to_string())?;
     if status != bzip2::Status::StreamEnd {
-        // The decoder may have filled `out` before it read the end mark of the stream.
+        // The decoder stops when `out` is full. It may then not have read the end mark of the
+        // stream, so it is called once more for the rest.
         let rest = &body[(state.total_in() as usize).min(body.len())..];
         status = state.decompress(rest, &mut [0]).map_err(|e| e.to_string())?;
     }
