@@ -148,8 +148,7 @@ impl Db {
         Db::builder(path).open_read_only()
     }
 
-    /// Repairs the database in the directory `path`, which cannot be opened. See
-    /// [`Builder::repair`].
+    /// Repairs a database that cannot be opened, in the directory `path`. See [`Builder::repair`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -621,9 +620,9 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]. The damage of a table that was set aside
-    /// ([`Stats::damaged`](crate::Stats::damaged)) is reported after all other tables were
-    /// compacted.
+    /// Those of [`Db`]. If compactions have set a damaged table aside
+    /// ([`Stats::damaged`](crate::Stats::damaged)), the call compacts all other tables and then
+    /// returns the damage as an error.
     pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
         self.inner.compact_range(Bounds::of(range))
     }
@@ -733,9 +732,10 @@ impl Db {
     /// Reading and copying the files delays no other call. Files that overlap nothing in memory
     /// wait for no flush and no compaction. If a write to the range of a file is not flushed yet,
     /// the call waits for its flush, and [`Db::close`] ends this wait. Writers wait only while the
-    /// logs and the MANIFEST are synced, and for a flush if they wrote to the range again during
-    /// each of three flushes. When the call returns, the files and all writes before them survive a
-    /// power loss. A [`Db::checkpoint`] at the same time may delay the call by a flush.
+    /// logs and the MANIFEST are synced. If the range is written to again during each of three such
+    /// flushes, writers also wait for a fourth flush. When the call returns, the files and all
+    /// writes before them survive a power loss. A [`Db::checkpoint`] at the same time may delay the
+    /// call by a flush.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -200,7 +200,7 @@ pub(crate) struct Compaction {
     version: Arc<Version>,
     /// Threads that it may use.
     threads: usize,
-    /// How many of these threads are among the database's `compaction_threads`. They become idle
+    /// How many of the `threads` are among the database's `compaction_threads`. They become idle
     /// when the compaction ends.
     pub(super) borrowed: usize,
     attempt: u64,

@@ -155,9 +155,9 @@ impl Inner {
         }
     }
 
-    /// The last error of the work that a writer would have to wait for because of `cause`. `None`
-    /// if that work has not failed for lack of space or of a thread. If it has, the wait might
-    /// never end.
+    /// The last error of the work that a writer would have to wait for because of `cause`, if this
+    /// work has failed for lack of space or of a thread: then the wait might never end. `None` if
+    /// the work has not failed so.
     pub(crate) fn error_instead_of_waiting(
         &self,
         state: &mut TreeState,

@@ -61,8 +61,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// Fails if the pool has no thread and the system refuses one. Then the job is dropped. If the
-    /// pool has threads, the job waits for one of them instead.
+    /// If the system refuses a thread, the job waits for a thread that the pool has. If the pool
+    /// has none, the call fails and drops the job.
     pub fn run(&'static self, job: Job) -> io::Result<()> {
         let shared = self.shared.get();
         let mut state = lock(&shared.state);

@@ -191,7 +191,8 @@ pub struct LookupCost {
     pub tables: u64,
     /// Data blocks that are searched.
     pub blocks: u64,
-    /// Stored bytes of these blocks, which are read if none of the blocks is in memory.
+    /// Stored bytes of the data blocks that are searched. They are read if none of the blocks is in
+    /// memory.
     pub block_bytes: u64,
 }
 

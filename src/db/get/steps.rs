@@ -267,8 +267,8 @@ pub(in crate::db) fn shows_value(
     if found.kind == EntryKind::Value as u8 {
         return Ok(found.sequence >= deleted_at);
     }
-    // The arguments below are passed by value. An argument that is passed by address would be kept
-    // in memory instead of registers, in every lookup.
+    // The arguments of `unknown_entry` are passed by value. An argument that is passed by address
+    // would be kept in memory instead of registers, in every lookup.
     match EntryKind::of_point(found.kind) {
         None if found.sequence >= deleted_at => {
             Err(unknown_entry(table, key.for_call().user_key, found.kind))
