@@ -26,9 +26,10 @@
 //!
 //! - *The compaction runs already.* If an input overlaps the file, rule 1 puts the file above the
 //!   input's level, or makes it the newest file of level 0. Outputs are no higher than the inputs,
-//!   and everything in them is older. If no input overlaps the file but their span does, the
-//!   compaction has nothing in the file's range, but an output may reach over it. Rule 2 then keeps
-//!   the file out of the output level, unless that is level 0, where ranges may overlap.
+//!   and everything in them is older. If no input overlaps the file, but the file lies in the span
+//!   of the outputs, the compaction has no key in the file's range, but an output may reach over
+//!   this range. Then rule 2 keeps the file out of the output level, unless that is level 0, where
+//!   ranges may overlap.
 //! - *The compaction begins between the choice and the new tree.* The tree does not change then,
 //!   because the MANIFEST is locked. The compaction starts from the old tree, which does not have
 //!   the file. The file's range is reserved in its level as an output's is, so no outputs go there.
@@ -287,8 +288,8 @@ impl Inner {
 }
 
 /// Reads a table whole, and rejects it if it cannot be one write of this tree: if it belongs to a
-/// column family, if it has a global sequence number, or if entries are of an unknown kind or have
-/// sequence numbers.
+/// column family, if it has a global sequence number, if an entry is of an unknown kind, or if an
+/// entry has a sequence number above 0.
 fn check_entries(path: &Path, table: &Table) -> Result<()> {
     let unsupported = |what: String| Err(Error::Unsupported { file: path.to_owned(), what });
     if let Some((number, name)) = table.properties().column_family() {

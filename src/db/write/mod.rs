@@ -152,7 +152,8 @@ impl Inner {
             match stall {
                 WriteStall::Stop(cause) => {
                     // If flushes or compactions have found no space or no thread, the stop might
-                    // last for ever, so the writer gets their error instead.
+                    // last for ever, so the writer gets the error of that flush or compaction
+                    // instead.
                     if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
                         return Err(error);
                     }

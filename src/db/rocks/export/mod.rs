@@ -224,16 +224,17 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
 
 /// Makes the smallest sequence numbers of level 0 descend like the largest ones, as RocksDB demands
 /// when it opens a database. In the order of (largest, smallest), newest first, the smallest number
-/// of each file must be below that of the file before it. A file whose two numbers are equal needs
-/// only a number below the largest of the file before it. Returns whether that was possible.
+/// of each file must be below that of the file before it. For a file whose two numbers are equal,
+/// it is enough that they are below the largest number of the file before it. Returns whether that
+/// was possible.
 ///
 /// In Maypole's trees the smallest numbers need not descend. The sequence numbers of the tables of
 /// one flush interleave, and those of one ingestion are the same. None of these tables share a key.
 /// RocksDB uses the smallest sequence number for this check only, so another number in its place
-/// does no harm. The table gets:
+/// does no harm. A smallest number that does not descend is replaced by:
 ///
-/// - its own largest number, if the file before it has a larger one. The table then looks like an
-///   ingested table.
+/// - the table's own largest number, if the file before it has a larger one. The table then looks
+///   like an ingested table.
 /// - one less than the smallest number of the file before it, if both have the same largest number.
 fn descend(tables: &mut [ListedTable]) -> bool {
     let mut newer: Option<(u64, u64)> = None;
