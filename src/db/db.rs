@@ -796,10 +796,11 @@ impl Db {
     /// database stays as it is.
     ///
     /// RocksDB uses the filters of tables only if it is opened with options that name a filter
-    /// policy. The exported OPTIONS file names one if a table has a filter, and so does the report.
-    /// A table with a filter of a family that RocksDB does not know is read without its filter.
-    /// With `filter`, the tables are written again with the filter that this policy gives them,
-    /// except tables of a layout that only RocksDB writes.
+    /// policy. If a table has a filter, the exported OPTIONS file names a policy, and the report
+    /// repeats it. RocksDB reads a table without its filter if the filter is of a family that
+    /// RocksDB does not know. If the argument `filter` has a policy, the tables are written again
+    /// with the filter that this policy gives them, except tables of a layout that only RocksDB
+    /// writes.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

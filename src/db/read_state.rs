@@ -34,7 +34,7 @@ pub(crate) struct ReadState {
     /// The counters of the database. A cursor holds the read state anyway, so it needs no second
     /// `Arc` to reach them.
     pub counters: Arc<Counters>,
-    /// The same holds for the marks.
+    /// The marks of the database, which are here for the same reason.
     pub marks: Arc<Marks>,
 }
 

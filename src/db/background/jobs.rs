@@ -83,7 +83,7 @@ impl Drop for Working {
 }
 
 impl Inner {
-    /// Starts `work` on a thread of `pool`. A panic in it latches the database.
+    /// Starts `work` on a thread of `pool`. A panic in `work` makes the database read-only.
     pub(crate) fn start_job(
         &self,
         state: &mut TreeState,

@@ -33,7 +33,8 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Pool {
     thread_name: &'static str,
     patience: Duration,
-    /// A forked child has none of the threads, and none of their jobs.
+    /// A forked child has none of the threads, so it gets a pool of its own, without the parent's
+    /// jobs.
     shared: PerProcess<Shared>,
 }
 

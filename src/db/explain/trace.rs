@@ -108,7 +108,8 @@ pub struct MemtableTrace {
     pub bytes: usize,
     /// The kind of the newest entry of the key that the lookup sees: 1 value, 0 tombstone.
     pub found: Option<u8>,
-    /// The sequence number of the newest range deletion in the memtable that covers the key.
+    /// The sequence number of the newest range deletion in the memtable, of those that cover the
+    /// key.
     pub range_deletion: Option<SequenceNumber>,
     /// Nanoseconds of the search.
     pub nanos: u64,

@@ -146,7 +146,7 @@ pub(in crate::db) struct Miss {
 
 impl Miss {
     /// `run` is a run of the version, and `file` a file of that run. The read state is passed by
-    /// address: it is in memory anyway, and the loop of the lookup then keeps its values in
+    /// address: it is in memory anyway, so the loop of the lookup can keep its own values in
     /// registers.
     #[cold]
     #[inline(never)]

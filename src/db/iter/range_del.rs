@@ -3,7 +3,7 @@
 //! A cursor merges the entries of all sources, so for each entry it must know the range deletions
 //! of all sources. An entry is hidden when any source has a range deletion that is newer, covers
 //! its key, and is visible to the cursor. The range deletions of a source count even if the cursor
-//! skips its entries because its filter denies the prefix.
+//! skips the source's entries because the source's filter denies the prefix.
 //!
 //! ```text
 //!   memtables, files of level 0     each is checked

@@ -42,7 +42,7 @@ impl Deref for LevelFiles {
 
 impl Source {
     /// Whether all entries have smaller sequence numbers than `sequence`. Returns false for a
-    /// memtable, because writers may still add larger ones.
+    /// memtable, because writers may still add entries with larger numbers.
     pub fn is_older_than(&self, sequence: SequenceNumber) -> bool {
         match self {
             Source::Memtable(_) => false,

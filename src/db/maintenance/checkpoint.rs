@@ -226,8 +226,8 @@ fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
     )))
 }
 
-/// Whether the names are those of an unfinished copy, or there are none. A copy that was opened
-/// since then has a WAL, so it is not unfinished.
+/// Whether the names are those of an unfinished copy, or there are none. An opening gives a copy a
+/// WAL, so a directory with a WAL is no unfinished copy.
 fn is_rest(names: &[String]) -> bool {
     let is_marked = names.iter().any(|name| name == names::UNFINISHED_COPY);
     let is_of_copy = |name: &String| {

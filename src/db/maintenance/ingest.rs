@@ -41,7 +41,8 @@
 //!   nothing in the file.
 //!
 //! **After a power loss** the tree has the files only together with all writes before them, because
-//! these are synced before the MANIFEST lists the files. Later writes get their numbers after that.
+//! these are synced before the MANIFEST lists the files. Later writes get their numbers only when
+//! the MANIFEST lists the files, so no later write survives without the files.
 
 use std::collections::BTreeMap;
 use std::path::Path;

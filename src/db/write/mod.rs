@@ -58,8 +58,9 @@ const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
 type WaitingWrite = Arc<Waiting<Write, Result<()>>>;
 
-/// The work of a leader. Only a panic drops it. Then WAL and memtable may hold a part of the group,
-/// so nothing may be written any more, and all writers that wait for the leader get an error.
+/// The work of a leader, which ends with [`Unfinished::finish`]. So only a panic drops it. After a
+/// panic the WAL and the memtable may hold a part of the group, so nothing may be written any more,
+/// and all writers that wait for the leader get an error.
 struct Unfinished<'a, 'l> {
     inner: &'a Inner,
     writer: &'a mut LeadingWriter<'l>,
