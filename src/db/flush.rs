@@ -15,11 +15,11 @@
 //!
 //! **A long run of deletions gets tables of its own**, and so do range deletions that hide much. If
 //! old keys are deleted and new keys are written, a table with the deletions and the new keys would
-//! overlap all tables between them, and would be merged with all of these tables. With separate
-//! tables, the new keys move down without a merge, and the deletions are merged only with the
-//! tables that they empty. For the same reason a table of deletions ends where an older table
-//! starts, so that the deletions of one older table's keys move down without the deletions of the
-//! next table's keys.
+//! overlap all tables whose keys lie between the deleted and the new ones, and would be merged with
+//! all of these tables. With separate tables, the new keys move down without a merge, and the
+//! deletions are merged only with the tables that they empty. For the same reason a table of
+//! deletions ends where an older table starts, so that the deletions of one older table's keys move
+//! down without the deletions of the next table's keys.
 
 use std::sync::Arc;
 

@@ -68,9 +68,9 @@ impl Inner {
             }
             None => {
                 state.work.retrying_compaction = false;
-                // No compaction can start now. If the reason is not that a manual compaction waits
-                // to start its next step (the claim, `manual.rs`), the last error is cleared, so
-                // that [`Inner::schedule`] starts jobs as usual.
+                // No compaction can start now. Unless a manual compaction keeps the others back
+                // while it waits to start its next step (the claim, `manual.rs`), the last error is
+                // cleared, so that [`Inner::schedule`] starts jobs as usual.
                 if state.claimed.is_none() {
                     state.work.compactions.succeeded();
                 }

@@ -81,7 +81,7 @@ impl Inner {
     /// Compacts the files that overlap `range` and hold old entries, level by level from the top.
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
         // `last_old` is read before the flush, so that the flush writes everything up to this
-        // number to tables.
+        // sequence number to tables.
         let last_old = self.reading.visible();
         self.flush()?;
         let _working = self.work_in_this_thread()?;

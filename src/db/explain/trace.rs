@@ -108,8 +108,7 @@ pub struct MemtableTrace {
     pub bytes: usize,
     /// The kind of the newest entry of the key that the lookup sees: 1 value, 0 tombstone.
     pub found: Option<u8>,
-    /// The sequence number of the newest range deletion in the memtable, of those that cover the
-    /// key.
+    /// The largest sequence number of those range deletions in the memtable that cover the key.
     pub range_deletion: Option<SequenceNumber>,
     /// Nanoseconds of the search.
     pub nanos: u64,

@@ -248,8 +248,8 @@ pub(super) fn find_in_mixed(
     Ok(None)
 }
 
-/// The sequence number of the newest range deletion of a file that covers the key and that the
-/// lookup may see; 0 if there is none.
+/// The largest sequence number of those range deletions of a file that cover the key and that the
+/// lookup may see; 0 if there are none.
 #[inline(never)]
 pub(in crate::db) fn range_deletion(file: &TableFile, key: &LookupKey<'_>) -> SequenceNumber {
     file.table.ranges().map_or(0, |ranges| ranges.covering(key.user_key, key.sequence))

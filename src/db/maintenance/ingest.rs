@@ -11,11 +11,11 @@
 //!
 //! Files that overlap no memtable wait for no flush and no compaction.
 //!
-//! **The memtables** keep older writes than the files, and take newer ones, until they are flushed
-//! to level 0 above the files. For each key of a file they hold newer versions only, because they
-//! held no version when the file entered. So the order of the levels holds, and so does the order
-//! of level 0 by the largest sequence number: a table that has a newer version of a key has a
-//! larger sequence number than the file.
+//! **The memtables** hold writes that are older than the files, and take newer writes, until they
+//! are flushed to level 0 above the files. Of each key of a file they hold newer versions only,
+//! because they held no version of it when the file entered. So the order of the levels holds, and
+//! so does the order of level 0 by the largest sequence number: a table that has a newer version of
+//! a key has a larger sequence number than the file.
 //!
 //! **The level** of a file is the deepest such that neither it nor any level above
 //!

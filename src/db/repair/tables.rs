@@ -79,8 +79,8 @@ impl Repair<'_> {
         Ok((file, survey))
     }
 
-    /// Finds the table that `meta` describes under the name of another table. Returns that name,
-    /// and the table with a new number.
+    /// Looks for the table that `meta` describes in the files that have the names of other tables.
+    /// Returns the path of that file, and the table with a new number.
     fn find_elsewhere(
         &mut self,
         number: u64,

@@ -116,8 +116,9 @@ impl Keeper {
         if self.kept.len() == MAX_MARKS {
             let is_idle = |it: &Kept| !it.mark.used.load(Ordering::Relaxed);
             let idle = self.kept.iter().position(is_idle).unwrap_or_else(|| {
-                // The oldest mark is dropped if all are used. Then all flags are cleared, so that a
-                // mark counts as used only if a reader uses it before a mark must be dropped again.
+                // The oldest mark is dropped if all are used. Then the flag `used` of every mark is
+                // cleared, so that a mark counts as used only if a reader uses it before a mark
+                // must be dropped again.
                 self.kept.iter().for_each(|it| it.mark.used.store(false, Ordering::Relaxed));
                 0
             });
