@@ -98,9 +98,9 @@ impl Inner {
             })
         };
         let (true, tree) = current() else {
-            // A table was ingested after the flush, while earlier writes were in the new memtable.
-            // So the tree has the table without these writes. Another flush, during which
-            // ingestions are locked out, moves these writes to tables too.
+            // A table was ingested since the flush began, while earlier writes were in the new
+            // memtable. So the tree has the table without these writes. Another flush, during
+            // which ingestions are locked out, moves these writes to tables too.
             let _ingesting = self.writing.lock_ingestions();
             self.flush()?;
             return Ok(current().1);
