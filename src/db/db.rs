@@ -148,8 +148,7 @@ impl Db {
         Db::builder(path).open_read_only()
     }
 
-    /// Repairs the database in the directory `path`, which cannot be opened. See
-    /// [`Builder::repair`].
+    /// Repairs a database that cannot be opened, in the directory `path`. See [`Builder::repair`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -621,9 +620,9 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]. The damage of a table that was set aside
-    /// ([`Stats::damaged`](crate::Stats::damaged)) is reported after all other tables were
-    /// compacted.
+    /// Those of [`Db`]. If compactions have set a damaged table aside
+    /// ([`Stats::damaged`](crate::Stats::damaged)), the call compacts all other tables and then
+    /// returns the damage as an error.
     pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
         self.inner.compact_range(Bounds::of(range))
     }
@@ -733,9 +732,10 @@ impl Db {
     /// Reading and copying the files delays no other call. Files that overlap nothing in memory
     /// wait for no flush and no compaction. If a write to the range of a file is not flushed yet,
     /// the call waits for its flush, and [`Db::close`] ends this wait. Writers wait only while the
-    /// logs and the MANIFEST are synced, and for a flush if they wrote to the range again during
-    /// each of three flushes. When the call returns, the files and all writes before them survive a
-    /// power loss. A [`Db::checkpoint`] at the same time may delay the call by a flush.
+    /// logs and the MANIFEST are synced. If the range is written to again during each of three such
+    /// flushes, writers also wait for a fourth flush. When the call returns, the files and all
+    /// writes before them survive a power loss. A [`Db::checkpoint`] at the same time may delay the
+    /// call by a flush.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -796,10 +796,11 @@ impl Db {
     /// database stays as it is.
     ///
     /// RocksDB uses the filters of tables only if it is opened with options that name a filter
-    /// policy. The exported OPTIONS file names one if a table has a filter, and so does the report.
-    /// A table with a filter of a family that RocksDB does not know is read without its filter.
-    /// With `filter`, the tables are written again with the filter that this policy gives them,
-    /// except tables of a layout that only RocksDB writes.
+    /// policy. If a table has a filter, the exported OPTIONS file names a policy, and the report
+    /// repeats it. RocksDB reads a table without its filter if the filter is of a family that
+    /// RocksDB does not know. If the argument `filter` has a policy, the tables are written again
+    /// with the filter that this policy gives them, except tables of a layout that only RocksDB
+    /// writes.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -15,11 +15,11 @@
 //!
 //! **A long run of deletions gets tables of its own**, and so do range deletions that hide much. If
 //! old keys are deleted and new keys are written, a table with the deletions and the new keys would
-//! overlap all tables between them, and would be merged with all of these tables. With separate
-//! tables, the new keys move down without a merge, and the deletions are merged only with the
-//! tables that they empty. For the same reason a table of deletions ends where an older table
-//! starts, so that the deletions of one older table's keys move down without the deletions of the
-//! next table's keys.
+//! overlap all tables whose keys lie between the deleted and the new ones, and would be merged with
+//! all of these tables. With separate tables, the new keys move down without a merge, and the
+//! deletions are merged only with the tables that they empty. For the same reason a table of
+//! deletions ends where an older table starts, so that the deletions of one older table's keys move
+//! down without the deletions of the next table's keys.
 
 use std::sync::Arc;
 
@@ -40,8 +40,9 @@ const LONG_RUN_FRACTION: usize = 16;
 /// The minimum number of deletions in such a run.
 const MIN_LONG_RUN: usize = 64;
 
-/// Range deletions get tables of their own if they hide at least this many bytes of older tables,
-/// and at least 1 / `LONG_RUN_FRACTION` of the memtable's bytes, or if they cover a whole table.
+/// Range deletions get tables of their own in two cases: if they cover a whole older table, or if
+/// the bytes of older tables that they hide are at least this number and at least 1 /
+/// `LONG_RUN_FRACTION` of the memtable's bytes.
 const MIN_HIDDEN_BYTES: u64 = 16 << 10;
 
 /// At most this many runs of deletions, and at most this many ranges that range deletions cover,
@@ -98,9 +99,9 @@ impl Flush<'_> {
         tables.finish()
     }
 
-    /// The user keys at which tables are cut, ascending. A run of deletions that gets tables of its
-    /// own is cut out at its two ends, and cut at the smallest keys of older tables between these
-    /// ends. So is a range that range deletions cover.
+    /// The user keys at which tables are cut, ascending. Two kinds of ranges get tables of their
+    /// own: long runs of deletions, and ranges that range deletions cover. Such a range is cut out
+    /// at its two ends, and cut at the smallest keys of older tables between these ends.
     fn cuts(
         &self,
         memtable: &Memtable,
@@ -122,9 +123,10 @@ impl Flush<'_> {
             let starts = levels.flat_map(|files| {
                 let files = files.iter().map(|file| &file.meta);
                 let files = files.filter(|file| file.deletions <= file.entries / 2);
-                // Tables that range deletions cover whole are dropped together, without being read.
-                // So cuts are made only at the start of the table after the one in which the range
-                // starts, and at the start of the table in which it ends.
+                // A compaction drops a table that range deletions cover whole, without reading it,
+                // and can drop many of them at once. So their starts cause no cut. Cuts are made
+                // only at the start of the table after the one in which the range starts, and at
+                // the start of the table in which the range ends.
                 let (start, end) = (&start, &end);
                 let mut after_cut_table = false;
                 files.filter_map(move |file| {

@@ -396,7 +396,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             self.open.extend(now.map(|(_, lookup)| lookup));
         }
         if self.passed_by {
-            // The flag concerns one table only, and a lookup's table in this run is another one.
+            // The flag concerns the one table whose filter was skipped. In this run each lookup
+            // searches another table.
             self.open.iter_mut().for_each(|lookup| lookup.key.passed_filter_by = false);
         }
         if read_state.version.has_range_deletions {

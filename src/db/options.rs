@@ -167,9 +167,10 @@ impl Builder {
     }
 
     /// The tables whose filters and indexes stay in memory once they are loaded. Default
-    /// [`PinMetadata::None`]: a full cache evicts filters and indexes too. For a new filter or
-    /// index it evicts data blocks first. For a new data block it evicts only unused filters and
-    /// indexes, and only while data blocks take less than 1/8 of its capacity. These limits do not
+    /// [`PinMetadata::None`]: a full cache evicts filters and indexes too. To take in a filter or
+    /// index, the cache evicts data blocks first. To take in a data block, it evicts other data
+    /// blocks. It evicts filters and indexes for a data block only if they were not used lately,
+    /// and only while data blocks take less than 1/8 of the cache's capacity. These limits do not
     /// apply if all filters and indexes together would fill the cache.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(self, pin: PinMetadata) -> Builder {
@@ -238,9 +239,8 @@ impl Builder {
     }
 
     /// The minimum target size of the first level below level 0. Default 64 MiB, four memtables.
-    /// Each deeper level may hold ten times the one above. The tree gets another level once its
-    /// data is so large that, even with that level, the first level below level 0 has at least this
-    /// target size.
+    /// Each deeper level may hold ten times the one above. The tree gets another level once it has
+    /// so much data that this minimum is kept with the new level too.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;
@@ -263,13 +263,14 @@ impl Builder {
     /// A deletion reaches the last level within about this time, so that what it deletes has left
     /// the disk. Default: 30 days. Deletions in memtables do not count.
     ///
-    /// Compaction removes deleted data sooner where this is worth the work: where a third of a
-    /// table and of the older tables in its range is dead, two thirds while the deletions are
-    /// recent, or a tenth while there are no writes. The age matters for the rest: few deletions in
-    /// much data. When it is reached, the tables that hold old deletions are merged downward, at
-    /// worst all tables. Ordinary compactions already move most deletions down. In a simulation
-    /// (`docs/architecture.md`) the default adds 2 % to the bytes written if a thirtieth of the
-    /// data is written each day, 5 % for a hundredth, and 27 % for a three-hundredth.
+    /// Compaction removes deleted data sooner where this is worth the work. It compares the dead
+    /// bytes with all bytes, in a table and the older tables in its range together. A third is
+    /// enough; while the deletions are recent, two thirds are needed; while there are no writes, a
+    /// tenth is enough. The age matters for the rest: few deletions in much data. When deletions
+    /// reach this age, the tables that hold them are merged downward, at worst all tables. Ordinary
+    /// compactions already move most deletions down. In a simulation (`docs/architecture.md`) the
+    /// default adds 2 % to the bytes written if a thirtieth of the data is written each day, 5 %
+    /// for a hundredth, and 27 % for a three-hundredth.
     #[doc(alias = "ttl")]
     #[doc(alias = "periodic_compaction_seconds")]
     pub fn max_deletion_age(self, age: Duration) -> Builder {
@@ -288,7 +289,7 @@ impl Builder {
     ///
     /// Reads do not wait for a descriptor: the tables that are being read may exceed this number.
     /// Iterators and cursors that outlive the database keep their tables open as well, up to a
-    /// quarter of the descriptors that the process may have. Tables beyond that are opened when
+    /// quarter of the descriptors that the process may have. Their further tables are opened when
     /// they are read. If such a table has been deleted by then, the error names it.
     pub fn max_open_files(self, files: usize) -> Builder {
         Builder { max_open_files: Some(files), ..self }

@@ -31,9 +31,10 @@ pub(crate) struct ReadState {
     /// Full memtables that wait for their flush, newest first.
     pub frozen: Vec<Arc<Memtable>>,
     pub version: Arc<Version>,
-    /// Kept here, so that a cursor, which holds the read state, needs no second `Arc` to count.
+    /// The counters of the database. A cursor holds the read state anyway, so it needs no second
+    /// `Arc` to reach them.
     pub counters: Arc<Counters>,
-    /// Kept here, so that a cursor needs no second `Arc` to find its marks.
+    /// The marks of the database, which are here for the same reason.
     pub marks: Arc<Marks>,
 }
 
@@ -112,8 +113,8 @@ impl ReadPoint {
 impl Drop for ReadPoint {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // The state is leaked, because its tables take locks and delete their files when they
-            // are dropped.
+            // In a forked child the state is leaked, because its tables take locks and delete their
+            // files when they are dropped.
             std::mem::forget(Arc::clone(&self.state));
         }
     }

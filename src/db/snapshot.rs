@@ -1,8 +1,8 @@
 //! [`Snapshot`]: the database as of one write.
 //!
 //! A snapshot is a sequence number that stays registered while its handle lives. Compaction reads
-//! the registered numbers and keeps, for each of these numbers, the newest version of each key at
-//! or below it.
+//! the registered numbers. For each of these numbers, and for each key, it keeps the newest version
+//! whose sequence number is at most that number.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! [`SnapshotList`]: the sequence numbers of the live snapshots.
 //!
-//! Compaction keeps, for each of these numbers, the newest version of each key at or below it.
+//! For each of these numbers, and for each key, compaction keeps the newest version whose sequence
+//! number is at most that number.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -31,8 +31,8 @@ pub(crate) struct Work {
 pub(crate) struct Attempts {
     /// How many were started.
     pub(super) started: u64,
-    /// The newest attempt that found no space or no thread, and its error. `None` if an attempt has
-    /// succeeded since, or if no work is due any more.
+    /// The newest attempt that found no space or no thread: its number and its error. `None` if an
+    /// attempt has succeeded since, or if no work is due any more.
     failed: Option<(u64, Error)>,
     /// How long the last wait was.
     waited: Duration,

@@ -13,14 +13,16 @@ use crate::version::FileMeta;
 /// The maximum number of waiting ranges.
 const MAX_CLEANUPS: usize = 8;
 
-/// A request to compact those tables of a range that existed when a cursor passed the range.
+/// A request of a cursor that passed a range: to compact the tables of this range that existed at
+/// that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::db) struct Cleanup {
-    /// The first user key of the range, and the first key after it (`None`: no key is after it).
+    /// The first user key of the range, and its end: a key that is above the range (`None`: the
+    /// range has no upper end).
     pub from: Vec<u8>,
     pub end: Option<Vec<u8>>,
     /// Tables with this number or a larger one were written after the cursor passed the range, so
-    /// it did not read them.
+    /// the cursor did not read them.
     pub next_file: u64,
 }
 
@@ -70,8 +72,9 @@ impl Cleanups {
             return None;
         }
         let plan = planner.pick_wanted(conditions, |file| self.wants(file));
-        // The ranges stay in the list while any compaction runs, because it may be using one of
-        // their tables.
+        // No table of the ranges can be compacted now. While a compaction runs, the reason may be
+        // that it uses one of these tables. So the ranges stay in the list until no compaction
+        // runs.
         if plan.is_none() && planner.unavailable.busy.is_empty() {
             self.0.clear();
         }

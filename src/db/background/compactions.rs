@@ -68,9 +68,9 @@ impl Inner {
             }
             None => {
                 state.work.retrying_compaction = false;
-                // No compaction can start now. If the reason is not the claim of a manual
-                // compaction (`manual.rs`), the last error is cleared, so that [`Inner::schedule`]
-                // starts jobs as usual.
+                // No compaction can start now. Unless a manual compaction keeps the others back
+                // while it waits to start its next step (the claim, `manual.rs`), the last error is
+                // cleared, so that [`Inner::schedule`] starts jobs as usual.
                 if state.claimed.is_none() {
                     state.work.compactions.succeeded();
                 }
@@ -200,7 +200,7 @@ pub(crate) struct Compaction {
     version: Arc<Version>,
     /// Threads that it may use.
     threads: usize,
-    /// How many of these threads are among the database's `compaction_threads`. They become idle
+    /// How many of the `threads` are among the database's `compaction_threads`. They become idle
     /// when the compaction ends.
     pub(super) borrowed: usize,
     attempt: u64,

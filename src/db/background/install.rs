@@ -43,10 +43,10 @@ impl Inner {
         Ok(())
     }
 
-    /// [`Inner::install`] without its sync of the directory, because the caller has made the names
-    /// of the tables durable, and without its wait for readers. `edit` is called while no other
-    /// change of the tree can begin. `shown` is called once readers can see the new tree, before
-    /// any compaction can start from it.
+    /// Like [`Inner::install`], but does not sync the directory, because the caller has made the
+    /// names of the tables durable, and does not wait for readers. Calls `edit` while no other
+    /// change of the tree can begin. Calls `shown` once readers can see the new tree, before any
+    /// compaction can start from it.
     pub(crate) fn change_tree(
         &self,
         opened: Vec<Arc<TableFile>>,

@@ -83,7 +83,7 @@ impl Drop for Working {
 }
 
 impl Inner {
-    /// Starts `work` on a thread of `pool`. A panic in it latches the database.
+    /// Starts `work` on a thread of `pool`. A panic in `work` makes the database read-only.
     pub(crate) fn start_job(
         &self,
         state: &mut TreeState,
@@ -155,9 +155,9 @@ impl Inner {
         }
     }
 
-    /// The last error of the work that a writer would have to wait for because of `cause`. `None`
-    /// if that work has not failed for lack of space or of a thread. If it has, the wait might
-    /// never end.
+    /// The last error of the work that a writer would have to wait for because of `cause`, if this
+    /// work has failed for lack of space or of a thread: then the wait might never end. `None` if
+    /// the work has not failed so.
     pub(crate) fn error_instead_of_waiting(
         &self,
         state: &mut TreeState,

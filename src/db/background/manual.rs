@@ -64,7 +64,7 @@ impl Inner {
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
         self.status.check_open()?;
         self.ensure_taken_over(&mut self.writing.lead())?;
-        // While a caller waits, a smaller share of dead data is enough for a merge.
+        // While a thread is in this call, a smaller share of dead data is enough for a merge.
         self.tree.lock().settlers += 1;
         let settled = self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()
@@ -81,7 +81,7 @@ impl Inner {
     /// Compacts the files that overlap `range` and hold old entries, level by level from the top.
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
         // `last_old` is read before the flush, so that the flush writes everything up to this
-        // number to tables.
+        // sequence number to tables.
         let last_old = self.reading.visible();
         self.flush()?;
         let _working = self.work_in_this_thread()?;
@@ -173,8 +173,8 @@ impl Inner {
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
         let step_bytes = self.options.shape.table_bytes.saturating_mul(STEP_TABLES);
-        // A step takes adjacent files only, because its outputs may reach from the first input to
-        // the last.
+        // The outputs of a step may reach from its first input to its last, and files of a level
+        // must not overlap. So a step takes adjacent files only.
         let mut steps = files.split(is_done).flat_map(|files| steps(files, below, step_bytes));
         steps.find_map(|files| planner.plan_neighbours(files, level, output_level))
     }

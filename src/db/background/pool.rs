@@ -33,7 +33,8 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Pool {
     thread_name: &'static str,
     patience: Duration,
-    /// A forked child has none of the threads, and none of their jobs.
+    /// A forked child has none of the threads, so it gets a pool of its own, without the parent's
+    /// jobs.
     shared: PerProcess<Shared>,
 }
 
@@ -61,8 +62,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// Fails if the pool has no thread and the system refuses one. Then the job is dropped. If the
-    /// pool has threads, the job waits for one of them instead.
+    /// If the system refuses a thread, the job waits for a thread that the pool has. If the pool
+    /// has none, the call fails and drops the job.
     pub fn run(&'static self, job: Job) -> io::Result<()> {
         let shared = self.shared.get();
         let mut state = lock(&shared.state);

@@ -22,8 +22,8 @@ use crate::db::inner::tree::Tree;
 /// these intervals without a write.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The longest wait for a deletion that is due later. It is bounded because the system's clock may
-/// be changed during the wait.
+/// The longest wait until a deletion becomes due for compaction (`max_deletion_age`). It is bounded
+/// because the system's clock may be changed during the wait.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 static LOOK: TurnWork = TurnWork(Inner::look_for_rest);
@@ -57,11 +57,11 @@ impl Inner {
         let version = &state.version;
         let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
         let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));
-        // The wait is at least `LOOK_EVERY`, because a deletion that is overdue, but whose
-        // compaction was not picked, involves a damaged table or waits for space.
+        // An overdue deletion whose compaction was not picked involves a damaged table or waits for
+        // space. A look at once would not help, so the wait is at least `LOOK_EVERY`.
         let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
-        // Before a longer wait the flag is cleared, so that a change of the tree makes the timer
-        // look earlier.
+        // Before a longer wait `awaits_rest` is cleared, so that a change of the tree makes the
+        // timer look earlier.
         if wait != Some(LOOK_EVERY) {
             self.background.set_awaits_rest(false);
         }

@@ -133,8 +133,8 @@ fn work_by_turns() {
         {
             state.add(Turn { at: now + wait, inner, work });
         }
-        // The lock of the list is released first, because dropping the last job of a closed
-        // database finishes its closing.
+        // Dropping the last job of a closed database finishes its closing, which calls the user's
+        // file system and may take long. So the lock of the list is released first.
         drop(state);
         drop(working);
         state = lock(&timer.state);

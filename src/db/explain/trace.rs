@@ -108,7 +108,7 @@ pub struct MemtableTrace {
     pub bytes: usize,
     /// The kind of the newest entry of the key that the lookup sees: 1 value, 0 tombstone.
     pub found: Option<u8>,
-    /// The sequence number of the newest range deletion in the memtable that covers the key.
+    /// The largest sequence number of those range deletions in the memtable that cover the key.
     pub range_deletion: Option<SequenceNumber>,
     /// Nanoseconds of the search.
     pub nanos: u64,
@@ -191,7 +191,8 @@ pub struct LookupCost {
     pub tables: u64,
     /// Data blocks that are searched.
     pub blocks: u64,
-    /// Stored bytes of these blocks, which are read if none of the blocks is in memory.
+    /// Stored bytes of the data blocks that are searched. They are read if none of the blocks is in
+    /// memory.
     pub block_bytes: u64,
 }
 

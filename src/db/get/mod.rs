@@ -13,9 +13,10 @@
 //! is newer than level 1 and so on, and level 0 is ordered by age. So the lookup stops at the first
 //! entry that it may see. A tombstone ends the search, like a value.
 //!
-//! **Why one file a level is enough.** From level 1 on the files of a level share no user key. In
-//! the trees of other engines the files of a level may share keys, and level 0 may have no order
-//! (`Version::mixed`). Such a version has no runs, so the lookup searches no run and continues with
+//! **Why one file a level is enough.** From level 1 on the files of a level share no user key. In a
+//! tree of another engine the files of a level may share keys, and level 0 may have no order. The
+//! version of such a tree is *mixed* (`Version::mixed`). It lists no runs (a run is a file of level
+//! 0, or a deeper level), so the lookup searches no run and continues with
 //! [`steps::find_in_mixed`].
 //!
 //! **Range deletions.** A range deletion hides entries of its keys: in its own source (a memtable
@@ -160,7 +161,8 @@ pub(super) fn lookup<V: Visit>(
         }
         observer.file_left(run, file, None);
         if deleted_at > 0 {
-            // Every version in a deeper file is older, so it is deleted too.
+            // Every version of the key in a deeper file is older than the range deletion, so it is
+            // deleted too.
             return Ok(None);
         }
     }

@@ -146,7 +146,7 @@ pub(in crate::db) struct Miss {
 
 impl Miss {
     /// `run` is a run of the version, and `file` a file of that run. The read state is passed by
-    /// address: it is in memory anyway, and the loop of the lookup then keeps its values in
+    /// address: it is in memory anyway, so the loop of the lookup can keep its own values in
     /// registers.
     #[cold]
     #[inline(never)]
@@ -248,8 +248,8 @@ pub(super) fn find_in_mixed(
     Ok(None)
 }
 
-/// The sequence number of the newest range deletion of a file that covers the key and that the
-/// lookup may see; 0 if there is none.
+/// The largest sequence number of those range deletions of a file that cover the key and that the
+/// lookup may see; 0 if there are none.
 #[inline(never)]
 pub(in crate::db) fn range_deletion(file: &TableFile, key: &LookupKey<'_>) -> SequenceNumber {
     file.table.ranges().map_or(0, |ranges| ranges.covering(key.user_key, key.sequence))
@@ -267,8 +267,8 @@ pub(in crate::db) fn shows_value(
     if found.kind == EntryKind::Value as u8 {
         return Ok(found.sequence >= deleted_at);
     }
-    // The arguments below are passed by value. An argument that is passed by address would be kept
-    // in memory instead of registers, in every lookup.
+    // The arguments of `unknown_entry` are passed by value. An argument that is passed by address
+    // would be kept in memory instead of registers, in every lookup.
     match EntryKind::of_point(found.kind) {
         None if found.sequence >= deleted_at => {
             Err(unknown_entry(table, key.for_call().user_key, found.kind))

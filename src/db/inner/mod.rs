@@ -122,7 +122,8 @@ impl Inner {
         error.is_out_of_space() && self.status.failure().is_none()
     }
 
-    /// Like [`Inner::latch`], but for an error after which the caller may try again.
+    /// Like [`Inner::latch`], but if the caller may try again after this error
+    /// ([`Inner::may_retry`]), the database stays writable.
     pub fn latch_unless_retried(&self, error: Error) -> Error {
         if self.may_retry(&error) { error } else { self.latch(error) }
     }

@@ -27,8 +27,9 @@ impl Progress {
         after.settled()
     }
 
-    /// The progress without its obsolete parts. A skipped sequence number that follows the flushed
-    /// one counts as flushed, because its entry is in a table too.
+    /// The progress without its obsolete parts. If the number after the flushed sequence number is
+    /// a skipped one, it counts as flushed too: no WAL holds its entries, because they are in a
+    /// table.
     pub fn settled(mut self) -> Progress {
         self.durable_wals.retain(|&number, _| number >= self.oldest_wal);
         self.flushed_sequence = self.skipped.after(self.flushed_sequence);

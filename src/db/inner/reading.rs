@@ -143,8 +143,9 @@ impl Reading {
     pub fn keep_tables_of_readers_open(&self) {
         let current = self.current();
         for read_state in lock(&self.read_states).iter().filter_map(Weak::upgrade) {
-            // The cell holds one reference to the current state; `current` and `read_state` are two
-            // more.
+            // A state has a reader if it is not the current one, or if it has more than three
+            // references: the cell holds one to the current state, and `current` and `read_state`
+            // are two more.
             let has_reader =
                 !Arc::ptr_eq(&read_state, &current) || Arc::strong_count(&read_state) > 3;
             if has_reader {

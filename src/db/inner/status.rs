@@ -17,7 +17,8 @@ pub(crate) struct Status {
     closing: AtomicBool,
     /// The process that opened the database. In any other process not even a lock may be taken.
     process: Process,
-    /// Whether the database is open, in one word: not `closing`, and used by `process`.
+    /// Whether the database is open and this process may use it: not `closing`, and used by
+    /// `process`. It is one machine word, so that the check costs one comparison.
     open: OpenIn,
 }
 

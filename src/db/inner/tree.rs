@@ -124,8 +124,8 @@ impl Tree {
         for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
             file.mark_obsolete(level);
         }
-        // The MANIFEST is unlocked first, because dropping `old` deletes tables that nothing else
-        // holds.
+        // Dropping `old` deletes tables that nothing else holds, which takes time. So the MANIFEST
+        // is unlocked first.
         drop((manifest, old));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! [`Writing`] holds what writers use: the WALs and the memtable that they fill.
+//! [`Writing`] holds what writers use: the WALs, and the memtable that writers fill.
 //!
 //! ```text
 //!   field         lock             who changes it

@@ -40,9 +40,9 @@ use crate::stats::Ticker;
 /// Before the first seek, past either end and after an error, a cursor is on no entry.
 ///
 /// **Memory.** The longer a cursor continues in one direction, the more it reads at once: up to 1
-/// MiB of each sorted run of tables, and 8 MiB of all together if there are at most 512 runs. It
-/// keeps that memory until it is dropped. A cursor or iterator with bounds reads no blocks outside
-/// them, so if the end is known, [`Db::range`](crate::Db::range) and
+/// MiB of each sorted run of tables, and up to 8 MiB of all runs together (more only if there are
+/// more than 512 runs). It keeps that memory until it is dropped. A cursor or iterator with bounds
+/// reads no blocks outside them, so if the end is known, [`Db::range`](crate::Db::range) and
 /// [`Db::prefix`](crate::Db::prefix) read less.
 ///
 /// A cursor continues to work when the database is closed. A cursor made afterwards returns
@@ -406,8 +406,8 @@ impl Drop for DbCursor {
         if self.point.is_of_this_process() {
             return self.count_steps();
         }
-        // The merge and the range deletions are leaked, because blocks and tables take locks when
-        // they are dropped.
+        // In a forked child the merge and the range deletions are leaked, because blocks and tables
+        // take locks when they are dropped.
         std::mem::forget(std::mem::replace(&mut self.merged, MergingCursor::new(Vec::new())));
         std::mem::forget(self.aggregator.take());
     }

@@ -3,7 +3,7 @@
 //! A cursor merges the entries of all sources, so for each entry it must know the range deletions
 //! of all sources. An entry is hidden when any source has a range deletion that is newer, covers
 //! its key, and is visible to the cursor. The range deletions of a source count even if the cursor
-//! skips its entries because its filter denies the prefix.
+//! skips the source's entries because the source's filter denies the prefix.
 //!
 //! ```text
 //!   memtables, files of level 0     each is checked
@@ -15,10 +15,11 @@
 //!                                                           5, 9, 4: sequence numbers
 //! ```
 //!
-//! A result holds for a *stretch* of keys: the intersection of the fragments of all sources at this
-//! key (`range_tombstones.rs`). The result is kept until the cursor leaves the stretch, so most
-//! entries cost two comparisons of keys. Once many entries of a stretch were hidden, the sources
-//! older than the range deletion skip the rest of the stretch.
+//! What the cursor has found for one key holds for a *stretch* of keys around it, in which no range
+//! deletion of any source begins or ends. The cursor keeps this result until it leaves the stretch,
+//! so most entries cost two comparisons of keys. Once many entries of a stretch were hidden by one
+//! range deletion, the sources that are older than this range deletion skip the rest of the
+//! stretch.
 
 use std::sync::Arc;
 

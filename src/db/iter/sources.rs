@@ -42,7 +42,7 @@ impl Deref for LevelFiles {
 
 impl Source {
     /// Whether all entries have smaller sequence numbers than `sequence`. Returns false for a
-    /// memtable, because writers may still add larger ones.
+    /// memtable, because writers may still add entries with larger numbers.
     pub fn is_older_than(&self, sequence: SequenceNumber) -> bool {
         match self {
             Source::Memtable(_) => false,
@@ -130,8 +130,8 @@ pub(crate) fn sources(
     let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();
     let most = memtables.clone().filter(seen).count() + version.levels[0].len() + deeper;
     let bytes = (bounds.lower().map(Arc::from), bounds.upper().map(Arc::from));
-    // `true` (the scan fills the cache) also says that the scan may end at any entry, because the
-    // user may stop.
+    // `true`: the scan fills the cache. For `for_runs` this also means that the scan may end at any
+    // entry, which is the case, because the user may stop.
     let options = ScanOptions::for_runs(version.levels[0].len() + deeper, true, bytes);
     let mut sources = Vec::with_capacity(most);
     let memtables = memtables.filter(seen);

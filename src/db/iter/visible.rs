@@ -32,9 +32,10 @@ const SEEK_AFTER: u64 = 8;
 /// ([`super::marks`]) to jump over.
 const LOOK_EVERY: u64 = 32;
 
-/// After a walk over this number of hidden entries, the cursor proposes a mark over them. A walk
-/// that follows a seek proposes one earlier, because seeks tend to be repeated, whereas a single
-/// scan should not pay for a mark at every gap.
+/// After a walk over this number of hidden entries, the cursor proposes a mark over them. The
+/// number is smaller for a walk that follows a seek, because seeks tend to be repeated. It is
+/// larger for a walk that follows a step, because a single scan should not pay for a mark at every
+/// gap.
 const PROPOSE_AFTER_SEEK: u64 = 32;
 const PROPOSE_AFTER_STEP: u64 = 256;
 

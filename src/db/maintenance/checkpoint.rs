@@ -61,8 +61,8 @@ impl Inner {
         self.status.check_open()?;
         let fs = &self.store.fs;
         let dir = &lasting(&**fs, dir)?;
-        // The flush comes first, so that it fails before any file is made if the database cannot be
-        // written.
+        // The flush comes first: if this database cannot be written, the call fails before any file
+        // of the copy is made.
         make_database(&**fs, &self.store.dir, dir, || self.flush(), || self.fill(dir, copy))
     }
 
@@ -98,8 +98,9 @@ impl Inner {
             })
         };
         let (true, tree) = current() else {
-            // A table was ingested while earlier writes were in a new memtable. Another flush,
-            // during which ingestions are locked out, moves these writes to tables too.
+            // A table was ingested since the flush began, while earlier writes were in the new
+            // memtable. So the tree has the table without these writes. Another flush, during
+            // which ingestions are locked out, moves these writes to tables too.
             let _ingesting = self.writing.lock_ingestions();
             self.flush()?;
             return Ok(current().1);
@@ -128,8 +129,9 @@ pub(in crate::db) fn spec_at(
     level: usize,
     file: &TableFile,
 ) -> FilterSpec {
-    // A table of level 0 is a run of its own, so its entries count as new ones. The tables of a
-    // deeper level are one run, which has these entries already.
+    // `metas` must list the other tables. A table of level 0 is a run of its own, so it is left
+    // out, and its entries are the new ones. A table of a deeper level stays in the list as a part
+    // of its level's run, so it brings no new entries.
     let mut metas = version.metas();
     metas[0].retain(|meta| meta.number != file.meta.number);
     let new_entries = if level == 0 { file.meta.entries } else { 0 };
@@ -195,7 +197,8 @@ pub(in crate::db) fn make_database<T>(
         fs.sync_dir(dir)?;
         let filled = fill()?;
         fs.remove(&mark)?;
-        // The copy is whole, even if a power loss brings `UNFINISHED_COPY` back.
+        // If this sync fails, a power loss may bring `UNFINISHED_COPY` back. The copy is whole even
+        // then, so the error is ignored.
         let _ = fs.sync_dir(dir);
         Ok(filled)
     };
@@ -223,8 +226,8 @@ fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
     )))
 }
 
-/// Whether the names are those of an unfinished copy, or there are none. A copy that was opened
-/// since then has a WAL, so it is not unfinished.
+/// Whether the names are those of an unfinished copy, or there are none. An opening gives a copy a
+/// WAL, so a directory with a WAL is no unfinished copy.
 fn is_rest(names: &[String]) -> bool {
     let is_marked = names.iter().any(|name| name == names::UNFINISHED_COPY);
     let is_of_copy = |name: &String| {

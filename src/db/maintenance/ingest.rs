@@ -11,11 +11,11 @@
 //!
 //! Files that overlap no memtable wait for no flush and no compaction.
 //!
-//! **The memtables** keep older writes than the files, and take newer ones, until they are flushed
-//! to level 0 above the files. For each key of a file they hold newer versions only, because they
-//! held no version when the file entered. So the order of the levels holds, and so does the order
-//! of level 0 by the largest sequence number: a table that has a newer version of a key has a
-//! larger sequence number than the file.
+//! **The memtables** hold writes that are older than the files, and take newer writes, until they
+//! are flushed to level 0 above the files. Of each key of a file they hold newer versions only,
+//! because they held no version of it when the file entered. So the order of the levels holds, and
+//! so does the order of level 0 by the largest sequence number: a table that has a newer version of
+//! a key has a larger sequence number than the file.
 //!
 //! **The level** of a file is the deepest such that neither it nor any level above
 //!
@@ -26,9 +26,10 @@
 //!
 //! - *The compaction runs already.* If an input overlaps the file, rule 1 puts the file above the
 //!   input's level, or makes it the newest file of level 0. Outputs are no higher than the inputs,
-//!   and everything in them is older. If no input overlaps the file but their span does, the
-//!   compaction has nothing in the file's range, but an output may reach over it. Rule 2 then keeps
-//!   the file out of the output level, unless that is level 0, where ranges may overlap.
+//!   and everything in them is older. If no input overlaps the file, but the file lies in the span
+//!   of the outputs, the compaction has no key in the file's range, but an output may reach over
+//!   this range. Then rule 2 keeps the file out of the output level, unless that is level 0, where
+//!   ranges may overlap.
 //! - *The compaction begins between the choice and the new tree.* The tree does not change then,
 //!   because the MANIFEST is locked. The compaction starts from the old tree, which does not have
 //!   the file. The file's range is reserved in its level as an output's is, so no outputs go there.
@@ -40,7 +41,8 @@
 //!   nothing in the file.
 //!
 //! **After a power loss** the tree has the files only together with all writes before them, because
-//! these are synced before the MANIFEST lists the files. Later writes get their numbers after that.
+//! these are synced before the MANIFEST lists the files. Later writes get their numbers only when
+//! the MANIFEST lists the files, so no later write survives without the files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -287,8 +289,8 @@ impl Inner {
 }
 
 /// Reads a table whole, and rejects it if it cannot be one write of this tree: if it belongs to a
-/// column family, if it has a global sequence number, or if entries are of an unknown kind or have
-/// sequence numbers.
+/// column family, if it has a global sequence number, if an entry is of an unknown kind, or if an
+/// entry has a sequence number above 0.
 fn check_entries(path: &Path, table: &Table) -> Result<()> {
     let unsupported = |what: String| Err(Error::Unsupported { file: path.to_owned(), what });
     if let Some((number, name)) = table.properties().column_family() {

@@ -120,8 +120,10 @@ impl Builder {
     /// Removes every file of the database. The directory stays, with any other files in it, which
     /// the report names.
     ///
-    /// Read-only handles hold no lock. They continue with what they have in memory and the files
-    /// that they have open, or return errors. An interrupted removal can be started again.
+    /// Read-only handles hold no lock, so the call does not fail because of them. They continue
+    /// with what they have in memory and the files that they have open, or return errors.
+    ///
+    /// An interrupted removal can be started again.
     ///
     /// # Errors
     ///

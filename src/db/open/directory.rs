@@ -61,9 +61,10 @@ impl Directory {
         }
     }
 
-    /// Rejects a directory that has tables or a log of writes, but no `CURRENT`. Such a directory
-    /// held a database, and creating a new one would delete these files. A directory without such
-    /// files is new, or a crash interrupted the creation of its database.
+    /// Rejects a directory that has no `CURRENT`, but has tables, a log with writes, or the mark of
+    /// an unfinished copy. Such a directory held a database or a part of one, and creating a new
+    /// one would delete these files. A directory without such files is new, or a crash interrupted
+    /// the creation of its database.
     pub fn refuse_lost_current(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         if self.recovered.is_some() {
             return Ok(());

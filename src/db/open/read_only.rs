@@ -63,8 +63,8 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         let (what, otherwise) = match attempt(&options, &mut kept, &mut manifest) {
             Ok(Attempt { inner, gap: None }) => return Ok(inner),
             // If a power loss took the end of a log, the gap is no damage. But an active writer may
-            // also have caused the gap by deleting a log since the directory was listed, so the
-            // directory is read again.
+            // also have caused the gap, by deleting a log after this process had listed the
+            // directory. So the directory is read again.
             Ok(Attempt { inner, gap: Some(gap) }) => (gap, Ok(inner)),
             Err(error) if error.is_damage() => (error.to_string(), Err(error)),
             Err(error) => return Err(error),

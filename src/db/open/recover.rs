@@ -210,8 +210,8 @@ impl<'a> Replay<'a> {
                 self.memtable_is_full()?;
             }
         }
-        // The log may end in a torn record. If that record was acknowledged, its sequence numbers
-        // are missing before the next log.
+        // The log may end in a torn record. If that record was acknowledged, later writes have
+        // larger sequence numbers than the record, so the next log starts with a gap.
         let end = log.end();
         if let Some(bytes) = durable_bytes.filter(|&bytes| end < bytes) {
             let expected = format_args!("intact records, as the first {bytes} bytes were synced");
@@ -225,8 +225,8 @@ impl<'a> Replay<'a> {
     }
 
     /// Checks that no write before an ingestion is missing: these writes were synced before the
-    /// MANIFEST recorded the ingestion. The last write may itself be an ingestion, so its number
-    /// counts as used.
+    /// MANIFEST recorded the ingestion. The last write may itself be an ingestion. So if the next
+    /// number is that of an ingestion, it counts as used.
     fn check_skipped(&mut self, recovered: &Recovered) -> Result<()> {
         let state = &mut self.state;
         state.last_sequence = state.skipped.after(state.last_sequence);

@@ -98,7 +98,8 @@ fn assemble(
     let (taken, writing, pending) = match taken {
         Ok(taken) => (Some(taken), replayed.writer, None),
         Err(reason) => {
-            // The real writer of the memtable stays in `replayed` until the take-over.
+            // Nothing is written before the take-over, so until then the database has the writer of
+            // an unused memtable. The real writer stays in `replayed`.
             let (_, nowhere) = Memtable::new(options.memtable_bytes);
             match reason {
                 Some(error) => (None, nowhere, Some(PendingWritable { replayed, error })),

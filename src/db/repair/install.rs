@@ -81,7 +81,8 @@ impl Repair<'_> {
         let mut names: Vec<String> = fs.list(&self.dir)?;
         names.retain(|name| match names::parse(name) {
             Some(FileKind::Table(number)) if stays.contains(&number) => false,
-            // A temporary file has no value, and the new `CURRENT` is written under this name.
+            // A temporary file stays where it is: it has no value, and the new `CURRENT` is written
+            // under a temporary name first.
             Some(FileKind::Temporary) => false,
             Some(kind) => kind.number() < Some(most),
             None => name == "CURRENT",
@@ -117,7 +118,8 @@ impl Repair<'_> {
                 (false, false) => self.fs.rename(&first, &lost)?,
                 // The name belongs to the new `CURRENT` by now.
                 (true, true) => {}
-                // The old `CURRENT` is overwritten. It held only the name of a MANIFEST.
+                // The new `CURRENT` has overwritten the old one, which has no second name. Only the
+                // name of a MANIFEST is lost.
                 (true, false) => continue,
             }
             moved.push(lost);

@@ -9,9 +9,9 @@
 //! kept, as in a recovery, because the program that made the later writes had seen the missing
 //! ones. With `salvage_logs`, writes behind a hole are kept too.
 //!
-//! A WAL that does not continue the kept writes is left out. A later WAL may still continue the
-//! kept writes: a recovery may have started that WAL after the writes that it found, and crashed
-//! before it deleted the torn WALs.
+//! A WAL that does not continue the kept writes is left out. A later WAL may still continue them: a
+//! recovery may have kept the same writes, started that WAL after them, and crashed before it
+//! deleted the torn WALs.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -79,8 +79,8 @@ impl Repair<'_> {
         Ok((file, survey))
     }
 
-    /// Finds the table that `meta` describes under the name of another table. Returns that name,
-    /// and the table with a new number.
+    /// Looks for the table that `meta` describes in the files that have the names of other tables.
+    /// Returns the path of that file, and the table with a new number.
     fn find_elsewhere(
         &mut self,
         number: u64,
@@ -264,9 +264,9 @@ impl Repair<'_> {
             if !self.report.problems.contains(&why) {
                 self.report.problems.push(why);
             }
-            // The key after the hole is concerned, because the hole may have held newer versions of
-            // it. The key before the hole is not, because the hole can only have held older
-            // versions.
+            // The lost range includes the key that follows the hole, because the hole may have held
+            // newer versions of this key. The range excludes the key that precedes the hole,
+            // because the hole can only have held older versions of that key.
             let from = after.map_or(keys.0.clone(), Bound::Excluded);
             let to = before.map_or(keys.1.clone(), Bound::Included);
             self.lose(number, offset, bytes, (from, to), "a part of a table");

@@ -71,10 +71,11 @@ fn overlap(one: &FileMeta, other: &FileMeta) -> bool {
 
 /// Whether two tables of a level may hold the same key although neither of them is the newer one.
 ///
-/// In level 0 these are two tables that overlap in keys and in sequence numbers. But they have an
-/// order if the MANIFEST's epoch numbers agree with the largest sequence numbers, by which level 0
-/// is searched here. In deeper levels these are neighbours that share a user key. The smallest
-/// sequence numbers are those that the tables state, because a MANIFEST may list others.
+/// In level 0, two tables are such a pair if they overlap in keys and in sequence numbers. But they
+/// have an order if the MANIFEST's epoch numbers agree with the largest sequence numbers, by which
+/// level 0 is searched here. In deeper levels, two neighbours are such a pair if they share a user
+/// key. A smallest sequence number is the one that the table itself states, because a MANIFEST may
+/// list another one.
 pub(super) fn is_mixed(version: &Version, epoch_of: impl Fn(u64) -> u64) -> bool {
     let [level_0, deeper @ ..] = &version.levels;
     let undecided = |newer: &FileMeta, older: &FileMeta| {
@@ -256,7 +257,7 @@ mod tests {
             // third.
             mixed_table(0, 2, "a", "b", 10..=12),
             mixed_table(0, 3, "e", "k", 5..=20),
-            // A table with other keys, a newer one, and an older one.
+            // Three tables that stay alone: one with other keys, a newer one, and an older one.
             mixed_table(0, 4, "m", "p", 5..=20),
             mixed_table(0, 5, "a", "z", 21..=30),
             mixed_table(0, 6, "a", "b", 0..=0),

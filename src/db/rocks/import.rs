@@ -66,9 +66,9 @@ impl RocksDb {
     /// database shares the tables by hard links, or copies them where linking fails, for example
     /// between file systems. The RocksDB database stays as it is, and may be open and written to.
     ///
-    /// The import does not check the entries of the tables. So it does not find entries of an
-    /// unknown kind that neither the MANIFEST nor the tables' properties mention. A read of their
-    /// key returns an error.
+    /// The import does not check the entries of the tables. So it finds an entry of an unknown kind
+    /// only if the MANIFEST or the table's properties mention it. Otherwise the entry is imported,
+    /// and a read of its key returns an error.
     ///
     /// ```no_run
     /// use maypole::{Db, RocksDb};
@@ -188,8 +188,8 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
         report.log_entries += memtable.len();
     }
     let number = store.new_number();
-    // The numbers of the new tables count too, because LevelDB's MANIFEST states no sequence
-    // numbers of tables, only the last one of the database.
+    // The sequence numbers of the entries in new tables count too: LevelDB's MANIFEST states only
+    // the last number of the database, and no numbers of tables.
     let largest = added.iter().map(|(_, meta)| meta.largest_sequence).max().unwrap_or(0);
     let edit = VersionEdit {
         next_file: Some(number + 1),

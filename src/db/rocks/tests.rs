@@ -282,9 +282,9 @@ fn unknown_kinds_survive_a_merge() {
     }
 }
 
-/// A merge of tables of level 0 may have sequence numbers on both sides of those of a third table.
-/// The epoch numbers say which is newer, and must say the same as the largest sequence numbers.
-/// Without them such tables are merged at an import.
+/// A merge of tables of level 0 may make a table with both smaller and larger sequence numbers than
+/// a third table. The epoch numbers say which is newer, and must say the same as the largest
+/// sequence numbers. Without them such tables are merged at an import.
 #[test]
 fn epoch_numbers_say_which_table_of_level_0_is_newer() {
     for (epochs, is_ordered) in

@@ -58,8 +58,9 @@ const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
 type WaitingWrite = Arc<Waiting<Write, Result<()>>>;
 
-/// The work of a leader. Only a panic drops it. Then WAL and memtable may hold a part of the group,
-/// so nothing may be written any more, and all writers that wait for the leader get an error.
+/// The work of a leader, which ends with [`Unfinished::finish`]. So only a panic drops it. After a
+/// panic the WAL and the memtable may hold a part of the group, so nothing may be written any more,
+/// and all writers that wait for the leader get an error.
 struct Unfinished<'a, 'l> {
     inner: &'a Inner,
     writer: &'a mut LeadingWriter<'l>,
@@ -152,7 +153,8 @@ impl Inner {
             match stall {
                 WriteStall::Stop(cause) => {
                     // If flushes or compactions have found no space or no thread, the stop might
-                    // last for ever, so the writer gets their error instead.
+                    // last for ever, so the writer gets the error of that flush or compaction
+                    // instead.
                     if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
                         return Err(error);
                     }

@@ -17,7 +17,8 @@
 //! The delay is graded, so that writers slow down to the speed of flushes and compactions before
 //! they must stop, and have many short waits rather than one long wait. Level 0 is limited because
 //! a lookup may have to search each of its files. The *debt*, the bytes that compaction must still
-//! rewrite, is limited because a growing debt first fills the disk, and later level 0.
+//! rewrite, is limited because, if it keeps growing, the disk fills with data that compaction would
+//! have dropped, and later level 0 fills up too.
 //!
 //! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its
 //! `max_bytes_for_level_base` of 256 MiB.
@@ -44,8 +45,8 @@ const L0_STOP: u64 = 36;
 const DEBT_SLOW: u64 = 256;
 const DEBT_STOP: u64 = 1024;
 
-/// The rate of all delayed writers together when the delay starts, and the number of equal steps
-/// from there to the stop. The rate halves from each step to the next.
+/// The rate of all delayed writers together when the delay starts. The way from there to the stop
+/// has `HALVINGS` equal steps. The rate halves from each step to the next.
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 

@@ -17,9 +17,9 @@ use crate::sync::collect;
 /// The maximum number of extents of a mark.
 const MAX_EXTENTS: usize = 3;
 
-/// Once a growing mark has three extents ([`super`]), the oldest is at least this many writes old.
-/// A reader whose sequence number is fewer writes behind uses that extent, and passes only the
-/// entries that were hidden later.
+/// Once a growing mark has three extents ([`super`]), the oldest extent is at least this many
+/// writes old. A reader whose sequence number is less than this far behind the newest one uses the
+/// oldest extent. It passes one by one only the entries that were hidden later.
 const LATE_BY: u64 = 1 << 14;
 
 /// A mark that is cut more often than this in a row, without being used in between, is dropped,
@@ -84,9 +84,9 @@ impl Keeper {
         }
     }
 
-    /// Adds `interval`, which is known to show nothing at `sequence` and later, to the mark of
-    /// index `found` if it touches that mark. If `found` is `None`, the interval becomes a new
-    /// mark. In both cases a new watch starts.
+    /// Starts a new watch, and adds `interval`, which is known to show nothing at `sequence` and
+    /// later. If `found` is the index of a mark, that mark grows by the interval, provided that the
+    /// two touch. If `found` is `None`, the interval becomes a new mark.
     fn extend(
         &mut self,
         found: Option<usize>,
@@ -116,8 +116,9 @@ impl Keeper {
         if self.kept.len() == MAX_MARKS {
             let is_idle = |it: &Kept| !it.mark.used.load(Ordering::Relaxed);
             let idle = self.kept.iter().position(is_idle).unwrap_or_else(|| {
-                // The oldest mark is dropped if all are used. Then all flags are cleared, so that a
-                // mark counts as used only if a reader uses it before a mark must be dropped again.
+                // The oldest mark is dropped if all are used. Then the flag `used` of every mark is
+                // cleared, so that a mark counts as used only if a reader uses it before a mark
+                // must be dropped again.
                 self.kept.iter().for_each(|it| it.mark.used.store(false, Ordering::Relaxed));
                 0
             });

@@ -224,16 +224,17 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
 
 /// Makes the smallest sequence numbers of level 0 descend like the largest ones, as RocksDB demands
 /// when it opens a database. In the order of (largest, smallest), newest first, the smallest number
-/// of each file must be below that of the file before it. A file whose two numbers are equal needs
-/// only a number below the largest of the file before it. Returns whether that was possible.
+/// of each file must be below that of the file before it. For a file whose two numbers are equal,
+/// it is enough that they are below the largest number of the file before it. Returns whether that
+/// was possible.
 ///
 /// In Maypole's trees the smallest numbers need not descend. The sequence numbers of the tables of
 /// one flush interleave, and those of one ingestion are the same. None of these tables share a key.
 /// RocksDB uses the smallest sequence number for this check only, so another number in its place
-/// does no harm. The table gets:
+/// does no harm. A smallest number that does not descend is replaced by:
 ///
-/// - its own largest number, if the file before it has a larger one. The table then looks like an
-///   ingested table.
+/// - the table's own largest number, if the file before it has a larger one. The table then looks
+///   like an ingested table.
 /// - one less than the smallest number of the file before it, if both have the same largest number.
 fn descend(tables: &mut [ListedTable]) -> bool {
     let mut newer: Option<(u64, u64)> = None;
@@ -259,8 +260,8 @@ fn descend(tables: &mut [ListedTable]) -> bool {
 /// Gives the tables the epoch numbers by which RocksDB 7.10 and later order level 0: the newest has
 /// the largest. All other tables have the number that RocksDB gives those of deeper levels, because
 /// RocksDB ignores epoch numbers unless every table has one. Sequence numbers do not always tell
-/// which of two tables is newer: a merge of tables of level 0 may have sequence numbers on both
-/// sides of those of a third table, with which no input shared a key.
+/// which of two tables is newer: a merge of tables of level 0 may make a table with both smaller
+/// and larger sequence numbers than a third table, with which no input shared a key.
 fn number_epochs(tables: &mut [ListedTable]) {
     tables.iter_mut().for_each(|table| table.epoch = DEEPER_EPOCH);
     for (epoch, table) in (DEEPER_EPOCH + 1..).zip(level_0_newest_first(tables).into_iter().rev()) {

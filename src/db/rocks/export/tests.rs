@@ -244,7 +244,8 @@ fn table_of(fs: &MemFs, number: u64, keys: &[(&str, u64)]) -> ListedTable {
 fn an_empty_database_and_one_of_a_thousand_tables_are_exported() {
     for count in [0u32, 1000] {
         let fs = MemFs::new();
-        // No table is small, so none of them are merged before the export.
+        // With this table size, tables of one key do not count as small, so no compaction merges
+        // them before the export.
         let db = builder(&fs).table_bytes(8 << 10).open().unwrap();
         let keys: Vec<String> = (0..count).map(|n| format!("{n:04}")).collect();
         let files: Vec<String> =
