@@ -94,7 +94,7 @@ impl CacheState {
 
     /// Sets whether filters and indexes would fill the cache. When this becomes false, the data
     /// blocks in the metadata ring move to the protected ring, because new data could hardly
-    /// displace them in that ring.
+    /// displace them in the metadata ring.
     pub fn set_metadata_fills(&mut self, fills: bool) {
         if self.metadata_fills && !fills {
             for _ in 0..self.rings[RingName::Metadata as usize].len() {

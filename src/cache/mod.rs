@@ -91,10 +91,12 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
 /// tables, which are never rejected, are opened after the pool has grown.
 const MAX_UNUSED_SHARE: usize = 2;
 
-/// The filters and indexes of all open tables fill the cache if they would take more than this
-/// share of it (numerator and denominator). If they would fill it when all are whole, new ones are
-/// written in parts (`table/parts.rs`). If they fill it as they are stored, large whole ones are
-/// loaded in pieces (`table/pieces`). Evicting and loading whole ones would cause more reads.
+/// The filters and indexes of all open tables *fill* the cache if they would take more than this
+/// share of it (numerator and denominator). Each filter or index is stored whole or in parts. If
+/// all of them would fill the cache if they were whole, new ones are written in parts
+/// (`table/parts.rs`). If they fill the cache in the form in which they are stored, a large whole
+/// filter or index is loaded in pieces (`table/pieces`), because evicting it and loading it again
+/// as a whole would cause more reads.
 const METADATA_SHARE: (usize, usize) = (7, 8);
 
 /// How the cache keeps a value that was loaded.
@@ -123,9 +125,9 @@ pub(crate) enum Keeping {
 /// counts against the capacity.
 ///
 /// An evicted value stays in memory until the lookups that may use it have ended. So the heap
-/// exceeds the capacity by up to 1/64, and briefly by what the last miss of each thread displaced.
-/// Make the cache many times as large as the largest filter, because a miss of this filter
-/// displaces as many bytes.
+/// exceeds the capacity by up to 1/64 of the capacity, and briefly by what the last miss of each
+/// thread displaced. Make the cache many times as large as the largest filter, because a miss of
+/// this filter displaces as many bytes.
 ///
 /// ```
 /// # let (first, second) = (tempfile::tempdir()?, tempfile::tempdir()?);
@@ -144,8 +146,8 @@ pub struct BlockCache {
     process: Process,
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
-    /// The bytes of the metadata of all open tables if all were in memory, as it is stored: in
-    /// parts or whole.
+    /// The bytes that the filters and indexes of all open tables would take in memory, each in the
+    /// form in which it is stored: whole or in parts.
     metadata_bytes: AtomicUsize,
     /// Like `metadata_bytes`, but as if all of the metadata were whole.
     whole_metadata_bytes: AtomicUsize,
@@ -198,20 +200,21 @@ impl BlockCache {
         self.capacity_bytes
     }
 
-    /// About how many bytes the filters and indexes of all open tables would take if they were
-    /// whole and in memory.
+    /// About how many bytes the filters and indexes of all open tables would take in memory if all
+    /// of them were whole.
     pub(crate) fn whole_metadata_bytes(&self) -> usize {
         self.whole_metadata_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the filters and indexes of all open tables would fill most of the cache. If so, they
-    /// compete with data, and large whole ones are loaded in pieces.
+    /// Whether the filters and indexes of all open tables would fill most of the cache in the form
+    /// in which they are stored. If so, they compete with data, and those that are large and stored
+    /// whole are loaded in pieces.
     pub(crate) fn metadata_fills_it(&self) -> bool {
         self.is_filled_by(self.metadata_bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether the filters and indexes of all open tables would fill most of the cache if they were
-    /// whole. If so, new filters and indexes are split into parts.
+    /// Whether the filters and indexes of all open tables would fill most of the cache if all of
+    /// them were whole. If so, new filters and indexes are split into parts.
     pub(crate) fn whole_metadata_fills_it(&self) -> bool {
         self.is_filled_by(self.whole_metadata_bytes())
     }
@@ -384,7 +387,8 @@ impl BlockCache {
         self.miss_buffers.miss(|miss_buffer| {
             let bytes = miss_buffer.fresh_bytes + entry.header().charge_bytes;
             let room_bytes = self.miss_buffers.room_bytes();
-            // A miss buffer that is more than half full is settled if the mutex is free.
+            // If the miss buffer is full, its values move to the rings now. If it is more than half
+            // full, they do so only if the mutex is free.
             let state = match bytes {
                 _ if !miss_buffer.is_open || bytes > room_bytes => Some(lock(&self.state)),
                 _ if bytes > room_bytes / 2 => try_lock(&self.state),

@@ -6,10 +6,11 @@
 //! slab         | piece | piece |░░| piece |░░░░░░░|     32,768 lines of 64 bytes; a bit for each
 //! ```
 //!
-//! A piece is a run of lines. It is taken from the first free run that is long enough. The search
-//! for this run goes from the slab of the latest piece that fits into one slab to the last slab,
-//! then through the slabs before it. Freed runs join automatically, because the bits do not record
-//! pieces. A piece larger than a slab starts at the start of a slab and covers several.
+//! A piece is a run of lines. A piece that fits into one slab is taken from the first free run that
+//! is long enough. The search for this run starts in the slab of the latest such piece, goes on to
+//! the last slab, and continues with the slabs before the start. Freed runs join automatically,
+//! because the bits do not record pieces. A piece larger than a slab starts at the start of a slab
+//! and covers several.
 //!
 //! Invariants:
 //! - A line whose bit is set belongs to one piece. The other lines are not accessed.
