@@ -1,14 +1,14 @@
 //! Which compaction is due next: a pure function from the tree to a [`Plan`].
 //!
 //! Tables that range deletions cover completely are dropped first, because that costs nothing. Then
-//! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). If some
-//! files of level 0 can move, only they are compacted. If level 0 is small, its files are merged
-//! among themselves. Otherwise it is compacted as a whole. Any other level compacts one file: the
-//! file that overlaps the fewest bytes of the next level, relative to the sum of its own bytes and
-//! those that its deletions would free. Compacting this file moves the most data per rewritten
-//! byte. If no level is due, or if none of the due levels can be compacted although no compaction
-//! is running, dead data is removed ([`super::dead`]) or small tables are merged
-//! ([`super::small_tables`]).
+//! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). If it is
+//! level 0, and some of its files can move to the next level without a rewrite, only these files
+//! are compacted. If none can, and level 0 is small, its files are merged among themselves.
+//! Otherwise level 0 is compacted as a whole. Any other level compacts one file: the file that
+//! overlaps the fewest bytes of the next level, relative to the sum of its own bytes and those that
+//! its deletions would free. Compacting this file moves the most data per rewritten byte. If no
+//! level is due, or if none of the due levels can be compacted although no compaction is running,
+//! dead data is removed ([`super::dead`]) or small tables are merged ([`super::small_tables`]).
 
 use super::dead::{Conditions, is_better_merged, weight};
 use super::level0::{is_small, l0_score, lone_files};
@@ -62,8 +62,8 @@ impl<'a> Planner<'a> {
         plan.or_else(|| if may_tidy { tidy() } else { None })
     }
 
-    /// Compacts level 0. If some files can move, only these are compacted, so that they are not
-    /// rewritten with the other files.
+    /// Compacts level 0. If some files can move without a rewrite, only these are compacted, so
+    /// that they are not rewritten with the other files.
     fn pick_level_0(&self, conditions: &Conditions) -> Option<Plan> {
         let next = self.next_level(0);
         self.plan_moves(next, conditions).or_else(|| {
@@ -74,10 +74,10 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Moves the files of level 0 that can move to `next`: all together, or else one of them,
-    /// because a file of `next` may lie between two of them. Files with much garbage are planned
-    /// last and separately, because [`Planner::pick`] merges them with the files that move together
-    /// with them.
+    /// Plans the move of those files of level 0 that can move to `next`: of all together if
+    /// possible, otherwise of one file, because a file of `next` may lie between two of them. Files
+    /// with much garbage come last and have a plan of their own, because [`Planner::pick`] merges
+    /// all files of a plan that moves such a file.
     fn plan_moves(&self, next: usize, conditions: &Conditions) -> Option<Plan> {
         let mut lone = lone_files(self.levels);
         lone.retain(|file| {

@@ -69,8 +69,8 @@ impl<'a> Ranges<'a> {
         !self.set.is_empty() && self.covering(user_key(internal_key), sequence) > sequence
     }
 
-    /// Whether the range deletions are known to hide a whole file, with its own range deletions,
-    /// from every reader. Such a file need not be read.
+    /// Whether the range deletions hide a whole file, including its own range deletions, from every
+    /// reader. Such a file need not be read. The result may be `false` although they do.
     pub fn drops_file(&self, file: &TableFile) -> bool {
         let meta = &file.meta;
         let first = user_key(&meta.smallest);
