@@ -1,4 +1,4 @@
-//! [`DirectFs`]: files that are read past the system's cache (`O_DIRECT`, Linux).
+//! [`DirectFs`]: files whose reads bypass the system's cache (`O_DIRECT`, Linux).
 //!
 //! The system reads the device's blocks straight into a program's memory, so the offset, length and
 //! address of a read must be multiples of the block size. A read fills a `BlockBuffer` of the
@@ -15,8 +15,8 @@ use super::anchored::SystemFs;
 use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, WritableFile};
 use crate::error::Result;
 
-/// The operating system's file system, with files that are read past the system's cache. Use it for
-/// a database whose block cache is the only cache, and give the block cache the memory that the
+/// The operating system's file system, with reads that bypass the system's cache. Use it for a
+/// database whose block cache is the only cache, and give the block cache the memory that the
 /// system's cache would use.
 ///
 /// A lookup whose block is not in the block cache waits for the device. The system does not read

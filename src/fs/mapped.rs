@@ -296,8 +296,8 @@ mod tests {
         }
         one.flush().unwrap();
         assert!(one.len() > 4 * WINDOW_BYTES as u64);
-        // The file is read before it is dropped, as after a kill: it has the same bytes, then
-        // zeros.
+        // `mapped` is read before the file is dropped, as after a kill: it has the bytes of
+        // `plain`, then zeros.
         let (expected, found) = (std::fs::read(&plain).unwrap(), std::fs::read(&mapped).unwrap());
         assert!(found.starts_with(&expected), "appended bytes are not in the file");
         assert!(found[expected.len()..].iter().all(|&byte| byte == 0));

@@ -373,8 +373,9 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut ancestor = dir;
-    // Neither the empty path nor `.` in a removed directory has an existing ancestor. The creation
-    // below returns the error for both.
+    // The loop ends at an ancestor that exists. Neither the empty path nor `.` in a removed
+    // directory has one, so the loop also ends when an ancestor comes up again. The creation below
+    // returns the error for both paths.
     while !fs.exists(ancestor)? && !missing.contains(&ancestor) {
         missing.push(ancestor);
         ancestor = parent(ancestor);

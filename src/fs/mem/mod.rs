@@ -80,7 +80,8 @@ impl MemFs {
         MemFs { tree: Arc::new(Mutex::new(Tree::from(directories))) }
     }
 
-    /// Runs `body` on the tree and the names in `path`. Errors name the path and the operation.
+    /// Runs `body` on the tree and the components of `path`. Errors name the path and the
+    /// operation.
     fn with_tree<T>(
         &self,
         path: &Path,

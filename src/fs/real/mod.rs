@@ -221,11 +221,11 @@ impl RandomAccessFile for RealRandomAccessFile {
 
 /// Reads from `file` through its descriptor.
 ///
-/// This function is inlined to save a stack frame between the lookup and the system call, and so is
-/// each function between the two that has only one caller on the path of a cache miss. The reason
-/// is a mitigation that Linux enables on many AMD processors (speculative return stack overflow):
-/// with it each system call spoils the processor's return stack, so that the processor mispredicts
-/// the return from each frame between the system call and the lookup.
+/// This function is inlined to save a stack frame between the lookup and the system call. Each
+/// other function between the two is inlined too if it has only one caller on the path of a cache
+/// miss. The reason is a mitigation that Linux enables on many AMD processors (speculative return
+/// stack overflow): with it each system call spoils the processor's return stack, so that the
+/// processor mispredicts the return from each frame between the system call and the lookup.
 #[inline(always)]
 pub(super) fn read_exact_at(
     descriptor: Borrowed<'_>,
@@ -260,9 +260,9 @@ pub(super) fn drop_page_cache(descriptor: Borrowed<'_>, path: &Path) -> Result<(
 const NO_NAME: &str = "the file was removed while it was being written, with its directory perhaps";
 
 /// The lock files that this process holds. The operating system's lock excludes other processes,
-/// but on some file systems it does not exclude a second descriptor of this process, so this
-/// registry does. A forked child starts with an empty registry, but its parent's locks still
-/// exclude it.
+/// but on some file systems it does not exclude a second descriptor of the same process. This
+/// registry excludes it. A forked child starts with an empty registry, but the locks of its parent
+/// still exclude the child.
 static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>>> = PerProcess::new(Mutex::default);
 
 pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFileLock> {

@@ -60,11 +60,11 @@
 //! thread is marked. A collection costs a load for each thread, and a barrier if threads became
 //! idle.
 //!
-//! Alternatives. `crossbeam-epoch` fences at every pin, so successive lookups cannot overlap.
-//! `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, which is a full
-//! fence on x86. Its readers drop garbage themselves, its batches are bounded by count and not by
-//! bytes, and its loads are sequentially consistent, which loom cannot check. Hazard pointers need
-//! a barrier for every object, whereas this scheme needs one for each lookup.
+//! Alternatives. `crossbeam-epoch` fences at every pin, so the processor cannot overlap successive
+//! lookups. `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, which is
+//! a full fence on x86. Its readers drop garbage themselves, its batches are bounded by count and
+//! not by bytes, and its loads are sequentially consistent, which loom cannot check. Hazard
+//! pointers need a barrier for every object, whereas this scheme needs one for each lookup.
 //!
 //! A guard delays the release of everything that is retired while it is held. Hold it for one
 //! lookup, not while waiting for another thread or a device, and not while user code runs, for
@@ -320,9 +320,9 @@ pub(crate) fn collect() -> usize {
     collect_bags(lock(&collector().garbage), 0)
 }
 
-/// Like [`collect`], but executes no barrier for a thread that has announced the stamp of one of
-/// the newest `patience` bags, because the thread may announce a later epoch before the next
-/// collection.
+/// Like [`collect`], but executes no barrier for an idle thread that announced one of the newest
+/// `patience` epochs. Such a thread was active a short time ago, and may announce a later epoch
+/// before the next collection.
 fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     if !bags.open.is_empty() {
         // AcqRel: the increment publishes the unlinking of everything in the bag.
@@ -357,10 +357,11 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     waiting
 }
 
-/// Returns the least epoch of the records that keep a bag with a stamp from `first` to `last`, and
-/// the loans. The epoch is at most `last + 1`, because bags that are sealed from here on wait for
-/// another collection. Executes a barrier if an unmarked thread has been idle since epoch `urgent`
-/// or earlier, and if a bag can then be dropped.
+/// Returns the epoch below which bags may be dropped, and the loans. `first` and `last` are the
+/// stamps of the oldest and the newest sealed bag. The epoch is the least one of all threads that
+/// may still reach garbage. It is at most `last + 1`, because bags that are sealed from here on
+/// wait for another collection. Executes a barrier if the epoch would otherwise be at most
+/// `urgent`, and if more bags may be dropped after the barrier.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);

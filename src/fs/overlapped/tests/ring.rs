@@ -114,8 +114,8 @@ fn a_panic_of_done_waits_for_what_is_in_flight() {
     let writing = thread::spawn(move || {
         thread::sleep(Duration::from_millis(50));
         is_written.store(true, Ordering::SeqCst);
-        // Only two of the four bytes: the panic waits for the read that is in flight, but not for
-        // the rest of the range, which never arrives.
+        // Writes only two of the four bytes. The panic waits for the read that is in flight, but
+        // not for the rest of the range, which never arrives.
         slow_end.write_all(b"sl").unwrap();
         slow_end
     });
@@ -336,7 +336,7 @@ fn child_counts_descriptors() {
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
     drop((reader, held, taken));
     drop(files);
-    // The thread of another test may end at any time, but all threads of this one have ended.
+    // The rings are closed, and the threads of the readers have ended.
     assert_eq!((descriptors(), threads()), before);
 }
 
