@@ -68,7 +68,7 @@ const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// While there is more garbage than this, no value is evicted for a loaded one, and a loaded value
 /// that does not fit is not kept. A reader that is suspended under its guard keeps all garbage
-/// alive, which must neither let the heap grow nor empty the cache. With more threads than
+/// alive. This garbage must neither let the heap grow nor empty the cache. With more threads than
 /// processors, the system suspends a reader under its guard every few milliseconds. The more
 /// garbage accumulates until this reader continues, the more memory is allocated meanwhile and
 /// freed afterwards (`docs/measurements/2026-11-25-small-cache.md`).
@@ -80,14 +80,14 @@ fn most_garbage_bytes(capacity_bytes: usize) -> usize {
 /// Garbage and unused memory up to this size do not count against the capacity. This covers two
 /// portions ([`portion_bytes`]) of garbage that wait until other threads begin their next lookups,
 /// one or two portions of spare values that the next misses drop, and other unused memory. A cache
-/// that evicts at every miss always has this much. Counting it would make each eviction cause more
-/// evictions.
+/// that evicts at every miss always has about this much garbage and unused memory. Counting them
+/// would make each eviction cause more evictions.
 fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (6 * portion_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
 
 /// Unused memory reduces the room for blocks by at most half of the capacity (see `room_bytes`).
-/// Unused memory can become so large if new blocks are much larger than the evicted ones, or if
+/// Unused memory can exceed this limit if new blocks are much larger than the evicted ones, or if
 /// tables, which are never rejected, are opened after the pool has grown.
 const MAX_UNUSED_SHARE: usize = 2;
 
@@ -285,7 +285,7 @@ impl BlockCache {
     }
 
     /// The usage of the blocks in the miss buffers. Call it after reading the usage of the rings: a
-    /// block that moves to a ring in between is then missed, instead of counted twice.
+    /// block that moves to a ring in between is then left out, and not counted twice.
     fn fresh_usage(&self) -> KindUsage {
         let mut usage = KindUsage::default();
         for miss_buffer in self.miss_buffers.iter() {

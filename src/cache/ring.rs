@@ -85,7 +85,7 @@ pub(super) trait Entry: Send + Sync + 'static {
     fn holds(&self, address: usize) -> bool;
 
     /// Drops this reference to the value. Returns the value's memory for another value, or `None`
-    /// if the value has other owners or no such memory.
+    /// if the value has other owners, or has no memory that another value could use.
     fn into_buffer(self: Arc<Self>) -> Option<LineBuf>;
 }
 

@@ -18,7 +18,7 @@
 //! is used only to prefetch, so an outdated one costs a useless fetch and does no other harm.
 //!
 //! A thread that fills a slot first *claims* it by a bit in the slot. The thread writes the slot's
-//! line anyway, whereas a lock would be a further line, which threads that fill other slots also
+//! line anyway, whereas a lock would be on a further line, which threads that fill other slots also
 //! write. A thread that finds the slot claimed sets another bit there, and sleeps until it is
 //! woken.
 //!
@@ -607,8 +607,8 @@ impl<T: Cached> Drop for Slots<T> {
             return;
         }
         if self.kind == BlockKind::Data {
-            // No value of this array is being loaded, so once the miss buffers are settled, all
-            // residents of the array are in rings.
+            // No value of this array is being loaded. So once the miss buffers have passed their
+            // values on, all residents of the array are in rings.
             self.cache.settle_miss_buffers();
         }
         for slots in self.array.chunks(REMOVED_AT_ONCE) {

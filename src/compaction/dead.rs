@@ -283,8 +283,8 @@ impl Planner<'_> {
         (0..LEVELS).find_map(|level| {
             let mut covered: Vec<&FileMeta> = Vec::new();
             for (above, sets) in sets.iter().enumerate().take(level + 1) {
-                // Files of level 0 overlap, so the range deletions of each file are taken alone.
-                // The range deletions of one file may cover an older file of level 0.
+                // Files of level 0 overlap, so the range deletions of each of them are taken alone.
+                // They may cover older files of level 0 too.
                 for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
                     for (start, end) in together.iter().filter_map(|set| set.span()) {
                         let inside = self.levels[level].iter().filter(|file| {
@@ -442,8 +442,8 @@ impl Planner<'_> {
                 (_, true) => self.plan_files(&files, level, next),
                 (_, false) => self.plan_files(&files, level, level),
             };
-            // If older tables overlap a table, a rewrite in its own level frees none of their
-            // entries.
+            // If older tables overlap the table, a rewrite in the table's own level would free none
+            // of their entries, so such a plan is not used.
             plan.filter(|plan| plan.level != plan.output_level || !has_older)
         };
         places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {

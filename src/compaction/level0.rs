@@ -15,8 +15,8 @@
 //! few files stay, and each byte is rewritten about once for each tripling.
 //!
 //! Only files that are older than every unflushed memtable are merged in level 0. An ingested file
-//! may be newer than such a memtable. It must not become one file with older ones, because the file
-//! of the memtable must come between them.
+//! may be newer than an unflushed memtable. It must not become one file with files older than this
+//! memtable, because the memtable's own file must come between them.
 
 use super::dead::Conditions;
 use super::plan::{Plan, PlanKind, Planner, bounds, meets, overlapping};
@@ -66,7 +66,8 @@ impl Planner<'_> {
     /// The plan that merges the newest files of level 0 that are neighbours and have similar sizes.
     pub(super) fn plan_small(&self, conditions: &Conditions) -> Option<Plan> {
         let files = &self.levels[0];
-        // With damaged files the output of a merge may be cut, but this merge must have one output.
+        // If files are damaged, the output of a merge may be cut into several, but this merge must
+        // have one output.
         if !self.unavailable.damaged.is_empty() {
             return None;
         }

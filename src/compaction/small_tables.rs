@@ -135,8 +135,8 @@ mod tests {
         assert_eq!(tidy_from(&files, &Unavailable::default()), None);
     }
 
-    /// A compaction of level 0 into a gap between two files shares no file with a merge of the two,
-    /// but both write to the same range.
+    /// A compaction of level 0 writes into the gap between two files of a level, and a merge joins
+    /// these two files. The two plans share no file, but their outputs would overlap.
     #[test]
     fn a_merge_in_place_and_one_into_a_gap_exclude_each_other() {
         let small: Vec<_> =

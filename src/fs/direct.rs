@@ -5,8 +5,9 @@
 //! thread, and the wanted bytes are copied from it. The copy takes little time compared with the
 //! read from the device.
 //!
-//! If the file system cannot bypass its cache, or needs larger multiples, files are read through
-//! the cache. So a database works on every file system, and only its use of memory differs.
+//! If the file system cannot bypass its cache, or needs multiples of more than `BLOCK_BYTES`, files
+//! are read through the cache. So a database works on every file system, and only its use of memory
+//! differs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

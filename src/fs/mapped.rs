@@ -33,8 +33,9 @@
 //!
 //! * **ext2, ext3, ext4, tmpfs**: they share no blocks between files.
 //! * **not btrfs**: it writes changed blocks elsewhere. When it is full, the copy ends in a SIGBUS.
-//! * **not XFS**: a reflinked copy of the live log (`cp --reflink`) shares its blocks. From then on
-//!   changed blocks are written elsewhere too. Any user may make such a copy at any time.
+//! * **not XFS**: a reflinked copy of the live log (`cp --reflink`) shares the blocks of the log.
+//!   From then on changed blocks are written elsewhere too. Any user may make such a copy at any
+//!   time.
 //! * **nothing else**: no overlays, network file systems, file systems in user space, or unknown
 //!   ones.
 //!

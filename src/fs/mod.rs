@@ -300,9 +300,9 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Whether reads may wait for a device, so that an [`OverlappedReader`] should have many of
-    /// them in flight. If not, the reader executes such reads one after the other, in the order of
-    /// the requests.
+    /// Whether reads of this file may wait for a device, so that an [`OverlappedReader`] should
+    /// have many of them in flight. If not, the reader executes the reads one after the other, in
+    /// the order of the requests.
     fn waits_for_device(&self) -> bool {
         true
     }

@@ -289,7 +289,7 @@ fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     assert!(resident(&old).is_empty(), "{:?}", resident(&old));
 }
 
-/// A table evicts a filter that is not worth its memory while lookups may still read it.
+/// If a filter is not worth its memory, its table evicts it, even while lookups may still read it.
 #[test]
 fn all_values_of_an_array_can_be_evicted_at_once() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());

@@ -204,8 +204,8 @@ impl Ring {
         self.slots.len() + self.opening + self.urings.count()
     }
 
-    /// Moves idle descriptors to `closed` until the others fit into `capacity`. Returns `false` if
-    /// they do not fit because they are in use.
+    /// Moves idle descriptors to `closed` until the remaining descriptors fit into `capacity`.
+    /// Returns `false` if they do not fit because all of them are in use.
     pub(super) fn make_room(
         &mut self,
         capacity: usize,

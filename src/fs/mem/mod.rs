@@ -4,8 +4,8 @@
 //! permits:
 //!
 //! * Each unsynced block of 4 KiB of a file survives or not, independently of the others. If the
-//!   length survives without a block, the block reads as zeros or, sometimes, as other bytes of the
-//!   file.
+//!   length of the file survives, but a block does not, the block reads as zeros or, sometimes, as
+//!   other bytes of the file.
 //! * Each unsynced change to a directory survives or not, independently of the others. A rename
 //!   within one directory is one change.
 //! * Synced bytes survive if the file still has a name.

@@ -283,8 +283,9 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
         Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
         Err(TryLockError::Error(error)) => return Err(io_error(error)),
     }
-    // `Db::destroy` removes the lock file last. If this file was opened just before that, it has
-    // lost its name, and its lock does not exclude a process that creates a new lock file.
+    // `Db::destroy` removes the lock file last. If this call opened the file just before its
+    // removal, the lock of the nameless file does not exclude a process that creates a new lock
+    // file.
     let Some(key) = key()?.filter(|_| system::is_at(&file, anchor, path).unwrap_or(false)) else {
         return Err(held_elsewhere());
     };

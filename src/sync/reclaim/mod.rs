@@ -12,11 +12,12 @@
 //! bag 2                   x  x  x  x  |sealed 2          waits for A
 //! ```
 //!
-//! Sealing a bag of garbage ends the current global epoch. The bag is stamped with the epoch that
-//! ended. A thread's record announces the epoch at which the thread last pinned, and whether the
-//! thread still holds that guard. A collection reads all records, and drops the bags whose stamps
-//! are below the epoch of every thread that may still reach garbage. A thread that keeps doing
-//! lookups soon announces a later epoch, so it does not keep a bag for long.
+//! Retired objects gather in an open bag. Sealing this bag ends the current global epoch, and
+//! stamps the bag with the epoch that ended. A thread's record announces the epoch at which the
+//! thread last pinned, and whether the thread still holds that guard. A collection reads all
+//! records, and drops the bags whose stamps are below the epoch of every thread that may still
+//! reach garbage. A thread that keeps doing lookups soon announces a later epoch, so it does not
+//! keep a bag for long.
 //!
 //! If a thread has become idle, the collector marks its record and executes the heavy barrier
 //! (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no later
@@ -46,9 +47,10 @@
 //!   - A collector set the mark, and the next pin does not see it. Then the pin came before the
 //!     barrier that followed the mark, and the collector reads the pin. Collectors mark, execute
 //!     the barrier and read the records under one mutex.
-//!   - The thread marked itself after pins that the collector does not read yet. It stored the mark
-//!     with release after its accesses under those guards; the collector loads it with acquire,
-//!     before the drop. Its next pin sees its own mark, as above.
+//!   - The thread marked itself, after pins that the collector may not have read yet. The thread
+//!     stored the mark with release after its accesses under the guards of these pins; the
+//!     collector loads the mark with acquire, before the drop. The thread's next pin sees the mark,
+//!     as above.
 //!   - The thread has cleared the mark. It cleared the mark under a guard, after the fence of that
 //!     guard's pin. Either this fence came later than the collector's, and everything that follows
 //!     sees U. Or the collector reads that pin or a later value. If it reads the end of that pin,
