@@ -325,8 +325,9 @@ impl BlockCache {
 
     /// The bytes that the rings may take, given the garbage and the unused memory.
     fn room_bytes(&self) -> usize {
-        // Unused memory counts only up to a limit. In the pool each eviction adds to it until a
-        // whole slab is empty, so without a limit the cache could empty itself and stay empty.
+        // Unused memory counts only up to a limit. Each eviction adds to the unused memory of the
+        // pool until a whole slab is empty, so without a limit the cache could empty itself and
+        // stay empty.
         let unused_bytes = self.unused_bytes().min(self.capacity_bytes / MAX_UNUSED_SHARE);
         let other_bytes = self.garbage_bytes.load(Ordering::Relaxed) + unused_bytes;
         let counted_bytes = other_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes));

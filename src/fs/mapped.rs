@@ -331,7 +331,7 @@ mod tests {
         let step = vec![7; STEP_BYTES];
         file.append(&step).unwrap();
         assert_eq!(file.next_pages, Pages::Large);
-        // One sync in each of two steps, then a step without a sync.
+        // Each of the first two steps is synced, and the third is not.
         for synced in [true, true, false] {
             file.append(&step).unwrap();
             if synced {
