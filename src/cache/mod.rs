@@ -20,8 +20,8 @@
 //!
 //! Invariants:
 //! - `usage` is the sum of the charges of all entries and of all reservations. This sum exceeds the
-//!   capacity only if the charges of reservations and pinned values alone do. All other values are
-//!   then evicted.
+//!   capacity only if the charges of reservations and pinned values alone exceed it. All other
+//!   values are then evicted.
 //! - A slot is full exactly while a ring or a miss buffer owns its value. The slot is filled under
 //!   the owner's lock, which for a ring is the cache's mutex, and is emptied under the cache's
 //!   mutex.

@@ -274,7 +274,8 @@ impl<T> Lease<'_, T> {
         }
     }
 
-    /// A handle to keep beyond the guard. Costs one increment of the resident's count.
+    /// Returns an `Arc` that keeps the resident alive after the guard is dropped. Costs one
+    /// increment of the resident's count.
     #[inline]
     pub fn to_arc(&self) -> Arc<Resident<T>> {
         match &self.owned {

@@ -17,8 +17,8 @@
 //! - deletions that hide nothing in this table;
 //! - the older entries that the deletions are expected to hide: the number of deletions times the
 //!   [hit rate](Conditions::hit_rate) of earlier deletions times the average size of an older
-//!   entry, and the bytes that the table recorded for its range deletions. This estimate is 0 while
-//!   a snapshot needs any of these entries.
+//!   entry, plus the bytes that the table recorded for its range deletions. This estimate is 0
+//!   while a snapshot needs any of these entries.
 //!
 //! During writes, a place is rewritten if its dead share is at least one third. Once the tree is
 //! [settled](Conditions::settled), one tenth is enough. A table with a deletion that is older than
@@ -487,8 +487,8 @@ fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
     conditions.flushed_before.saturating_sub(file.largest_sequence) < wrote
 }
 
-/// The dead share of the places of several files, taken together. `dead` has the result for each
-/// file of the level, by index.
+/// The dead share of the places of several files, taken together. `dead` has the result of
+/// [`dead()`] for each file of the level that may hold dead data, by index.
 fn share_of_all(
     levels: &Levels,
     level: usize,
@@ -533,8 +533,8 @@ pub(crate) struct DeletionHits {
 }
 
 impl DeletionHits {
-    /// The expected hits, and as many hits, that [`DeletionHits::rate`] adds. So the rate is 1 at
-    /// first.
+    /// [`DeletionHits::rate`] adds this number to the hits and to the expected hits, so that the
+    /// rate is 1 before anything is learned.
     const PRIOR: f64 = 1000.0;
     /// Once more hits than this were expected, `expected` and `hits` are halved, so that older
     /// merges count less.

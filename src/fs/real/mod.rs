@@ -240,8 +240,8 @@ pub(super) fn read_exact_at(
             Ok(0) => return Err(past_end(file.path(), offset, buffer.len(), filled as u64)),
             Ok(count) => filled += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Offsets come from disk too. An offset that is impossible for any file is past the
-            // end.
+            // The offset may come from a damaged file. An offset that is impossible for any file
+            // counts as past the end.
             Err(error) if error.kind() == ErrorKind::InvalidInput && offset >= file.len() => {
                 return Err(past_end(file.path(), offset, buffer.len(), 0));
             }

@@ -24,9 +24,9 @@
 //! while `lent` shows `v`.
 //!
 //! The reader executes two plain stores, and the collector reads one more word of each thread. Two
-//! alternatives were rejected. With a count for each part, all readers of a memtable would write
-//! the line of its count, which would move between processors. Copies are cheap for small values
-//! only.
+//! alternatives were rejected: a reference count for each part, because all readers of a memtable
+//! would write the cache line of its count, which would move between processors; and copies,
+//! because only small values are cheap to copy.
 //!
 //! Each thread has at most one loan: a lookup by user code that already reads a loan gets a copy.
 

@@ -408,13 +408,14 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     without_barrier
 }
 
-/// Collects until everything that was retired before this call is dropped. Returns `false` if that
-/// takes longer than `patience` because some thread holds its guard for long. Hold no guard, and no
-/// lock that a destructor could take.
+/// Collects until nothing that was retired before this call waits for a guard any more. The
+/// collection of another thread may still be about to drop some of it. Returns `false` after
+/// `patience`, if some thread holds its guard for so long. Hold no guard, and no lock that a
+/// destructor could take.
 pub(crate) fn drain(patience: Duration) -> bool {
     let start = Instant::now();
     collect();
-    // The open bag is sealed now. Later bags have stamps of at least `bound`.
+    // The call above has sealed the open bag. Later bags have stamps of at least `bound`.
     let bound = EPOCH.0.load(Ordering::Acquire);
     loop {
         let front = lock(&collector().garbage).sealed.front().map(|bag| bag.stamp);
@@ -479,8 +480,8 @@ fn enter_thread() -> &'static Record {
         }
     };
     RECORD.with(|cell| cell.set(Some(record)));
-    // A destructor that runs after that of `AT_EXIT` and pins gets a record that is never given
-    // back. This is rare and costs one record.
+    // If a destructor runs after the destructor of `AT_EXIT`, and pins, it gets a record that is
+    // never given back. This is rare and costs one record.
     #[cfg(not(loom))]
     let _ = AT_EXIT.try_with(|_| ());
     record

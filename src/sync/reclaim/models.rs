@@ -149,7 +149,7 @@ struct Lent {
     byte: [u8; 1],
 }
 
-/// Garbage that finds its part, like a read state that holds a memtable.
+/// Garbage whose [`Retired::part_at`] finds a part, as a read state finds a memtable.
 struct Holder(Arc<Lent>);
 
 impl Holder {

@@ -201,7 +201,8 @@ fn draining_waits_for_guards_but_not_for_ever() {
     unpin.send(()).unwrap();
     assert!(drain(Duration::from_secs(60)));
     reader.join().unwrap();
-    // The collection of another test may have taken the object out, and be about to drop it.
+    // The collection of another test may have taken the object out of the garbage, and be about to
+    // drop it.
     collect_until(|| drops.load(Ordering::SeqCst) == 1);
 }
 
