@@ -7,15 +7,16 @@
 //!
 //! Where filters and indexes fill the cache, a data block is cached only at its second use, because
 //! most blocks are used only once in such a cache. Caching every block would evict parts of filters
-//! and indexes, although a hit on such a part saves as much as a hit on a block. A part of a filter
-//! or index is cached at its first use only if nothing must be evicted for it. So a part that is
-//! used once evicts no part that is used often, and a lookup that reads such a part saves the time
-//! of an insertion and an eviction. The structure is the doorkeeper of TinyLFU (Einziger, Friedman
-//! and Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions on Storage
-//! 13(4), 2017), with two generations in place of the paper's reset.
+//! and indexes, and a hit on a part saves as much as a hit on a block. A part of a filter or index
+//! is cached at its first use only if nothing must be evicted for it. So parts that are used once
+//! evict no part that is used often, and the lookups that read them do not spend time on insertions
+//! and evictions. The structure is the doorkeeper of TinyLFU (Einziger, Friedman and Manes,
+//! "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions on Storage 13(4), 2017),
+//! with two generations in place of the paper's reset.
 //!
-//! A generation ends when it has set bits for about as many blocks as the cache could hold. If two
-//! blocks share a bit, the second of them is cached at its first use.
+//! The bits are in two generations. The newer one gets the new marks. When about as many blocks are
+//! marked in it as the cache could hold, the older generation is cleared and becomes the newer one.
+//! If two blocks share a bit, the second of them is cached at its first use.
 
 use std::sync::OnceLock;
 

@@ -24,8 +24,8 @@
 //! list of evicted keys.
 //!
 //! Where metadata fills the cache, only data that was used before is cached (`doorkeeper`), and
-//! such data enters the protected ring at once. If a block is used again before the hand of this
-//! ring reaches it, the block moves to the metadata ring, where the hand treats data and metadata
+//! such data enters the protected ring at once. When the hand of this ring reaches a block that was
+//! used since it entered, the block moves to the metadata ring, whose hand treats data and metadata
 //! alike.
 //!
 //! No value is dropped here. Evicted values are collected in `leaving`, and the cache retires them
@@ -94,7 +94,7 @@ impl CacheState {
 
     /// Sets whether filters and indexes would fill the cache. When this becomes false, the data
     /// blocks in the metadata ring move to the protected ring, because new data could hardly
-    /// displace them in that ring.
+    /// displace them in the metadata ring.
     pub fn set_metadata_fills(&mut self, fills: bool) {
         if self.metadata_fills && !fills {
             for _ in 0..self.rings[RingName::Metadata as usize].len() {
@@ -215,7 +215,7 @@ impl CacheState {
         let blocks = self.by_kind[BlockKind::Data as usize].entries;
         if header.ring() == RingName::Probation {
             // The block returned soon if, since its eviction, fewer other data blocks were evicted
-            // than the cache holds.
+            // than are in the cache now.
             match stamp > 0 && self.stamp.wrapping_sub(stamp) <= blocks {
                 true => header.set_ring(RingName::Protected),
                 false => self.probation_bytes += header.charge_bytes,

@@ -21,7 +21,8 @@
 //!   emptied before the slots of its values are freed.
 //! - The fresh values of a miss buffer take at most [`MissBuffers::room_bytes`]. The cache leaves
 //!   this room free for each open miss buffer.
-//! - `unused_bytes` is the memory of the buffers and spare values of a miss buffer.
+//! - `unused_bytes` is the memory of a miss buffer's `spare` values and `buffers` (see the
+//!   picture).
 //! - A miss buffer's lock is taken before the cache's mutex, never under the mutex. Data may be
 //!   dropped under the miss buffer's lock.
 
@@ -144,7 +145,8 @@ impl MissBuffers {
         })
     }
 
-    /// Takes from `data`, which no reader can reach, the values for which there is room.
+    /// Moves values from `data` to the spare values of this thread's miss buffer, as many as fit.
+    /// No reader can reach the values in `data`.
     pub fn take_spare(&self, data: &mut Vec<Arc<dyn Entry>>) {
         self.with_buffer(|MissBufferState { spare, spare_bytes, .. }| {
             let takes = |entry: &mut Arc<dyn Entry>| {

@@ -20,8 +20,8 @@
 //!
 //! Invariants:
 //! - `usage` is the sum of the charges of all entries and of all reservations. This sum exceeds the
-//!   capacity only if the charges of reservations and pinned values alone do. All other values are
-//!   then evicted.
+//!   capacity only if the charges of reservations and pinned values alone exceed it. All other
+//!   values are then evicted.
 //! - A slot is full exactly while a ring or a miss buffer owns its value. The slot is filled under
 //!   the owner's lock, which for a ring is the cache's mutex, and is emptied under the cache's
 //!   mutex.
@@ -68,7 +68,7 @@ const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// While there is more garbage than this, no value is evicted for a loaded one, and a loaded value
 /// that does not fit is not kept. A reader that is suspended under its guard keeps all garbage
-/// alive, which must neither let the heap grow nor empty the cache. With more threads than
+/// alive. This garbage must neither let the heap grow nor empty the cache. With more threads than
 /// processors, the system suspends a reader under its guard every few milliseconds. The more
 /// garbage accumulates until this reader continues, the more memory is allocated meanwhile and
 /// freed afterwards (`docs/measurements/2026-11-25-small-cache.md`).
@@ -80,21 +80,23 @@ fn most_garbage_bytes(capacity_bytes: usize) -> usize {
 /// Garbage and unused memory up to this size do not count against the capacity. This covers two
 /// portions ([`portion_bytes`]) of garbage that wait until other threads begin their next lookups,
 /// one or two portions of spare values that the next misses drop, and other unused memory. A cache
-/// that evicts at every miss always has this much. Counting it would make each eviction cause more
-/// evictions.
+/// that evicts at every miss always has about this much garbage and unused memory. Counting them
+/// would make each eviction cause more evictions.
 fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (6 * portion_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
 
 /// Unused memory reduces the room for blocks by at most half of the capacity (see `room_bytes`).
-/// Unused memory can become so large if new blocks are much larger than the evicted ones, or if
+/// Unused memory can exceed this limit if new blocks are much larger than the evicted ones, or if
 /// tables, which are never rejected, are opened after the pool has grown.
 const MAX_UNUSED_SHARE: usize = 2;
 
-/// The filters and indexes of all open tables fill the cache if they would take more than this
-/// share of it (numerator and denominator). If they would fill it when all are whole, new ones are
-/// written in parts (`table/parts.rs`). If they fill it as they are stored, large whole ones are
-/// loaded in pieces (`table/pieces`). Evicting and loading whole ones would cause more reads.
+/// The filters and indexes of all open tables *fill* the cache if they would take more than this
+/// share of it (numerator and denominator). Each filter or index is stored whole or in parts. If
+/// all of them would fill the cache if they were whole, new ones are written in parts
+/// (`table/parts.rs`). If they fill the cache in the form in which they are stored, a large whole
+/// filter or index is loaded in pieces (`table/pieces`), because evicting it and loading it again
+/// as a whole would cause more reads.
 const METADATA_SHARE: (usize, usize) = (7, 8);
 
 /// How the cache keeps a value that was loaded.
@@ -123,9 +125,9 @@ pub(crate) enum Keeping {
 /// counts against the capacity.
 ///
 /// An evicted value stays in memory until the lookups that may use it have ended. So the heap
-/// exceeds the capacity by up to 1/64, and briefly by what the last miss of each thread displaced.
-/// Make the cache many times as large as the largest filter, because a miss of this filter
-/// displaces as many bytes.
+/// exceeds the capacity by up to 1/64 of the capacity, and briefly by what the last miss of each
+/// thread displaced. Make the cache many times as large as the largest filter, because a miss of
+/// this filter displaces as many bytes.
 ///
 /// ```
 /// # let (first, second) = (tempfile::tempdir()?, tempfile::tempdir()?);
@@ -144,8 +146,8 @@ pub struct BlockCache {
     process: Process,
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
-    /// The bytes of the metadata of all open tables if all were in memory, as it is stored: in
-    /// parts or whole.
+    /// The bytes that the filters and indexes of all open tables would take in memory, each in the
+    /// form in which it is stored: whole or in parts.
     metadata_bytes: AtomicUsize,
     /// Like `metadata_bytes`, but as if all of the metadata were whole.
     whole_metadata_bytes: AtomicUsize,
@@ -198,20 +200,21 @@ impl BlockCache {
         self.capacity_bytes
     }
 
-    /// About how many bytes the filters and indexes of all open tables would take if they were
-    /// whole and in memory.
+    /// About how many bytes the filters and indexes of all open tables would take in memory if all
+    /// of them were whole.
     pub(crate) fn whole_metadata_bytes(&self) -> usize {
         self.whole_metadata_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the filters and indexes of all open tables would fill most of the cache. If so, they
-    /// compete with data, and large whole ones are loaded in pieces.
+    /// Whether the filters and indexes of all open tables would fill most of the cache in the form
+    /// in which they are stored. If so, they compete with data, and those that are large and stored
+    /// whole are loaded in pieces.
     pub(crate) fn metadata_fills_it(&self) -> bool {
         self.is_filled_by(self.metadata_bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether the filters and indexes of all open tables would fill most of the cache if they were
-    /// whole. If so, new filters and indexes are split into parts.
+    /// Whether the filters and indexes of all open tables would fill most of the cache if all of
+    /// them were whole. If so, new filters and indexes are split into parts.
     pub(crate) fn whole_metadata_fills_it(&self) -> bool {
         self.is_filled_by(self.whole_metadata_bytes())
     }
@@ -282,7 +285,7 @@ impl BlockCache {
     }
 
     /// The usage of the blocks in the miss buffers. Call it after reading the usage of the rings: a
-    /// block that moves to a ring in between is then missed, instead of counted twice.
+    /// block that moves to a ring in between is then left out, and not counted twice.
     fn fresh_usage(&self) -> KindUsage {
         let mut usage = KindUsage::default();
         for miss_buffer in self.miss_buffers.iter() {
@@ -322,8 +325,9 @@ impl BlockCache {
 
     /// The bytes that the rings may take, given the garbage and the unused memory.
     fn room_bytes(&self) -> usize {
-        // Unused memory counts only up to a limit. In the pool each eviction adds to it until a
-        // whole slab is empty, so without a limit the cache could empty itself and stay empty.
+        // Unused memory counts only up to a limit. Each eviction adds to the unused memory of the
+        // pool until a whole slab is empty, so without a limit the cache could empty itself and
+        // stay empty.
         let unused_bytes = self.unused_bytes().min(self.capacity_bytes / MAX_UNUSED_SHARE);
         let other_bytes = self.garbage_bytes.load(Ordering::Relaxed) + unused_bytes;
         let counted_bytes = other_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes));
@@ -384,7 +388,8 @@ impl BlockCache {
         self.miss_buffers.miss(|miss_buffer| {
             let bytes = miss_buffer.fresh_bytes + entry.header().charge_bytes;
             let room_bytes = self.miss_buffers.room_bytes();
-            // A miss buffer that is more than half full is settled if the mutex is free.
+            // If the miss buffer is full, its values move to the rings now. If it is more than half
+            // full, they do so only if the mutex is free.
             let state = match bytes {
                 _ if !miss_buffer.is_open || bytes > room_bytes => Some(lock(&self.state)),
                 _ if bytes > room_bytes / 2 => try_lock(&self.state),

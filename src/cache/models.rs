@@ -95,7 +95,8 @@ fn loom_two_batches_that_load_the_same_blocks_in_opposite_order_both_end() {
             move || batch(&slots, 1)
         });
         let own = batch(&slots, 0);
-        // This join orders the drops of the other thread's values after their use.
+        // This thread drops all leases after the join, so both threads have used the values before
+        // a value is dropped.
         drop((own, other.join().unwrap()));
     });
 }

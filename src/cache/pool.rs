@@ -6,10 +6,11 @@
 //! slab         | piece | piece |░░| piece |░░░░░░░|     32,768 lines of 64 bytes; a bit for each
 //! ```
 //!
-//! A piece is a run of lines. It is taken from the first free run that is long enough. The search
-//! for this run goes from the slab of the latest piece that fits into one slab to the last slab,
-//! then through the slabs before it. Freed runs join automatically, because the bits do not record
-//! pieces. A piece larger than a slab starts at the start of a slab and covers several.
+//! A piece is a run of lines. A piece that fits into one slab is taken from the first free run that
+//! is long enough. The search for this run starts in the slab of the latest such piece, goes on to
+//! the last slab, and continues with the slabs before the start. Freed runs join automatically,
+//! because the bits do not record pieces. A piece larger than a slab starts at the start of a slab
+//! and covers several.
 //!
 //! Invariants:
 //! - A line whose bit is set belongs to one piece. The other lines are not accessed.
@@ -89,9 +90,9 @@ impl Pool {
         let line = state.take(lines, self.pages.bytes() / SLAB_BYTES, may_grow)?;
         self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
         drop(state);
-        // SAFETY: the lines are in the mapping, because all slabs are, and `take` does not hand out
-        // a line again until it is given back. They are initialised: the kernel filled them with
-        // zeros.
+        // SAFETY: the lines are in the mapping, because all slabs are in it, and `take` does not
+        // hand out a line again until it is given back. They are initialised: the kernel filled
+        // them with zeros.
         unsafe {
             let start = self.pages.start().add(line * LINE_BYTES);
             Some(LineBuf::lent(start, len, Arc::<Pool>::clone(self)))
@@ -204,7 +205,8 @@ impl PoolState {
             let slab = &mut self.slabs[i];
             slab.flip(first, here);
             slab.free_lines += here;
-            // The freed run may have joined a free run at each end, of at most `longest` lines.
+            // The freed run may have joined a free run at each of its ends. Each of these had at
+            // most `longest` lines.
             slab.longest = slab.free_lines.min(2 * slab.longest + here);
             self.free_lines += here;
             if slab.free_lines == SLAB_LINES && self.free_lines > SLAB_LINES {
@@ -329,7 +331,8 @@ mod tests {
     fn what_was_given_back_is_used_again() {
         let pool = Pool::new(MIN_CAPACITY_BYTES).unwrap();
         // The pool is filled. Then every second piece is freed, and new pieces fill the holes. When
-        // these are freed too, no hole is long enough for a larger piece.
+        // the new pieces are freed too, each hole is as long as one piece, so no hole fits a larger
+        // piece.
         let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_| true)).collect();
         assert_eq!(pieces.len(), 32 * (SLAB_LINES / 64));
         let mut odd: Vec<_> = pieces.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).collect();

@@ -75,8 +75,8 @@ pub(super) trait Entry: Send + Sync + 'static {
     ///
     /// # Safety
     ///
-    /// The caller holds the cache's mutex, and a ring or a miss buffer owned the value when the
-    /// caller took the mutex or later.
+    /// The caller holds the cache's mutex. At some moment since the caller took the mutex, a ring
+    /// or a miss buffer owned the value.
     unsafe fn empty_slot(&self, stamp: usize);
 
     fn prefetch_slot(&self);
@@ -85,7 +85,7 @@ pub(super) trait Entry: Send + Sync + 'static {
     fn holds(&self, address: usize) -> bool;
 
     /// Drops this reference to the value. Returns the value's memory for another value, or `None`
-    /// if the value has other owners or no such memory.
+    /// if the value has other owners, or has no memory that another value could use.
     fn into_buffer(self: Arc<Self>) -> Option<LineBuf>;
 }
 

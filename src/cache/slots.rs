@@ -18,7 +18,7 @@
 //! is used only to prefetch, so an outdated one costs a useless fetch and does no other harm.
 //!
 //! A thread that fills a slot first *claims* it by a bit in the slot. The thread writes the slot's
-//! line anyway, whereas a lock would be a further line, which threads that fill other slots also
+//! line anyway, whereas a lock would be on a further line, which threads that fill other slots also
 //! write. A thread that finds the slot claimed sets another bit there, and sleeps until it is
 //! woken.
 //!
@@ -45,7 +45,8 @@
 //!    alive, and with it the version, the tables and their `Slots`.
 //!
 //! User code may read a value without a guard (`sync/reclaim/lending.rs`). Before a value is
-//! dropped as in 2 or 3, [`Cached::holds`] tells whether an address that user code reads is in it.
+//! dropped as in 2 or 3, [`Cached::holds`] tells whether an address that user code reads is in the
+//! value. If so, the value is kept until the user code has read it.
 //!
 //! An evicted index is retired like any other value. Dropping the index drops its `Slots`, which
 //! removes the data blocks of that index from the cache. So the cache keeps a block no longer than
@@ -273,7 +274,8 @@ impl<T> Lease<'_, T> {
         }
     }
 
-    /// A handle to keep beyond the guard. Costs one increment of the resident's count.
+    /// Returns an `Arc` that keeps the resident alive after the guard is dropped. Costs one
+    /// increment of the resident's count.
     #[inline]
     pub fn to_arc(&self) -> Arc<Resident<T>> {
         match &self.owned {
@@ -457,7 +459,8 @@ impl<T: Cached> Slots<T> {
         Ok(Lease::<T>::owning(resident))
     }
 
-    /// Evicts all residents of this array, which must not be data. Hold no guard.
+    /// Evicts all residents of this array, whose values must not be data. The caller holds no
+    /// guard.
     pub fn evict_all(&self) {
         let mut state = lock(&self.cache.state);
         for slot in &*self.array {
@@ -512,8 +515,8 @@ impl<T: Cached> Slots<T> {
             if full(seen).is_some() || seen.addr() & CLAIMED == 0 {
                 return;
             }
-            // The thread that ends the claim sees this bit. It then takes the mutex, so it notifies
-            // after the wait below has begun.
+            // The thread that ends the claim sees this bit. It takes the mutex of the waiting place
+            // before it notifies, so it notifies after the wait below has begun.
             let awaited = seen.map_addr(|addr| addr | AWAITED);
             if slot.compare_exchange(seen, awaited, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 waiting = place.ended.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -605,8 +608,8 @@ impl<T: Cached> Drop for Slots<T> {
             return;
         }
         if self.kind == BlockKind::Data {
-            // No value of this array is being loaded, so once the miss buffers are settled, all
-            // residents of the array are in rings.
+            // No value of this array is being loaded. So once the miss buffers have passed their
+            // values on, all residents of the array are in rings.
             self.cache.settle_miss_buffers();
         }
         for slots in self.array.chunks(REMOVED_AT_ONCE) {

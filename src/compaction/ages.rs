@@ -1,4 +1,4 @@
-//! Measures the cost of the bound on the age of deletions by a simulation without files.
+//! Simulates a tree without files, to measure what the bound on the age of deletions costs.
 //!
 //! Random overwrites, insertions and deletions change a tree. A clock advances with the writes, and
 //! [`Planner::pick`] chooses each compaction. The bytes of all flushes and compactions are counted,

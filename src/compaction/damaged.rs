@@ -1,9 +1,9 @@
 //! Damaged files, and the other files that they prevent from moving: pure functions.
 //!
 //! A file with a damaged block stays where it is. Lookups read it as before: those that need the
-//! damaged block return an error, and the others succeed. The file is never merged. So no newer
-//! file that overlaps the damaged one may move to its level or deeper, because a lookup would then
-//! find the older version of a key first.
+//! damaged block return an error, and the others succeed. The file is never merged. So a newer file
+//! that overlaps the damaged file must not move to the level of the damaged file or deeper, because
+//! a lookup would then find the older version of a key first.
 //!
 //! ```text
 //!   level 0, newest first:

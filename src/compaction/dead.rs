@@ -17,17 +17,17 @@
 //! - deletions that hide nothing in this table;
 //! - the older entries that the deletions are expected to hide: the number of deletions times the
 //!   [hit rate](Conditions::hit_rate) of earlier deletions times the average size of an older
-//!   entry, and the bytes that the table recorded for its range deletions. This estimate is 0 while
-//!   a snapshot needs any of these entries.
+//!   entry, plus the bytes that the table recorded for its range deletions. This estimate is 0
+//!   while a snapshot needs any of these entries.
 //!
 //! During writes, a place is rewritten if its dead share is at least one third. Once the tree is
 //! [settled](Conditions::settled), one tenth is enough. A table with a deletion that is older than
 //! [`Conditions::max_deletion_age`] is compacted whatever its share, unless no older table overlaps
 //! it and snapshots need its deletions.
 //!
-//! **Deletions in key order** empty one table after the other, and each flush ends in the middle of
-//! a table. If that table were rewritten at once, the rewrite would be wasted, because the rest of
-//! the table would be dead after the next flush:
+//! **Deletions in key order** empty one older table after the other, and the deletions of one flush
+//! usually end in the middle of an older table. If that table were rewritten at once, the rewrite
+//! would be wasted, because the rest of the table would be dead after the next flush:
 //!
 //! ```text
 //!   flush n         ├─deletions─┤├────┤                 a flush is cut where older tables start
@@ -35,9 +35,10 @@
 //!   older tables    ├───────────┤├──────────┤├──────────┤
 //! ```
 //!
-//! So a place whose deletions are [fresh](is_fresh) waits until two thirds of it are dead. A table
-//! that goes down takes along those tables of its level whose deletions cover the same older tables
-//! (`companions`), so that one merge rewrites or drops the older tables for all of them.
+//! So a place whose deletions are [fresh](is_fresh), which means that few writes came after them,
+//! waits until two thirds of it are dead. A table that goes down takes along those tables of its
+//! level whose deletions cover the same older tables (`companions`), so that one merge rewrites or
+//! drops the older tables for all of them.
 //!
 //! **The rewrites end.** A dropped table is gone. A table that goes down comes nearer to the last
 //! level. A table that is rewritten in its level loses everything that was counted as dead, because
@@ -282,8 +283,8 @@ impl Planner<'_> {
         (0..LEVELS).find_map(|level| {
             let mut covered: Vec<&FileMeta> = Vec::new();
             for (above, sets) in sets.iter().enumerate().take(level + 1) {
-                // Files of level 0 overlap, so the range deletions of each file are taken alone.
-                // The range deletions of one file may cover an older file of level 0.
+                // Files of level 0 overlap, so the range deletions of each of them are taken alone.
+                // They may cover older files of level 0 too.
                 for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
                     for (start, end) in together.iter().filter_map(|set| set.span()) {
                         let inside = self.levels[level].iter().filter(|file| {
@@ -301,7 +302,7 @@ impl Planner<'_> {
     }
 
     /// The plan for the place with the largest dead share, or, in a settled tree, for the
-    /// shallowest place.
+    /// shallowest place. Only places count that are overdue or whose dead share is large enough.
     pub(super) fn pick_dead(&self, conditions: &Conditions) -> Option<Plan> {
         let levels = self.levels;
         let mut places: Vec<Place> = Vec::new();
@@ -316,7 +317,8 @@ impl Planner<'_> {
             if level == 0 && with_older.is_empty() {
                 continue;
             }
-            // `dead` is computed once for each file, because the places of a level share files.
+            // `dead` is computed once for each file, because a file may be a companion in several
+            // places.
             let may_hold_dead = |&i: &usize| may_hold_dead(files[i]);
             let dead: BTreeMap<usize, Dead> = (0..files.len())
                 .filter(may_hold_dead)
@@ -367,10 +369,11 @@ impl Planner<'_> {
         self.plan_places(&places)
     }
 
-    /// The indexes, ascending, of file `i` of `level` and of the files that go to the next level
-    /// with it. In level 0 these include the older files that must also go. The others are files
-    /// whose deletions cover the same files of the next level, so that one merge rewrites those for
-    /// all of them. `with_older` has the result of [`with_older`] for each file of level 0.
+    /// Returns the indexes, ascending, of file `i` of `level` and of the files that go to the next
+    /// level together with it: files whose deletions cover the same files of the next level, so
+    /// that one merge rewrites the covered files for all of them. In level 0, each file also brings
+    /// along the older files that must go down with it. `with_older` has the result of
+    /// [`with_older`] for each file of level 0.
     fn companions(&self, level: usize, i: usize, with_older: &[Vec<usize>]) -> Vec<usize> {
         let (files, next) = (&self.levels[level], &self.levels[self.next_level(level)]);
         let with_older = |i: usize| if level == 0 { with_older[i].clone() } else { vec![i] };
@@ -439,8 +442,8 @@ impl Planner<'_> {
                 (_, true) => self.plan_files(&files, level, next),
                 (_, false) => self.plan_files(&files, level, level),
             };
-            // If older tables overlap a table, a rewrite in its own level frees none of their
-            // entries.
+            // If older tables overlap the table, a rewrite in the table's own level would free none
+            // of their entries, so such a plan is not used.
             plan.filter(|plan| plan.level != plan.output_level || !has_older)
         };
         places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
@@ -484,8 +487,8 @@ fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
     conditions.flushed_before.saturating_sub(file.largest_sequence) < wrote
 }
 
-/// The dead share of the places of several files, taken together. `dead` has the result for each
-/// file of the level, by index.
+/// The dead share of the places of several files, taken together. `dead` has the result of
+/// [`dead()`] for each file of the level that may hold dead data, by index.
 fn share_of_all(
     levels: &Levels,
     level: usize,
@@ -500,8 +503,9 @@ fn share_of_all(
     freed.min(place_bytes) as f64 / place_bytes as f64
 }
 
-/// The expected number of the plan's deletions that meet an older entry in its merge, if each of
-/// them has an older entry in the output level or below it.
+/// How many of the plan's deletions are expected to meet an older entry in the plan's merge. The
+/// estimate assumes that each deletion has one older entry, somewhere in the output level or
+/// deeper.
 pub(crate) fn expected_hits(levels: &Levels, plan: &Plan) -> f64 {
     let inputs = levels[plan.level].iter().filter(|file| plan.inputs.contains(&file.number));
     let deletions: u64 =
@@ -529,10 +533,11 @@ pub(crate) struct DeletionHits {
 }
 
 impl DeletionHits {
-    /// The number of deletions that count as having met an entry before anything is learned.
+    /// [`DeletionHits::rate`] adds this number to the hits and to the expected hits, so that the
+    /// rate is 1 before anything is learned.
     const PRIOR: f64 = 1000.0;
-    /// Once more hits than this were expected, both sums are halved, so that older merges count
-    /// less.
+    /// Once more hits than this were expected, `expected` and `hits` are halved, so that older
+    /// merges count less.
     const MEMORY: f64 = 1e6;
 
     /// Records a merge that was expected to have `expected` hits.

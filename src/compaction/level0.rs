@@ -10,12 +10,13 @@
 //! files into the base level rewrites every file that they overlap. If the overlapped files have
 //! more than ten times the bytes of level 0, the newest files of level 0 become one file of level 0
 //! instead. The next older file joins them if it has at most twice the bytes of the newer files
-//! together. So each file that does not join at least triples the bytes of level 0: few files stay,
-//! and each byte is rewritten about once for each tripling.
+//! together. So a file that does not join has more than twice the bytes of all newer files
+//! together. From the newest file to the oldest, the total at least triples with each such file. So
+//! few files stay, and each byte is rewritten about once for each tripling.
 //!
 //! Only files that are older than every unflushed memtable are merged in level 0. An ingested file
-//! may be newer than such a memtable. It must not become one file with older ones, because the file
-//! of the memtable must come between them.
+//! may be newer than an unflushed memtable. It must not become one file with files older than this
+//! memtable, because the memtable's own file must come between them.
 
 use super::dead::Conditions;
 use super::plan::{Plan, PlanKind, Planner, bounds, meets, overlapping};
@@ -24,8 +25,8 @@ use crate::encoding::key;
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
-/// A merge into the base level should rewrite at most this many times the bytes of level 0, which
-/// is about the cost of moving data from any deeper level to the next.
+/// A merge into the base level should rewrite at most this many times the bytes of level 0. Moving
+/// data from any deeper level to the next one rewrites about as many times its bytes.
 const MAX_REWRITE: u64 = 10;
 
 /// A merge into the base level is cheap if it rewrites at most `table_bytes` divided by this.
@@ -65,7 +66,8 @@ impl Planner<'_> {
     /// The plan that merges the newest files of level 0 that are neighbours and have similar sizes.
     pub(super) fn plan_small(&self, conditions: &Conditions) -> Option<Plan> {
         let files = &self.levels[0];
-        // With damaged files the output of a merge may be cut, but this merge must have one output.
+        // If files are damaged, the output of a merge may be cut into several, but this merge must
+        // have one output.
         if !self.unavailable.damaged.is_empty() {
             return None;
         }

@@ -19,10 +19,10 @@ impl Planner<'_> {
         if held_bits <= allowance.most_bits(entries) {
             return None;
         }
-        // Tables of level 0 are left out, because they are compacted soon anyway. So are tables
-        // with a filter of another family, which was written under another policy or after a failed
-        // build, because a rewrite might change nothing. Filters with fewer than 10,000 keys are
-        // left out because their sizes are not exact enough for the comparison.
+        // Three kinds of tables are left out. Tables of level 0 are compacted soon anyway. A filter
+        // of another family than the policy's was written under another policy, or because the
+        // build of the policy's filter failed, so a rewrite might change nothing. The sizes of
+        // filters with fewer than 10,000 keys are not exact enough for the comparison.
         let candidates: Vec<_> = infos()
             .filter(|(level, file, info)| {
                 let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;

@@ -1,13 +1,14 @@
 //! Which compaction is due next: a pure function from the tree to a [`Plan`].
 //!
 //! Tables that range deletions cover completely are dropped first, because that costs nothing. Then
-//! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). If some
-//! files of level 0 can move, only they are compacted. If level 0 is small, its files are merged
-//! among themselves. Otherwise it is compacted as a whole. Any other level compacts one file: the
-//! file that overlaps the fewest bytes of the next level, relative to the sum of its own bytes and
-//! those that its deletions would free. Compacting this file moves the most data per rewritten
-//! byte. If no level is due, or if none of the due levels can be compacted although no compaction
-//! is running, dead data is removed ([`super::dead`]) or small tables are merged
+//! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). If it is
+//! level 0, and some of its files can move to the next level without a rewrite, only these files
+//! are compacted. If none can, and level 0 is small, its files are merged among themselves.
+//! Otherwise level 0 is compacted as a whole. Any other level compacts one file: the file that
+//! overlaps the fewest bytes of the next level, relative to the sum of its own bytes and the bytes
+//! that its deletions would free. Compacting this file moves the most data per rewritten byte. If
+//! no level is due, or if none of the due levels can be compacted although no compaction is
+//! running, dead data is removed ([`super::dead`]) or small tables are merged
 //! ([`super::small_tables`]).
 
 use super::dead::{Conditions, is_better_merged, weight};
@@ -37,8 +38,8 @@ impl<'a> Planner<'a> {
                 .iter()
                 .filter(|file| !self.is_busy(file) && self.damaged.lets_pass(file, level, next));
             let idle: u64 = idle.map(|file| file.file_bytes).sum();
-            // After the tree has shrunk, levels above the base may still hold files. The high score
-            // empties such a level first.
+            // After the tree has shrunk, levels above the base may still hold files. Such a level
+            // gets a high score, so that it is emptied first.
             let score = match idle {
                 0 => 0.0,
                 _ if level < self.base => 100.0,
@@ -62,8 +63,8 @@ impl<'a> Planner<'a> {
         plan.or_else(|| if may_tidy { tidy() } else { None })
     }
 
-    /// Compacts level 0. If some files can move, only these are compacted, so that they are not
-    /// rewritten with the other files.
+    /// Compacts level 0. If some files can move without a rewrite, only these are compacted, so
+    /// that they are not rewritten with the other files.
     fn pick_level_0(&self, conditions: &Conditions) -> Option<Plan> {
         let next = self.next_level(0);
         self.plan_moves(next, conditions).or_else(|| {
@@ -74,10 +75,10 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Moves the files of level 0 that can move to `next`: all together, or else one of them,
-    /// because a file of `next` may lie between two of them. Files with much garbage are planned
-    /// last and separately, because [`Planner::pick`] merges them with the files that move together
-    /// with them.
+    /// Plans the move of those files of level 0 that can move to `next`: of all together if
+    /// possible, otherwise of one file, because a file of `next` may lie between two of them. Files
+    /// with much garbage come last and have a plan of their own, because [`Planner::pick`] merges
+    /// all files of a plan that moves such a file.
     fn plan_moves(&self, next: usize, conditions: &Conditions) -> Option<Plan> {
         let mut lone = lone_files(self.levels);
         lone.retain(|file| {
@@ -93,7 +94,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Compacts the file of `level` that overlaps the fewest bytes of the next level, relative to
-    /// the sum of its own bytes and those that its deletions and hidden versions would free.
+    /// the sum of its own bytes and the bytes that its deletions and hidden versions would free.
     fn pick_file(&self, level: usize, conditions: &Conditions) -> Option<Plan> {
         let next = self.next_level(level);
         let free = self.levels[level].iter().enumerate().filter(|(_, file)| !self.is_busy(file));
@@ -154,8 +155,8 @@ mod tests {
     }
 
     /// A workload wrote new keys at one end of the key space and deleted ranges of old keys at the
-    /// other. Each compaction of level 0 once rewrote both and everything between them. Now a file
-    /// that overlaps nothing moves alone.
+    /// other. Each compaction of level 0 once rewrote the files at both ends and everything between
+    /// them. Now a file that overlaps nothing moves alone.
     #[test]
     fn files_of_level_0_move_alone_where_a_file_lies_between_them() {
         let mut files: Vec<_> = vec![(0, file(9, 50, 59, 10)), (0, file(8, 0, 9, 10))];

@@ -197,8 +197,8 @@ impl<'a> Planner<'a> {
         parts.iter().find_map(|part| self.plan_files(part, 0, output_level))
     }
 
-    /// The plan that compacts the first series of `files` that may be merged together. `files` are
-    /// neighbours in `level`.
+    /// `files` are neighbours in `level`. Damaged files part them into series. The plan compacts
+    /// the first series for which a plan is possible.
     pub fn plan_neighbours(
         &self,
         files: &[&FileMeta],

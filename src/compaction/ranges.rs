@@ -52,8 +52,8 @@ impl<'a> Ranges<'a> {
         Ranges::of(RangeTombstones::new(sets.flat_map(|set| set.iter())), snapshots, below)
     }
 
-    /// Range deletions from another source than tables, such as a memtable. `below` is the older
-    /// data.
+    /// Takes range deletions that do not come from tables, but for example from a memtable. `below`
+    /// is the older data.
     pub fn of(
         set: RangeTombstones,
         snapshots: &'a [SequenceNumber],
@@ -69,8 +69,8 @@ impl<'a> Ranges<'a> {
         !self.set.is_empty() && self.covering(user_key(internal_key), sequence) > sequence
     }
 
-    /// Whether the range deletions are known to hide a whole file, with its own range deletions,
-    /// from every reader. Such a file need not be read.
+    /// Whether the range deletions hide a whole file, including its own range deletions, from every
+    /// reader. Such a file need not be read. The result may be `false` although they do.
     pub fn drops_file(&self, file: &TableFile) -> bool {
         let meta = &file.meta;
         let first = user_key(&meta.smallest);
@@ -85,8 +85,8 @@ impl<'a> Ranges<'a> {
         end.is_some_and(|end| key::ends_before(&meta.largest, end))
     }
 
-    /// The sequence number of the newest range deletion that covers the key, in the stripe of
-    /// `sequence` or an older one; 0 if there is none.
+    /// The sequence number of the newest range deletion that covers the key and is in the stripe of
+    /// `sequence` or in an older stripe; 0 if there is none.
     fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
         let next = self.snapshots.partition_point(|&snapshot| snapshot < sequence);
         let stripe_end = self.snapshots.get(next).copied().unwrap_or(MAX_SEQUENCE);

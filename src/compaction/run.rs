@@ -13,7 +13,7 @@
 //!
 //! A large compaction is split by key range ([`super::split`]) over several threads. Each part is a
 //! separate merge. The tables of all parts are returned together, or none is: the first part that
-//! fails stops the others, and all their tables are deleted.
+//! fails stops the others, and the tables of all parts are deleted.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

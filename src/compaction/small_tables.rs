@@ -6,8 +6,8 @@
 //!
 //! - each is smaller than a **sixteenth** of the target size of a table. The flush of a full
 //!   memtable of the default size usually writes a larger table, so a fill in key order still
-//!   writes everything once. The tables that are too large for this rule are at most sixteen times
-//!   as many as necessary;
+//!   writes everything once. A tree of tables that are too large for this rule has at most sixteen
+//!   times as many tables as a tree of full tables;
 //! - there are at least **eight** of them, so that one rewrite saves at least seven files;
 //! - the largest holds at most **half** of their bytes. Each rewrite then puts a byte into a table
 //!   at least twice as large, so a byte that goes from a table of s bytes to one of S is rewritten
@@ -44,8 +44,8 @@ impl Planner<'_> {
                 }
                 if count >= TINY_SERIES && largest_bytes * 2 <= bytes {
                     let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
-                    // A longer series is no better: its output would be cut into small tables, or
-                    // would overlap a damaged file.
+                    // The output of this series would be cut into small tables, or would overlap a
+                    // damaged file. The same is true of every longer series.
                     if !self.is_narrow(level, smallest, largest)
                         || !self.damaged.fences(level, smallest, largest).is_empty()
                         || self.damaged.is_reached_over(level, smallest, largest)
@@ -135,8 +135,8 @@ mod tests {
         assert_eq!(tidy_from(&files, &Unavailable::default()), None);
     }
 
-    /// A compaction of level 0 into a gap between two files shares no file with a merge of the two,
-    /// but both write to the same range.
+    /// A compaction of level 0 writes into the gap between two files of a level, and a merge joins
+    /// these two files. The two plans share no file, but their outputs would overlap.
     #[test]
     fn a_merge_in_place_and_one_into_a_gap_exclude_each_other() {
         let small: Vec<_> =

@@ -74,9 +74,10 @@ pub(super) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
 }
 
 /// The bytes that compaction must still rewrite until every level is within its target. If level 0
-/// is due for a compaction into the base, all bytes of both levels count. For each level from the
-/// base on, the bytes above its target count, and those bytes of the next level that they overlap
-/// if keys are spread evenly. This is RocksDB's estimate of pending compaction bytes.
+/// is due for a compaction into the base, all bytes of both levels count. From the base on, each
+/// level gets the bytes that move down to it, and passes on what exceeds its target. The bytes that
+/// are passed on count, and the bytes of the next level that they overlap if keys are spread
+/// evenly. This is RocksDB's estimate of pending compaction bytes.
 pub(crate) fn debt_bytes(levels: &Levels, shape: &TreeShape) -> u64 {
     let bytes = level_bytes(levels);
     let (base, targets) = level_targets(&bytes, shape);

@@ -239,7 +239,8 @@ fn a_cancelled_compaction_leaves_no_table() {
     assert_eq!(tables_on_disk(&mem), before);
 }
 
-/// A table that ends where a file of the next level ends overlaps one file less of that level.
+/// If a table ends where a file of the next level ends, it does not overlap the file after that
+/// one.
 #[test]
 fn tables_are_cut_where_a_file_of_the_next_level_ends() {
     let store = store(Arc::new(MemFs::new()));

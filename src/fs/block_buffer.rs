@@ -1,4 +1,4 @@
-//! [`BlockBuffer`]: memory for whole blocks of a device, for reads past the system's cache.
+//! [`BlockBuffer`]: memory for whole blocks of a device, for reads that bypass the system's cache.
 //!
 //! ```text
 //!   file     │       ·      │       ·       │       ·       │      the device's blocks
@@ -44,8 +44,8 @@ impl BlockRange {
         (self.offset % self.block_bytes as u64) as usize
     }
 
-    /// The number of bytes from the start of the first block to the end of the range. A read may
-    /// return no more than these, because the file may end within the last block.
+    /// The number of bytes from the start of the first block to the end of the range. A read that
+    /// returns only these is complete, because the file may end within the last block.
     pub fn needed(self) -> usize {
         self.skipped() + self.bytes
     }

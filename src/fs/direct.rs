@@ -1,12 +1,13 @@
-//! [`DirectFs`]: files that are read past the system's cache (`O_DIRECT`, Linux).
+//! [`DirectFs`]: files whose reads bypass the system's cache (`O_DIRECT`, Linux).
 //!
 //! The system reads the device's blocks straight into a program's memory, so the offset, length and
 //! address of a read must be multiples of the block size. A read fills a `BlockBuffer` of the
 //! thread, and the wanted bytes are copied from it. The copy takes little time compared with the
 //! read from the device.
 //!
-//! If the file system cannot bypass its cache, or needs larger multiples, files are read through
-//! the cache. So a database works on every file system, and only its use of memory differs.
+//! If the file system cannot bypass its cache, or needs multiples of more than `BLOCK_BYTES`, files
+//! are read through the cache. So a database works on every file system, and only its use of memory
+//! differs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use super::anchored::SystemFs;
 use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, WritableFile};
 use crate::error::Result;
 
-/// The operating system's file system, with files that are read past the system's cache. Use it for
-/// a database whose block cache is the only cache, and give the block cache the memory that the
+/// The operating system's file system, with reads that bypass the system's cache. Use it for a
+/// database whose block cache is the only cache, and give the block cache the memory that the
 /// system's cache would use.
 ///
 /// A lookup whose block is not in the block cache waits for the device. The system does not read

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::system;
 use crate::error::{Error, Result};
 
-/// The number of descriptors that this process may have; `u64::MAX` if there is no limit.
+/// The limits on the number of descriptors of this process; `u64::MAX` means no limit.
 ///
 /// ```
 /// let limit = maypole::fs::open_files_limit();

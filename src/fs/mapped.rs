@@ -33,8 +33,9 @@
 //!
 //! * **ext2, ext3, ext4, tmpfs**: they share no blocks between files.
 //! * **not btrfs**: it writes changed blocks elsewhere. When it is full, the copy ends in a SIGBUS.
-//! * **not XFS**: a reflinked copy of the live log (`cp --reflink`) shares its blocks. From then on
-//!   changed blocks are written elsewhere too. Any user may make such a copy at any time.
+//! * **not XFS**: a reflinked copy of the live log (`cp --reflink`) shares the blocks of the log.
+//!   From then on changed blocks are written elsewhere too. Any user may make such a copy at any
+//!   time.
 //! * **nothing else**: no overlays, network file systems, file systems in user space, or unknown
 //!   ones.
 //!
@@ -296,8 +297,8 @@ mod tests {
         }
         one.flush().unwrap();
         assert!(one.len() > 4 * WINDOW_BYTES as u64);
-        // The file is read before it is dropped, as after a kill: it has the same bytes, then
-        // zeros.
+        // `mapped` is read before the file is dropped, as after a kill: it has the bytes of
+        // `plain`, then zeros.
         let (expected, found) = (std::fs::read(&plain).unwrap(), std::fs::read(&mapped).unwrap());
         assert!(found.starts_with(&expected), "appended bytes are not in the file");
         assert!(found[expected.len()..].iter().all(|&byte| byte == 0));
@@ -330,7 +331,7 @@ mod tests {
         let step = vec![7; STEP_BYTES];
         file.append(&step).unwrap();
         assert_eq!(file.next_pages, Pages::Large);
-        // One sync in each of two steps, then a step without a sync.
+        // Each of the first two steps is synced, and the third is not.
         for synced in [true, true, false] {
             file.append(&step).unwrap();
             if synced {

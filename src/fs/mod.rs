@@ -300,9 +300,9 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Whether reads may wait for a device, so that an [`OverlappedReader`] should have many of
-    /// them in flight. If not, the reader executes such reads one after the other, in the order of
-    /// the requests.
+    /// Whether reads of this file may wait for a device, so that an [`OverlappedReader`] should
+    /// have many of them in flight. If not, the reader executes the reads one after the other, in
+    /// the order of the requests.
     fn waits_for_device(&self) -> bool {
         true
     }
@@ -373,8 +373,9 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut ancestor = dir;
-    // Neither the empty path nor `.` in a removed directory has an existing ancestor. The creation
-    // below returns the error for both.
+    // The loop ends at an ancestor that exists. Neither the empty path nor `.` in a removed
+    // directory has one, so the loop also ends when an ancestor comes up again. The creation below
+    // returns the error for both paths.
     while !fs.exists(ancestor)? && !missing.contains(&ancestor) {
         missing.push(ancestor);
         ancestor = parent(ancestor);

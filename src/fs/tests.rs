@@ -117,7 +117,7 @@ fn a_lock_is_held_by_one_and_given_back() {
         let held = fs.lock(&path).unwrap();
         let Err(Error::Locked { path: locked }) = fs.lock(&path) else { panic!("locked twice") };
         assert_eq!(locked, dir);
-        // The lock cannot be taken through another spelling of its path either.
+        // Another spelling of the path refers to the same lock.
         assert!(fs.lock(&dir.join(".").join("LOCK")).is_err());
         drop(held);
         fs.lock(&path).unwrap();

@@ -18,9 +18,9 @@
 //! disjoint; every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of the
 //! sizes of all chunks.
 //!
-//! The arena uses chunks rather than one reservation, because a reservation would have to hold the
-//! largest possible batch, and a small list would take a large page. Memory beyond the reserved
-//! pages comes from the allocator.
+//! The arena uses chunks rather than one reservation, because a reservation would have to be large
+//! enough for the largest possible write batch, and a small list would take a large page. Memory
+//! beyond the reserved pages comes from the allocator.
 //!
 //! Absent on purpose: freeing a piece. The list only grows.
 
@@ -117,7 +117,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         for chunk in lock(&self.chunks).boxes.drain(..) {
-            // SAFETY: the pointer came from a leaked box and leaves the list here.
+            // SAFETY: the pointer came from a leaked box, and leaves the list of chunks here.
             drop(unsafe { Box::from_raw(chunk.as_ptr()) });
         }
     }

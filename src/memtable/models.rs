@@ -1,6 +1,6 @@
 //! loom models of one writer and one reader. loom tries every interleaving with at most three
-//! preemptions, and every value that each load may return. Heights are given instead of random, so
-//! that links of both levels are published.
+//! preemptions, and every value that each load may return. The models choose the heights of nodes,
+//! so that links of two levels are published.
 //!
 //! loom also tracks the bytes of a node: a read that is not ordered after the write of the bytes
 //! fails the model, whatever the bytes are.

@@ -261,8 +261,8 @@ fn random_operations_answer_as_the_plain_version_does() {
             let kind = [VALUE, VALUE, VALUE, DELETION, 7, RANGE_DELETION][rng.random_range(0..6)];
             let mut value = vec![sequence as u8; rng.random_range(0..40)];
             if kind == RANGE_DELETION {
-                // The end of the range: after its start, and sometimes the start's nearest
-                // successors.
+                // The end of the range. It is after the start, because it is at least `key` with a
+                // byte 1 appended.
                 value =
                     [&random_key(&mut rng), &key[..], &[1]].concat().max([&key[..], &[1]].concat());
             }

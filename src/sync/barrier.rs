@@ -47,8 +47,9 @@ mod system {
 }
 
 /// The model of the barrier. Both sides write one word, so the side that writes second sees every
-/// store before the first write. A collector that executes a fence but not [`barrier`] does not
-/// write the word, so the model does not order it with a reader that executes no fence.
+/// store that the other side made before it wrote. A collector that executes a fence but not
+/// [`barrier`] does not write the word, so the model does not order it with a reader that executes
+/// no fence.
 #[cfg(loom)]
 mod system {
     use super::{AtomicBool, Ordering};

@@ -38,8 +38,8 @@ use std::sync::{Arc, PoisonError};
 use super::atomic::{AtomicU8, AtomicUsize, Ordering};
 use super::{Condvar, Mutex, MutexGuard, lock, try_lock};
 
-/// How many times a waiter checks for its answer before it yields. This takes some microseconds, as
-/// long as a small group of writes. Models do not spin.
+/// How many times a waiter checks for its answer before it yields. The checks take some
+/// microseconds, which is about the time that a small group of writes takes. Models do not spin.
 const SPINS: usize = if cfg!(loom) { 0 } else { 200 };
 /// How many times a waiter then yields to other threads before it sleeps.
 const YIELDS: usize = if cfg!(loom) { 0 } else { 20 };

@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// The number of this process; 0 before its first use. A child that is forked later has a higher
-/// number than its parent. All accesses are relaxed: once it is set, the number changes only in a
-/// child, which has one thread at that time.
+/// The number of this process; 0 until the process first needs it. A child that is forked later has
+/// a higher number than its parent. All accesses are relaxed: once it is set, the number changes
+/// only in a child, which has one thread at that time.
 static CURRENT: AtomicU64 = AtomicU64::new(0);
 
 /// The process in which a value was created.

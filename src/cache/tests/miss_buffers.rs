@@ -1,4 +1,4 @@
-//! Values in miss buffers: the checks that the other tests make for values in rings.
+//! Repeats for values in miss buffers the checks that the other tests make for values in rings.
 
 use super::*;
 

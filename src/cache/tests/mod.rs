@@ -135,7 +135,7 @@ fn memory_of_evicted_values_is_counted_until_readers_let_go() {
     let slots = data(&cache, 4000);
     let mut peak_bytes = 0;
     for i in 0..4000 {
-        // Every lookup pins, as in the engine, so no eviction frees memory at once.
+        // Every lookup holds a guard, as in the engine, so no eviction frees memory at once.
         let guard = pin();
         assert!(slots.get(i, &guard).is_none());
         disk.load(&slots, i, 4096);
@@ -226,7 +226,8 @@ fn a_value_that_returns_soon_after_it_left_stays() {
     load_others(100);
     let returning = data(&cache, 1);
     disk.load(&returning, 0, 1000);
-    // These loads take longer than an unused value is kept, but not much longer.
+    // These loads are enough to evict the unused value. They are so few that its next load counts
+    // as a return.
     load_others(200);
     assert!(returning.get(0, &pin()).is_none(), "probation is too long");
     disk.load(&returning, 0, 1000);
@@ -288,7 +289,7 @@ fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     assert!(resident(&old).is_empty(), "{:?}", resident(&old));
 }
 
-/// A table evicts a filter that is not worth its memory while lookups may still read it.
+/// If a filter is not worth its memory, its table evicts it, even while lookups may still read it.
 #[test]
 fn all_values_of_an_array_can_be_evicted_at_once() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
@@ -349,7 +350,7 @@ fn data_displaces_metadata_that_nobody_uses_and_only_that() {
         }
         disk.load(&data, i, 8000);
     }
-    // Data displaced filters of the other half, but only until data had its share.
+    // Data displaced filters that were not in use, but only until data had its share.
     assert!((12..18).contains(&cache.usage_of(BlockKind::Filter).entries));
     assert!((2..6).contains(&cache.usage_of(BlockKind::Data).entries));
 }
@@ -717,8 +718,8 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
             });
             drop(lease);
             let garbage = cache.garbage_bytes.load(Ordering::Relaxed);
-            // The memory that was taken for this value, perhaps a new slab, was not known when room
-            // was made for the values.
+            // The cache made room before this value took its memory, perhaps a new slab. So this
+            // memory may come on top.
             let most_bytes = capacity + capacity / 64 + (2 << 20) + 80_000;
             assert!(cache.usage() + garbage + unused_bytes() <= most_bytes);
         }

@@ -47,7 +47,7 @@ pub(super) use urings::MakeUring;
 
 /// When the system has no descriptor left, each pool closes up to this many at a time.
 const CLOSED_AT_ONCE: usize = 16;
-/// At most how many times descriptors are closed to open one file. Once may not be enough, because
+/// Descriptors are closed at most this many times to open one file. Once may not be enough, because
 /// other threads may take the descriptors that become free.
 const ATTEMPTS: usize = 64;
 

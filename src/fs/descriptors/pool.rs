@@ -125,7 +125,8 @@ impl DescriptorPool {
         self.reopened.load(Ordering::Relaxed)
     }
 
-    /// Makes room, runs `open`, and puts the descriptor into `slot`, which is closed.
+    /// Makes room, runs `open`, and puts the descriptor into `slot`. Before the call `slot` is
+    /// closed.
     pub(super) fn open_into<'s, T>(
         &self,
         slot: &'s Arc<Slot>,
@@ -204,8 +205,8 @@ impl Ring {
         self.slots.len() + self.opening + self.urings.count()
     }
 
-    /// Moves idle descriptors to `closed` until the others fit into `capacity`. Returns `false` if
-    /// they do not fit because they are in use.
+    /// Moves idle descriptors to `closed` until the remaining descriptors fit into `capacity`.
+    /// Returns `false` if they do not fit because all of them are in use.
     pub(super) fn make_room(
         &mut self,
         capacity: usize,

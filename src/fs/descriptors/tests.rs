@@ -109,7 +109,8 @@ fn another_file_in_the_place_of_the_first_is_named() {
     let pool = DescriptorPool::new(1);
     let files = files(dir.path(), 3, &pool);
     let path = |n: usize| dir.path().join(n.to_string());
-    // One file is replaced by another of the same length, one is the same file but longer.
+    // Another file of the same length replaces file 0. File 1 stays the same file, and becomes
+    // longer.
     fs::write(dir.path().join("new"), [9; 64]).unwrap();
     fs::rename(dir.path().join("new"), path(0)).unwrap();
     fs::OpenOptions::new().write(true).open(path(1)).unwrap().set_len(65).unwrap();

@@ -4,8 +4,8 @@
 //! permits:
 //!
 //! * Each unsynced block of 4 KiB of a file survives or not, independently of the others. If the
-//!   length survives without a block, the block reads as zeros or, sometimes, as other bytes of the
-//!   file.
+//!   length of the file survives, but a block does not, the block reads as zeros or, sometimes, as
+//!   other bytes of the file.
 //! * Each unsynced change to a directory survives or not, independently of the others. A rename
 //!   within one directory is one change.
 //! * Synced bytes survive if the file still has a name.
@@ -80,7 +80,8 @@ impl MemFs {
         MemFs { tree: Arc::new(Mutex::new(Tree::from(directories))) }
     }
 
-    /// Runs `body` on the tree and the names in `path`. Errors name the path and the operation.
+    /// Runs `body` on the tree and the components of `path`. Errors name the path and the
+    /// operation.
     fn with_tree<T>(
         &self,
         path: &Path,

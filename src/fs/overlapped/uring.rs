@@ -62,8 +62,8 @@ impl Uring {
     /// If the kernel has no `io_uring`, or one without the read operation (before Linux 5.6), if a
     /// sandbox forbids rings, or if memory or descriptors are short.
     pub fn new() -> io::Result<Uring> {
-        // The caller enters the kernel anyway, so this option avoids an interrupt at each
-        // completion. Linux has it since 5.19.
+        // With this option (Linux 5.19) the kernel does not interrupt the caller at each
+        // completion, but waits until the caller enters the kernel, which the caller does anyway.
         let ring = match IoUring::builder().setup_coop_taskrun().build(DEPTH as u32) {
             Err(error) if error.kind() == ErrorKind::InvalidInput => IoUring::new(DEPTH as u32)?,
             made => made?,

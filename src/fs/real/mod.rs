@@ -221,11 +221,11 @@ impl RandomAccessFile for RealRandomAccessFile {
 
 /// Reads from `file` through its descriptor.
 ///
-/// This function is inlined to save a stack frame between the lookup and the system call, and so is
-/// each function between the two that has only one caller on the path of a cache miss. The reason
-/// is a mitigation that Linux enables on many AMD processors (speculative return stack overflow):
-/// with it each system call spoils the processor's return stack, so that the processor mispredicts
-/// the return from each frame between the system call and the lookup.
+/// This function is inlined to save a stack frame between the lookup and the system call. Each
+/// other function between the two is inlined too if it has only one caller on the path of a cache
+/// miss. The reason is a mitigation that Linux enables on many AMD processors (speculative return
+/// stack overflow): with it each system call spoils the processor's return stack, so that the
+/// processor mispredicts the return from each frame between the system call and the lookup.
 #[inline(always)]
 pub(super) fn read_exact_at(
     descriptor: Borrowed<'_>,
@@ -240,8 +240,8 @@ pub(super) fn read_exact_at(
             Ok(0) => return Err(past_end(file.path(), offset, buffer.len(), filled as u64)),
             Ok(count) => filled += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Offsets come from disk too. An offset that is impossible for any file is past the
-            // end.
+            // The offset may come from a damaged file. An offset that is impossible for any file
+            // counts as past the end.
             Err(error) if error.kind() == ErrorKind::InvalidInput && offset >= file.len() => {
                 return Err(past_end(file.path(), offset, buffer.len(), 0));
             }
@@ -260,9 +260,9 @@ pub(super) fn drop_page_cache(descriptor: Borrowed<'_>, path: &Path) -> Result<(
 const NO_NAME: &str = "the file was removed while it was being written, with its directory perhaps";
 
 /// The lock files that this process holds. The operating system's lock excludes other processes,
-/// but on some file systems it does not exclude a second descriptor of this process, so this
-/// registry does. A forked child starts with an empty registry, but its parent's locks still
-/// exclude it.
+/// but on some file systems it does not exclude a second descriptor of the same process. This
+/// registry excludes it. A forked child starts with an empty registry, but the locks of its parent
+/// still exclude the child.
 static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>>> = PerProcess::new(Mutex::default);
 
 pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFileLock> {
@@ -283,8 +283,9 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
         Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
         Err(TryLockError::Error(error)) => return Err(io_error(error)),
     }
-    // `Db::destroy` removes the lock file last. If this file was opened just before that, it has
-    // lost its name, and its lock does not exclude a process that creates a new lock file.
+    // `Db::destroy` removes the lock file last. If this call opened the file just before its
+    // removal, the lock of the nameless file does not exclude a process that creates a new lock
+    // file.
     let Some(key) = key()?.filter(|_| system::is_at(&file, anchor, path).unwrap_or(false)) else {
         return Err(held_elsewhere());
     };

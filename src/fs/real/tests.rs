@@ -26,7 +26,8 @@ fn reading_a_table_is_not_noted_as_access() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, [7; 100]).unwrap();
-    // Long enough ago that the usual mount option, `relatime`, would note the next read.
+    // The last access is so long ago that the usual mount option, `relatime`, would note the next
+    // read.
     let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1 << 30);
     let times = fs::FileTimes::new().set_accessed(long_ago);
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_times(times).unwrap();

@@ -145,7 +145,8 @@ pub fn exists(anchor: Option<&Anchor>, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The identity of a locked file: device and inode, because a directory may have several names.
+/// The identity of a locked file: device and inode. The path would not do, because a directory may
+/// have several names.
 pub type LockKey = (u64, u64);
 
 /// The key of the lock file that has this path; `None` if there is no such file.
@@ -190,9 +191,9 @@ pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     open(OFlags::NONBLOCK).inspect(|file| wait_for_reads(file, OFlags::empty()))
 }
 
-/// Like [`open_unnoted`], but for reads past the system's cache. Their offset, length and address
-/// are multiples of the device's block size. If the file system does not support such reads, they
-/// go through the cache.
+/// Like [`open_unnoted`], but the reads of the file bypass the system's cache. Their offset, length
+/// and address must be multiples of the device's block size. If the file system does not support
+/// such reads, they go through the cache.
 #[cfg(target_os = "linux")]
 pub fn open_directly(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let file = open_unnoted(anchor, path)?;

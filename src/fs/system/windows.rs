@@ -167,7 +167,8 @@ pub fn has_name(_: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Opens a file for reading. A setting of the system decides whether the time of access is noted.
+/// Opens a file for reading. A setting of Windows, and not this call, decides whether reads change
+/// the file's time of last access.
 pub fn open_unnoted(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
     File::open(path).map_err(|error| match error.kind() {
         // Windows does not open a directory, and does not report that the path is one.

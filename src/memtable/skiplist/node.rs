@@ -133,7 +133,7 @@ impl<'a> NodeRef<'a> {
     /// The same as for [`NodeRef::link`].
     #[inline(always)]
     pub unsafe fn prefetch_next(self, level: usize) {
-        // Left out of models, where it would only be one more load to interleave.
+        // The prefetch is left out of models, where it would only be one more load to interleave.
         #[cfg(not(loom))]
         // SAFETY: by the caller's promise.
         crate::memory::prefetch(unsafe { self.link(level) }.load(Ordering::Relaxed));

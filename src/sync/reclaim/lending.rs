@@ -11,22 +11,22 @@
 //! collector                         drops the rest, takes a count of the block    drops the block
 //! ```
 //!
-//! Announcing the address is enough. Only two events free the memory at `v`. Either a collection
-//! drops the last owner of the memory, or the container of this owner ([`Retired::part_at`] finds
-//! the part). Or a thread destroys the container when no guard can reach it any more
-//! ([`drop_at_once`]). In both cases `lent` is read after the reader's guard was seen to be gone:
-//! the reader stored `lent` before it withdrew the guard, with release, and the collector loads the
-//! reader's announcement with acquire. A guard that began later cannot reach the memory any more.
-//! So the value read is either `v`, or one that the reader stored in `lent` after reading the
-//! bytes, again with release.
+//! Announcing the address is enough. Only two events free the memory at `v`. In the first, a
+//! collection drops the last owner of the memory, or the container of this owner
+//! ([`Retired::part_at`] finds the part). In the second, a thread destroys the container when no
+//! guard can reach it any more ([`drop_at_once`]). In both events, the thread that would free the
+//! memory reads `lent` after the reader's guard was seen to be gone: the reader stored `lent`
+//! before it withdrew the guard, with release, and the collector loads the reader's announcement
+//! with acquire. A guard that began later cannot reach the memory any more. So the value of `lent`
+//! is either `v`, or one that the reader stored after reading the bytes, again with release.
 //!
 //! The part that contains the address in `lent` is kept, so no other memory can get this address
 //! while `lent` shows `v`.
 //!
 //! The reader executes two plain stores, and the collector reads one more word of each thread. Two
-//! alternatives were rejected. With a count for each part, all readers of a memtable would write
-//! the line of its count, which would move between processors. Copies are cheap for small values
-//! only.
+//! alternatives were rejected: a reference count for each part, because all readers of a memtable
+//! would write the cache line of its count, which would move between processors; and copies,
+//! because only small values are cheap to copy.
 //!
 //! Each thread has at most one loan: a lookup by user code that already reads a loan gets a copy.
 

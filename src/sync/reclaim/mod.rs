@@ -12,11 +12,12 @@
 //! bag 2                   x  x  x  x  |sealed 2          waits for A
 //! ```
 //!
-//! Sealing a bag of garbage ends the current global epoch. The bag is stamped with the epoch that
-//! ended. A thread's record announces the epoch at which the thread last pinned, and whether the
-//! thread still holds that guard. A collection reads all records, and drops the bags whose stamps
-//! are below the epoch of every thread that may still reach garbage. A thread that keeps doing
-//! lookups soon announces a later epoch, so it does not keep a bag for long.
+//! Retired objects gather in an open bag. Sealing this bag ends the current global epoch, and
+//! stamps the bag with the epoch that ended. A thread's record announces the epoch at which the
+//! thread last pinned, and whether the thread still holds that guard. A collection reads all
+//! records, and drops the bags whose stamps are below the epoch of every thread that may still
+//! reach garbage. A thread that keeps doing lookups soon announces a later epoch, so it does not
+//! keep a bag for long.
 //!
 //! If a thread has become idle, the collector marks its record and executes the heavy barrier
 //! (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no later
@@ -46,9 +47,10 @@
 //!   - A collector set the mark, and the next pin does not see it. Then the pin came before the
 //!     barrier that followed the mark, and the collector reads the pin. Collectors mark, execute
 //!     the barrier and read the records under one mutex.
-//!   - The thread marked itself after pins that the collector does not read yet. It stored the mark
-//!     with release after its accesses under those guards; the collector loads it with acquire,
-//!     before the drop. Its next pin sees its own mark, as above.
+//!   - The thread marked itself, after pins that the collector may not have read yet. The thread
+//!     stored the mark with release after its accesses under the guards of these pins; the
+//!     collector loads the mark with acquire, before the drop. The thread's next pin sees the mark,
+//!     as above.
 //!   - The thread has cleared the mark. It cleared the mark under a guard, after the fence of that
 //!     guard's pin. Either this fence came later than the collector's, and everything that follows
 //!     sees U. Or the collector reads that pin or a later value. If it reads the end of that pin,
@@ -60,11 +62,11 @@
 //! thread is marked. A collection costs a load for each thread, and a barrier if threads became
 //! idle.
 //!
-//! Alternatives. `crossbeam-epoch` fences at every pin, so successive lookups cannot overlap.
-//! `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, which is a full
-//! fence on x86. Its readers drop garbage themselves, its batches are bounded by count and not by
-//! bytes, and its loads are sequentially consistent, which loom cannot check. Hazard pointers need
-//! a barrier for every object, whereas this scheme needs one for each lookup.
+//! Alternatives. `crossbeam-epoch` fences at every pin, so the processor cannot overlap successive
+//! lookups. `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, which is
+//! a full fence on x86. Its readers drop garbage themselves, its batches are bounded by count and
+//! not by bytes, and its loads are sequentially consistent, which loom cannot check. Hazard
+//! pointers need a barrier for every object, whereas this scheme needs one for each lookup.
 //!
 //! A guard delays the release of everything that is retired while it is held. Hold it for one
 //! lookup, not while waiting for another thread or a device, and not while user code runs, for
@@ -320,9 +322,9 @@ pub(crate) fn collect() -> usize {
     collect_bags(lock(&collector().garbage), 0)
 }
 
-/// Like [`collect`], but executes no barrier for a thread that has announced the stamp of one of
-/// the newest `patience` bags, because the thread may announce a later epoch before the next
-/// collection.
+/// Like [`collect`], but executes no barrier for an idle thread that announced one of the newest
+/// `patience` epochs. Such a thread was active a short time ago, and may announce a later epoch
+/// before the next collection.
 fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     if !bags.open.is_empty() {
         // AcqRel: the increment publishes the unlinking of everything in the bag.
@@ -357,10 +359,11 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     waiting
 }
 
-/// Returns the least epoch of the records that keep a bag with a stamp from `first` to `last`, and
-/// the loans. The epoch is at most `last + 1`, because bags that are sealed from here on wait for
-/// another collection. Executes a barrier if an unmarked thread has been idle since epoch `urgent`
-/// or earlier, and if a bag can then be dropped.
+/// Returns the epoch below which bags may be dropped, and the loans. `first` and `last` are the
+/// stamps of the oldest and the newest sealed bag. The epoch is the least one of all threads that
+/// may still reach garbage. It is at most `last + 1`, because bags that are sealed from here on
+/// wait for another collection. Executes a barrier if the epoch would otherwise be at most
+/// `urgent`, and if more bags may be dropped after the barrier.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);
@@ -405,13 +408,14 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     without_barrier
 }
 
-/// Collects until everything that was retired before this call is dropped. Returns `false` if that
-/// takes longer than `patience` because some thread holds its guard for long. Hold no guard, and no
-/// lock that a destructor could take.
+/// Collects until nothing that was retired before this call waits for a guard any more. The
+/// collection of another thread may still be about to drop some of it. Returns `false` after
+/// `patience`, if some thread holds its guard for so long. Hold no guard, and no lock that a
+/// destructor could take.
 pub(crate) fn drain(patience: Duration) -> bool {
     let start = Instant::now();
     collect();
-    // The open bag is sealed now. Later bags have stamps of at least `bound`.
+    // The call above has sealed the open bag. Later bags have stamps of at least `bound`.
     let bound = EPOCH.0.load(Ordering::Acquire);
     loop {
         let front = lock(&collector().garbage).sealed.front().map(|bag| bag.stamp);
@@ -476,8 +480,8 @@ fn enter_thread() -> &'static Record {
         }
     };
     RECORD.with(|cell| cell.set(Some(record)));
-    // A destructor that runs after that of `AT_EXIT` and pins gets a record that is never given
-    // back. This is rare and costs one record.
+    // If a destructor runs after the destructor of `AT_EXIT`, and pins, it gets a record that is
+    // never given back. This is rare and costs one record.
     #[cfg(not(loom))]
     let _ = AT_EXIT.try_with(|_| ());
     record

@@ -123,8 +123,8 @@ fn loom_a_marked_thread_needs_no_barrier_and_may_clear_its_mark() {
 #[test]
 fn loom_a_thread_that_reads_a_file_between_its_pins_needs_no_barrier() {
     read_twice_beside_a_collection(before_reading, || {
-        // A collection that needs a barrier frees nothing, because the barrier fails. A collection
-        // that relies on the thread's own mark needs none.
+        // The barrier fails. So the collection frees nothing, unless it can rely on the mark that
+        // the thread gave itself before reading.
         barrier::HEAVY_FAILS.set(true);
         collect();
         barrier::HEAVY_FAILS.set(false);
@@ -149,7 +149,7 @@ struct Lent {
     byte: [u8; 1],
 }
 
-/// Garbage that finds its part, like a read state that holds a memtable.
+/// Garbage whose [`Retired::part_at`] finds a part, as a read state finds a memtable.
 struct Holder(Arc<Lent>);
 
 impl Holder {

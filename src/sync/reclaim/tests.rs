@@ -201,7 +201,8 @@ fn draining_waits_for_guards_but_not_for_ever() {
     unpin.send(()).unwrap();
     assert!(drain(Duration::from_secs(60)));
     reader.join().unwrap();
-    // The collection of another test may have taken the object out, and be about to drop it.
+    // The collection of another test may have taken the object out of the garbage, and be about to
+    // drop it.
     collect_until(|| drops.load(Ordering::SeqCst) == 1);
 }
 
@@ -235,6 +236,7 @@ fn live_threads_have_distinct_indexes_and_ended_threads_give_theirs_back() {
         *indexes.iter().max().unwrap()
     };
     let highest = (0..100).map(|_| round()).max().unwrap();
-    // Other tests' threads take some indexes; a hundred rounds would take 800.
+    // Other tests' threads take some indexes. If the rounds did not reuse indexes, a hundred rounds
+    // of 8 threads would take 800.
     assert!(highest < 400, "{highest}");
 }

@@ -109,7 +109,7 @@ fn every_way_of_reading_answers_as_one_read_after_the_other() {
     let mut errors = 0;
     for seed in 0..40 {
         let random = &mut StdRng::seed_from_u64(seed);
-        // A pool of 8 closes most of 20 files. A pool of 4 has no ring.
+        // A pool of 4 has no ring. A pool of 8 closes most of its files, and a pool of 100 none.
         let pool = DescriptorPool::new([4, 8, 100][seed as usize % 3]);
         let mut files = Vec::new();
         let real = dir.path();
@@ -303,8 +303,8 @@ fn threads_come_when_they_are_needed_and_end_with_the_reader() {
     let ranges: Vec<Range> = (0..100).map(|_| (Arc::clone(&file), 0, 1)).collect();
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| answers(&reader, &ranges).len());
-        // One of the 17 reads, of 16 threads and the caller, waits for a permit. The others wait
-        // for the lock of the permits.
+        // Each of the 16 threads, and the caller, has begun a read. One of these 17 reads waits for
+        // a permit, and the others wait for the lock of the permits.
         eventually(|| gate.waiting.load(Ordering::SeqCst) == 17);
         assert_eq!(reader.threads.count(), 16);
         (0..100).for_each(|_| permit.send(()).unwrap());

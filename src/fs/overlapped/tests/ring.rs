@@ -1,5 +1,5 @@
-//! Behaviour that only a kernel ring has. Where the kernel has none, or a sandbox forbids it, these
-//! tests only print the reason. The tests of [`super`] run everywhere.
+//! Behaviour that only a kernel ring has. Where the kernel has no rings, or a sandbox forbids them,
+//! these tests only print the reason. The tests of [`super`] run everywhere.
 
 use std::cell::Cell;
 use std::io::{self, PipeReader, Write};
@@ -50,7 +50,8 @@ impl RandomAccessFile for Other {
     }
 }
 
-/// The reading end of a pipe, whose reads end when the test writes to the other end.
+/// The reading end and the writing end of a pipe. A read of the first ends when the test writes to
+/// the second.
 fn pipe() -> (File, io::PipeWriter) {
     let (reader, writer): (PipeReader, _) = io::pipe().unwrap();
     (other(reader), writer)
@@ -114,8 +115,8 @@ fn a_panic_of_done_waits_for_what_is_in_flight() {
     let writing = thread::spawn(move || {
         thread::sleep(Duration::from_millis(50));
         is_written.store(true, Ordering::SeqCst);
-        // Only two of the four bytes: the panic waits for the read that is in flight, but not for
-        // the rest of the range, which never arrives.
+        // Writes only two of the four bytes. The panic waits for the read that is in flight, but
+        // not for the rest of the range, which never arrives.
         slow_end.write_all(b"sl").unwrap();
         slow_end
     });
@@ -259,7 +260,7 @@ fn readers_share_rings_which_count_in_the_pool_and_end_with_the_last_reader() {
     answers(&databases[0], &whole(&files[..3]));
     assert_eq!((pool.urings(), pool.open_files()), (2, 14));
     drop(uses);
-    // If a process runs out of descriptors, those of idle rings are closed first.
+    // If a process runs out of descriptors, the descriptors of idle rings are closed first.
     assert_eq!((pool.close_idle(1), pool.urings()), (1, 1));
     drop(databases);
     assert_eq!((pool.urings(), pool.open_files()), (0, 14));
@@ -268,8 +269,8 @@ fn readers_share_rings_which_count_in_the_pool_and_end_with_the_last_reader() {
     assert_eq!(small.urings(), 0);
 }
 
-/// Each read in flight holds its file's descriptor. Without a bound, those of many threads together
-/// would exceed the process's limit.
+/// Each read in flight holds its file's descriptor. Without a bound, the descriptors of many
+/// threads together would exceed the process's limit.
 #[test]
 fn reads_in_flight_keep_to_the_capacity() {
     if !has_rings() {
@@ -336,7 +337,7 @@ fn child_counts_descriptors() {
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
     drop((reader, held, taken));
     drop(files);
-    // The thread of another test may end at any time, but all threads of this one have ended.
+    // The rings are closed, and the threads of the readers have ended.
     assert_eq!((descriptors(), threads()), before);
 }
 
