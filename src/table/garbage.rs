@@ -40,8 +40,8 @@ pub(crate) struct Hidden {
     pub low: SequenceNumber,
     /// The largest sequence number of an entry that hides one of them.
     pub high: SequenceNumber,
-    /// The number of hidden versions plus the number of deletions that directly hide one of them. A
-    /// deletion that is hidden, and itself directly hides a version, counts twice.
+    /// The number of hidden versions, and of deletions that are not hidden themselves but directly
+    /// hide one of the versions.
     pub entries: u64,
     /// How many deletions directly hide one of the versions.
     pub deletions: u64,
@@ -140,6 +140,8 @@ pub(crate) struct Counting {
     sums: Vec<Hidden>,
     /// The entry before: sequence number, kind, bytes.
     last: (SequenceNumber, Option<EntryKind>, u64),
+    /// Whether the entry before is counted as a hidden version.
+    last_is_hidden: bool,
     /// Whether the current key has had an entry of a kind that is not understood. Compactions keep
     /// that entry and all older entries of the key, whatever hides them.
     key_is_opaque: bool,
@@ -156,10 +158,12 @@ impl Counting {
         let bytes = (internal_key.len() + value_bytes) as u64;
         self.key_is_opaque = kind.is_none() || (repeats && self.key_is_opaque);
         self.is_opaque |= self.key_is_opaque;
-        if repeats && !self.key_is_opaque {
+        let is_hidden = repeats && !self.key_is_opaque;
+        if is_hidden {
             self.hide(sequence, bytes);
         }
         self.last = (sequence, kind, bytes);
+        self.last_is_hidden = is_hidden;
     }
 
     /// Counts a version with this sequence number, which the previous entry hides.
@@ -168,9 +172,11 @@ impl Counting {
         let (by, kind, by_bytes) = self.last;
         let mut hidden = Hidden { low: sequence, high: by, entries: 1, deletions: 0, bytes };
         if matches!(kind, Some(EntryKind::Deletion | EntryKind::SingleDeletion)) {
-            hidden.entries += 1;
             hidden.deletions += 1;
-            hidden.bytes += by_bytes;
+            if !self.last_is_hidden {
+                hidden.entries += 1;
+                hidden.bytes += by_bytes;
+            }
         }
         // By how much the span of a sum grows if the sum includes the version.
         let growth = |sum: &Hidden| {
@@ -240,6 +246,16 @@ mod tests {
         assert_eq!((hidden[0].entries, hidden[0].deletions), (2, 1));
         let garbage = Garbage { hidden, ..Garbage::default() };
         assert_eq!(garbage.lone_deletions(2), 1, "that of cat hides nothing here");
+    }
+
+    /// Regression: a key was put, deleted and put again. Its deletion was counted twice: as hidden,
+    /// and as hiding the first put.
+    #[test]
+    fn a_hidden_deletion_that_hides_a_version_counts_once() {
+        let hidden = count(&[(b"ant", 9, 1), (b"ant", 7, 0), (b"ant", 5, 1)]);
+        let sum = |of: fn(&Hidden) -> u64| hidden.iter().map(of).sum::<u64>();
+        assert_eq!((sum(|h| h.entries), sum(|h| h.deletions)), (2, 1));
+        assert_eq!(sum(|h| h.bytes), 2 * (3 + 8 + 10));
     }
 
     /// A merge operand and the older entries of its key are kept, so if they were counted the table
