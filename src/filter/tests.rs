@@ -1,5 +1,6 @@
 //! The contract of every family, tested once for all of them: no key is ever missed, bytes that are
-//! not a filter answer "maybe", rates are as predicted, and RocksDB's bytes are reproduced.
+//! not a filter answer "maybe", and rates are as predicted. Also: Bloom and Ribbon blocks have
+//! RocksDB's bytes, and its legacy filter is read.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -215,17 +215,29 @@ fn column_families_are_told_one_by_one() {
     assert!(error.contains("gamma") && error.contains("delta"), "{error}");
 }
 
-#[test]
-fn the_log_file_tells_cache_and_counters() {
-    let dir = unpacked("11.9-pred");
-    let log = "\
+const LOG: &str = "\
 1 --------------- Options for column family [default]:
     capacity : 65536
 rocksdb.bloom.filter.useful COUNT : 980
 rocksdb.bloom.filter.full.positive COUNT : 120
 rocksdb.bloom.filter.full.true.positive COUNT : 100
 ";
-    fs::write(dir.path().join("LOG"), log).unwrap();
+
+/// Regression: if `--column-family` chose one of several column families, the counters of LOG, which
+/// are sums over all column families, were shown as those of the chosen one.
+#[test]
+fn the_counters_of_several_column_families_are_not_told_of_one() {
+    let dir = unpacked("10.4.2-cfs");
+    fs::write(dir.path().join("LOG"), LOG).unwrap();
+    let found = family(dir.path(), &["--column-family", "default"]);
+    assert_eq!((&found["cache_bytes"], &found["rocksdb_counters"]), (&65536.into(), &Value::Null));
+    assert!(!text(dir.path(), &["--column-family", "default"]).contains("RocksDB counted"));
+}
+
+#[test]
+fn the_log_file_tells_cache_and_counters() {
+    let dir = unpacked("11.9-pred");
+    fs::write(dir.path().join("LOG"), LOG).unwrap();
     let found = family(dir.path(), &[]);
     assert_eq!(found["cache_bytes"], 65536);
     assert_eq!(found["rocksdb_counters"]["useful"], 980);

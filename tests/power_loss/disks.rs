@@ -108,8 +108,8 @@ impl Outer {
         for dir in ["outer", "disk", "image", "incoming"] {
             create_dir(root.join(dir)).unwrap();
         }
-        // This file is the only one outside of this namespace's mounts, so it does not vanish with
-        // them. Its name is removed at the end of this function, and the mount keeps its contents.
+        // This file is outside of this namespace's mounts, so it does not vanish with them. Its name
+        // is removed at the end of this function, and the mount keeps its contents.
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(OUTER_BYTES).unwrap();
         let path = file.path();

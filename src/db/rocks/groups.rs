@@ -18,9 +18,9 @@ use std::sync::Arc;
 use crate::encoding::key;
 use crate::version::{FileMeta, LEVELS, TableFile, Version};
 
-/// An import leaves at most this number of tables in level 0. It is the number from which writers
-/// are slowed down (`write/write_stall.rs`), and the more tables there are, the slower.
-const MAX_IN_LEVEL_0: usize = 20;
+/// An import leaves at most this number of tables in level 0. With one more, writers would be
+/// delayed (`write/write_stall.rs`).
+const MAX_IN_LEVEL_0: usize = 19;
 
 /// Tables that an import merges into one, and what is known of that table before the merge.
 #[derive(Debug)]
@@ -243,8 +243,8 @@ mod tests {
         move_down(&mut tables);
         let level = |number| tables.iter().find(|it| it.meta.number == number).unwrap().level;
         assert_eq!([3, 4, 5, 6, 7, 30, 31].map(level), [0, 0, 2, 2, 6, 0, 0]);
-        // A level 0 of 20 tables stays as it is.
-        let mut tables: Vec<_> = (1..=20).map(|n| table(0, n, "a", "z")).collect();
+        // A level 0 of 19 tables stays as it is.
+        let mut tables: Vec<_> = (1..=19).map(|n| table(0, n, "a", "z")).collect();
         move_down(&mut tables);
         assert!(tables.iter().all(|group| group.level == 0));
     }
@@ -276,9 +276,9 @@ mod tests {
     #[test]
     fn the_fewest_bytes_are_joined_and_tables_of_one_flush_stay_together() {
         let level_0 = |n: u64| (1..=n).map(|n| table(0, n, "a", "z")).collect::<Vec<_>>();
-        assert_eq!(join_neighbours(level_0(20)).len(), 20);
-        let groups = join_neighbours(level_0(24));
-        assert_eq!(groups.len(), 20);
+        assert_eq!(join_neighbours(level_0(19)).len(), 19);
+        let groups = join_neighbours(level_0(23));
+        assert_eq!(groups.len(), 19);
         assert_eq!(shown(&groups)[0], (0, vec![1, 2, 3, 4, 5]));
         // The first six tables have the same largest sequence number.
         let mut flush = level_0(24);

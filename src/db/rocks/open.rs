@@ -34,8 +34,8 @@ use crate::version::{FileMeta, TableStore, Version};
 
 /// The most attempts to read the directory. After that the error says that the writer is too busy.
 const MAX_TRIES: u32 = 10;
-/// How many attempts in a row must fail in the same way, with the same MANIFEST, before the failure
-/// is returned.
+/// How many attempts in a row must find the same damage, with the same MANIFEST, before the error is
+/// returned. An error other than damage or a missing file is returned at once.
 const BELIEVED_AFTER: u32 = 3;
 /// The wait before the second attempt. Each later wait is longer by this time.
 const WAIT: Duration = Duration::from_millis(5);

@@ -69,7 +69,7 @@ struct Job {
     buffer: ReadBuffer,
 }
 
-/// A job's number and its bytes, or the panic of its read.
+/// A job's number, and what its read gave: the bytes, an error or a panic.
 type Answer = (usize, thread::Result<Result<ReadBuffer>>);
 
 /// When this value is dropped, also by a panic of `done`, it removes the jobs that have not begun.

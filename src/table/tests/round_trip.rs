@@ -211,8 +211,8 @@ fn keys_out_of_order_and_senseless_options_are_refused() {
     refused(TableOptions { block_bytes: 0, ..TableOptions::default() });
     refused(TableOptions { block_bytes: usize::MAX, ..TableOptions::default() });
     refused(TableOptions { restart_interval: 0, ..TableOptions::default() });
-    // With blocks of 1 byte each entry has a block of its own, and with 4096 bytes all entries are
-    // in one block.
+    // If `block_bytes` is 1, every entry has a block of its own. If it is 4096, all entries are in
+    // one block.
     for block_bytes in [1, 4096] {
         let options = TableOptions { block_bytes, ..TableOptions::default() };
         let dialect = Dialect::Database { file_number: 1 };

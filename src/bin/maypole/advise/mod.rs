@@ -130,9 +130,7 @@ impl Advise {
         }
         let mut found = Vec::new();
         for family in &source.families {
-            // LOG counts all column families together, so its counters cannot be divided among
-            // several.
-            let counters = source.log.counters.filter(|_| source.families.len() == 1);
+            let counters = source.log.counters;
             let findings = self.family(source.engine, family, counters, recorded.as_deref())?;
             if !self.json {
                 report::text(&findings, source.engine, &self, &Screen::stdout(), out)?;

@@ -82,7 +82,9 @@ fn of_maypole(db: Db, dir: &Path, only: Option<&str>) -> Result<Source> {
 }
 
 fn of_rocksdb(rocks: &RocksDb, dir: &Path, only: Option<&str>) -> Result<Source> {
-    let log = LogFile::read(dir);
+    let mut log = LogFile::read(dir);
+    // LOG counts all column families together, so its counters say nothing of a single one.
+    log.counters = log.counters.filter(|_| rocks.column_families().len() == 1);
     let mut source =
         Source { engine: Engine::RocksDb, families: Vec::new(), refused: Vec::new(), log };
     if let Some(name) = only {

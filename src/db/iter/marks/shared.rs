@@ -1,4 +1,6 @@
-//! [`Marks`]: the part of the marks that cursors and the leader of the writers share.
+//! [`Marks`]: the part of the marks that cursors and the leader of the writers share. A *mark* is an
+//! interval of keys in which cursors show nothing. Cursors propose marks, and the leader accepts
+//! them (see the [module](super)).
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -13,7 +15,7 @@ pub(super) const MAX_MARKS: usize = 16;
 pub(super) const MAX_KEY_BYTES: usize = 1 << 10;
 
 /// The maximum number of proposals that wait for a leader. More proposals are dropped, because the
-/// next walk over the same entries proposes a mark again.
+/// next cursor that walks over the same hidden entries proposes the mark again.
 pub(super) const MAX_PROPOSALS: usize = 8;
 
 /// The user keys from `from` to before `end`; `None`: to the last key.

@@ -135,7 +135,7 @@ impl BloomFilter {
     /// Like [`BloomFilter::new`], but for sizes from untrusted input.
     ///
     /// # Errors
-    /// [`TooLarge`] if memory is short, or the array would have more than 2^43 bits.
+    /// [`TooLarge`] if memory is short, or the filter would have more than 2^43 bits.
     ///
     /// # Panics
     /// Unless `hashes` is 1 to [`MAX_HASHES`].
@@ -171,7 +171,7 @@ impl BloomFilter {
     /// Like [`BloomFilter::for_rate`], but for sizes from untrusted input.
     ///
     /// # Errors
-    /// [`TooLarge`] if memory is short, or the array would have more than 2^43 bits.
+    /// [`TooLarge`] if memory is short, or the filter would have more than 2^43 bits.
     ///
     /// # Panics
     /// Unless `rate` is above 0 and below 1.
