@@ -247,7 +247,8 @@ fn scan(
             continue;
         }
         let maybe = !is_asked || table.reader.may_contain(query)?;
-        // The unread part of the table may hold the key, so a lookup decides.
+        // The unread part of the table may hold the key. If so, "maybe" is right and does not
+        // count. A lookup finds out.
         if maybe && !scanned.is_whole && holds(table, query) {
             continue;
         }
