@@ -74,8 +74,8 @@ fn count(text: &str) -> std::result::Result<u64, String> {
     {
         return Err(wrong());
     }
-    // The unit is written out as zeros, because a product of floating-point numbers would not be
-    // exact.
+    // The unit becomes zeros that follow the digits, because a product of floating-point numbers
+    // would not be exact.
     let all = format!("{whole}{part:0<zeros$}");
     all.parse().map_err(|_| format!("{text} is too many"))
 }

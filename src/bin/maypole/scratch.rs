@@ -13,10 +13,10 @@
 //! directory with the same prefix in the same parent looks for such files that nobody has locked.
 //! It removes their directories and says so.
 //!
-//! Because the signal ends the program, its exit status is what a shell expects: 128 plus the
-//! number of the signal. A second Ctrl-C ends the program at once, even if files are left. A second
-//! SIGTERM or SIGHUP does not cut the removal short, because some senders send them twice in a row.
-//! Windows has only Ctrl-C.
+//! After the removal, the signal's default action ends the program, so the exit status is what a
+//! shell expects: 128 plus the number of the signal. A second Ctrl-C ends the program at once, even
+//! if files are left. A second SIGTERM or SIGHUP does not cut the removal short, because some
+//! senders send them twice in a row. Windows has only Ctrl-C.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -228,12 +228,12 @@ fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // `first_of` comes first: it collects signals, and only a collected signal runs `end`. If a
-    // signal set INTERRUPTED without being collected, a thread could see INTERRUPTED and wait for
-    // ever.
+    // `first_of` is called before INTERRUPTED is registered. It collects signals, and only a
+    // collected signal runs `end`, which ends the program. If a signal set INTERRUPTED without
+    // being collected, a thread could see INTERRUPTED and wait for ever.
     //
     // Once IMPATIENT is set, SIGINT ends the program at once. Only `end` sets IMPATIENT, so the
-    // first Ctrl-C does not.
+    // first Ctrl-C does not end the program at once.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;

@@ -101,7 +101,7 @@ pub struct Findings {
     pub files: Vec<FileRow>,
     /// Findings in words, each with the numbers of the files that it is about.
     pub findings: Vec<(String, Vec<u64>)>,
-    /// The estimated peak of memory, in bytes, while the largest filter is built.
+    /// The estimated peak of memory, in bytes, while the database builds its largest filter.
     pub peak_build_bytes: u64,
     pub measured: Measured,
     pub counters: Option<FilterCounts>,

@@ -20,9 +20,9 @@ use crate::show::grouped;
 pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
 /// The suffix in the name of a policy that gives each level its own bits.
 pub const BY_LEVEL: &str = " by level";
-/// The stored bits per key of the filters of Maypole's own kinds that `advise` tries. Each has
-/// about the false-positive rate of one of the [`ROCKSDB_BITS`]. For the lowest of these, 8 bits,
-/// no fuse filter has about the same rate.
+/// The stored bits per key of the filters of Maypole's own kinds that `advise` tries. Each of these
+/// filters has about the false-positive rate of a Bloom filter with one of the [`ROCKSDB_BITS`]. No
+/// fuse filter has about the rate of a Bloom filter with 8 bits.
 const BURR_BITS: [f64; 4] = [5.5, 7.0, 8.0, 10.5];
 const FUSE_BITS: [f64; 3] = [8.0, 9.1, 11.4];
 
@@ -41,7 +41,7 @@ pub struct Kind {
     pub family: Family,
     /// The bits per key as RocksDB counts them, if RocksDB has the family.
     pub rocksdb_bits: Option<u32>,
-    /// The keys of a partition; `None` if the filter is one block.
+    /// The number of keys of a partition; `None` if the filter is one block.
     pub part_keys: Option<usize>,
 }
 

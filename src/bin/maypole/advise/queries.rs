@@ -25,8 +25,8 @@ const MAX_BLOCKS: usize = 64;
 /// For each table that is read, at most this many tables that overlap it are added as sources of
 /// anchors.
 const NEIGHBOURS: usize = 4;
-/// The number of queries of each kind (neighbours, made up) for all tables of a level together, and
-/// the fewest for one table.
+/// A table gets queries of two kinds: keys of tables that overlap it, and made-up keys. The number
+/// of queries of each kind for all tables of a level together, and the fewest for one table.
 const QUERIES: usize = 60_000;
 const MIN_QUERIES: usize = 100;
 /// The most queries of each kind for a table that is read only in part. The limit exists because

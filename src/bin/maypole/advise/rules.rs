@@ -152,8 +152,8 @@ impl Situation {
         }
     }
 
-    /// The bits per key, as RocksDB counts them, that a policy of [`Situation::family`] needs to
-    /// store about as many bits per key as the present filters of this family.
+    /// Bits per key, as RocksDB counts them: with this setting, a policy of [`Situation::family`]
+    /// stores about as many bits per key as the present filters do.
     fn like_bloom_bits(&self) -> Option<u32> {
         let of_row = |bits: &&u32| {
             let row = self.family.and_then(|family| self.row(family, **bits));

@@ -130,7 +130,7 @@ pub fn run(
 /// The hashes that a filter holds of one key.
 #[derive(Clone, Copy)]
 struct Fed {
-    // A hash of 0 counts as no hash, so that `Option` takes no memory. This is harmless, because
+    // A hash of 0 counts as no hash, so that `Option` adds no memory. This is harmless, because
     // only one of 2^64 hashes is 0.
     key: Option<NonZeroU64>,
     prefix: Option<NonZeroU64>,
@@ -199,8 +199,9 @@ fn scan(
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
     // A filter gets all keys of a table, at most [`MAX_HASHES`], even if these exceed what is left
-    // of the budget of the level, because the size of a filter depends on the number of its keys.
-    // Threads that take keys from the budget at the same time may exceed it further.
+    // of the budget of the level: a filter of fewer keys could take other bits per key than the
+    // table's filter would. Threads that take keys from the budget at the same time may exceed it
+    // further.
     let most_hashes = match budget.load(Ordering::Relaxed) {
         0 => 0,
         _ => MAX_HASHES.min(table.entries as usize),
@@ -246,7 +247,8 @@ fn scan(
             continue;
         }
         let maybe = !is_asked || table.reader.may_contain(query)?;
-        // The unread part of the table may hold the key, so a lookup decides.
+        // The unread part of the table may hold the key. If so, "maybe" is right and does not
+        // count. A lookup finds out.
         if maybe && !scanned.is_whole && holds(table, query) {
             continue;
         }

@@ -52,9 +52,10 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
         }
         Err(error) => match options.open_rocksdb() {
             Ok(rocks) => of_rocksdb(&rocks, dir, only),
-            // The error of opening the directory as RocksDB's is the better one if the error of
-            // opening it as Maypole's mentions RocksDB. Otherwise the directory belongs to neither
-            // engine, and Maypole's error describes it better.
+            // Both attempts to open the directory have failed, and one of the two errors is
+            // returned. If Maypole's error says that this is a RocksDB database, RocksDB's error is
+            // returned, because it says why that database cannot be read. Otherwise the directory
+            // belongs to neither engine, and Maypole's error describes it better.
             Err(second) => match &error {
                 Error::Unsupported { what, .. } if what.contains("RocksDB") => Err(second.into()),
                 _ => Err(error.into()),

@@ -92,7 +92,8 @@ pub fn all(db: &Db) -> Vec<Table> {
     let tables = stats.files.iter().filter_map(|file| {
         let reader = db.table(file.number)?;
         let properties = reader.properties();
-        // Numbers are limited, so that damaged properties do not make sums overflow.
+        // The numbers in the properties are limited, so that damaged properties do not make sums
+        // overflow.
         let most = reader.file_bytes().saturating_mul(MAX_FOR_A_BYTE);
         let number = |name: &str| properties.number(name).map(|number| number.min(most));
         let form = reader.metaindex().iter().find_map(|(name, _)| form_of(name));

@@ -89,9 +89,9 @@ impl Entries {
     /// The `i`-th number in a random order of all numbers, which depends on `seed`. Different `i`
     /// give different numbers.
     ///
-    /// Three rounds of a mixer permute the numbers of at most as many bits as `count - 1` has. A
-    /// result that is not below `count` goes through the rounds again. On average, fewer than two
-    /// passes are needed.
+    /// The largest number, `count - 1`, has `bits` bits. Three rounds of a mixer permute all
+    /// numbers of at most `bits` bits. A result that is not below `count` goes through the rounds
+    /// again. On average, fewer than two passes are needed.
     pub fn drawn(&self, i: u64, seed: u64) -> u64 {
         let bits = (u64::BITS - (self.count - 1).leading_zeros()).max(1);
         let mask = u64::MAX >> (u64::BITS - bits);

@@ -175,8 +175,8 @@ impl Worker<'_> {
         let mut keys = entries.keys();
         for i in part {
             for n in 0..PUTS_PER_CHECKPOINT {
-                // The order is drawn with a constant, not with `--seed`, so every run puts the same
-                // keys.
+                // The seed of the order of the keys is a constant, not `--seed`, so every run puts
+                // the same keys.
                 let number = entries.drawn((i * PUTS_PER_CHECKPOINT + n) % entries.count, !0);
                 put(db, keys.of(number), entries.value(&mut self.random), sync)?;
                 entries.mark_written(number);

@@ -366,9 +366,10 @@ const BLOCK_BYTES: f64 = 4096.0;
 const INDEX_ENTRY_BYTES: f64 = 54.0;
 /// Bytes that an index takes in the file for each data block if keys have about 20 bytes.
 const STORED_INDEX_ENTRY_BYTES: f64 = 29.0;
-/// Bytes of memory that a top-level index takes for each partition, be it of a filter or of an
-/// index: half of a top-level entry, because each entry leads to one partition of the filter and
-/// one of the index. An entry has a handle and a slot of the cache for either, and one separator.
+/// Bytes of memory that top-level indexes take for each partition of a filter or of an index.
+/// Filter and index are partitioned at the same keys. So a partition of the filter and one of the
+/// index share an entry, and this is half of its bytes. An entry has two handles, two slots for
+/// partitions in the block cache, and one separator.
 const TOP_ENTRY_BYTES: f64 = 48.0;
 /// Filters and indexes of new tables are not partitioned as long as all filters and indexes need at
 /// most this share of the block cache (`MetadataForm::Auto`).

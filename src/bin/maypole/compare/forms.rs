@@ -9,14 +9,15 @@
 //! no filter     an index in parts                         links to the tables of that base
 //! ```
 //!
-//! The four trees of a policy are measured in turns. The sizes of the cache are multiples of what
-//! the policy's whole filters and indexes need.
+//! A policy has four trees, one of each form, which are measured in turns. The sizes of the cache
+//! are multiples of what the policy's whole filters and indexes need.
 //!
 //! Three steps come before anything is timed. `warm_up` loads filters and indexes into the cache,
 //! as far as they fit. If they do not all fit, lookups of present keys let the credits of filter
 //! parts settle: the credit of a part decides whether a lookup reads the part, or passes it by and
-//! reads the data block without querying the filter. At last come lookups that are not timed, so
-//! that the cache holds the filters and indexes that such lookups use.
+//! reads the data block without querying the filter. The third step is lookups of the kind that is
+//! timed next (present or absent keys), so that the cache holds the filters and indexes that this
+//! kind uses.
 
 use std::path::Path;
 
@@ -38,7 +39,8 @@ pub const ALWAYS_READ: &str = "always read";
 pub const NO_FILTER: &str = "no filter";
 /// The forms of the four trees of a policy, in the order of the trees.
 pub const FORMS: [&str; 4] = [WHOLE, PARTS, ALWAYS_READ, NO_FILTER];
-/// Databases that are open at one time besides those of the policies: three forms and the base.
+/// The most databases that this module opens at one time: the base, and a policy's trees of three
+/// forms. The policies' trees of the form [`WHOLE`] do not count, because they are open already.
 pub const DATABASES: u64 = 4;
 /// The cache sizes to measure, as multiples of what filters and indexes need.
 pub const CACHES: [f64; 5] = [0.05, 0.2, 0.5, 1.0, 2.0];

@@ -34,8 +34,9 @@ const MAX_ACCURACY_KEYS: u64 = 1_000_000;
 const SPEED_KEYS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 24;
 /// False-positive rate of the filters whose speed is measured.
 pub const SPEED_FPR: f64 = 0.01;
-/// The fewest absent queries of one timed pass. A larger filter gets two queries for each of its
-/// cache lines; with fewer, a processor's cache could hold all lines that are queried.
+/// The fewest absent queries of one timed pass. If two queries for each cache line of the filter
+/// are more than this, the pass has two for each line: with fewer, a processor's cache could hold
+/// all lines that are queried.
 const QUERIES: u64 = 1 << 16;
 const PASSES: usize = 5;
 /// The number of builds whose median is taken. Filters of more than [`MAX_REPEATED_KEYS`] keys are

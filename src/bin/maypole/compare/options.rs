@@ -13,9 +13,9 @@ use crate::failure::Failure;
 
 /// The default number of absent lookups.
 const ABSENT: usize = 500_000;
-/// The default number with `--cold`, where each lookup may wait for a device.
+/// The default number of absent lookups with `--cold`, where each lookup may wait for a device.
 const ABSENT_COLD: usize = 20_000;
-/// The default with `--sweep`, which measures many databases.
+/// The default number of absent lookups with `--sweep`, which measures many databases.
 const ABSENT_SWEEP: usize = 200_000;
 
 /// No filter, and each family with its usual number of bits.

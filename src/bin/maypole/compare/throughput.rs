@@ -37,8 +37,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// What a page shows of a run without `--sweep`: all caches at one share, and all shares with
-    /// the usual cache.
+    /// What a page shows of a run without `--sweep`: all caches at the share [`MIXED`], and all
+    /// shares with the usual cache.
     pub fn cross(plan: &Plan, usual_cache_bytes: u64) -> [Grid; 2] {
         let shares = SHARES.to_vec();
         [

@@ -10,12 +10,12 @@
 //! elsewhere       one block a reading, and an empty line after each
 //! ```
 //!
-//! The owner is the program that has the database open. It writes only after something was counted,
-//! independently of the watcher, so two readings may find the same counters. Rates use the owner's
-//! time, from the write that the previous reading found to the write that this reading found. If
-//! the owner wrote nothing in the last publishing interval before the previous reading, the time
-//! starts at the beginning of that interval instead. What the previous reading lacks was counted
-//! later, because the owner would have written it by then.
+//! The owner is the program that has the database open. It writes its counters only if something
+//! was counted, independently of the watcher, so two readings may find the same counters. Rates use
+//! the owner's time, from the write that the previous reading found to the write that this reading
+//! found. If the owner wrote nothing in the last publishing interval before the previous reading,
+//! the time starts at the beginning of that interval instead. Anything that was counted before that
+//! beginning would have been written, and so read, by the time of the previous reading.
 
 use std::io::Write;
 use std::thread::sleep;

@@ -57,7 +57,8 @@ record! {
         query_present_ns: f64,
         absent_queries: u64,
         rate: f64,
-        /// The rates with more keys than planned. `None` if the structure is static or was full.
+        /// The rates with two and five times the planned keys. `None` if the structure is static,
+        /// or was full before it held so many keys.
         rate_at_2_times: Option<f64>,
         rate_at_5_times: Option<f64>,
         /// The number of keys with which the structure was full.

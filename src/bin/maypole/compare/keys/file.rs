@@ -113,8 +113,8 @@ pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<KeyList> {
         space::check_memory(2 * fs::metadata(file).map_or(0, |metadata| metadata.len()))?;
         let mut entries = SstReader::open(file)?.entries();
         while let Some(entry) = entries.next_entry()? {
-            // Each key may find the memory full: blocks may be compressed, so the check of the file
-            // sizes does not show how much memory the keys take.
+            // Memory may run out at any key. The check above is of the sizes of the files, but
+            // their blocks may be compressed, so the keys may take more memory.
             if keys.last() != Some(entry.user_key) && !keys.try_push(entry.user_key) {
                 return Err(Failure::new("the keys of the tables take more memory than there is"));
             }

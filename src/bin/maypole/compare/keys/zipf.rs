@@ -2,8 +2,8 @@
 //!
 //! Ranks are drawn by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
 //! variates from monotone discrete distributions", ACM TOMACS 6, 1996), which is exact and needs no
-//! table of all ranks. It inverts the area under `1 / x^s` up to n + 1/2. Of each rank's area, it
-//! rejects the part that exceeds the rank's share; the first rank has no such part.
+//! table of all ranks. For n ranks, it inverts the area under `1 / x^s` up to n + 1/2. Of each
+//! rank's area, it rejects the part that exceeds the rank's share; the first rank has no such part.
 
 use rand::{Rng, RngExt};
 

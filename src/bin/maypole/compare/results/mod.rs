@@ -53,8 +53,8 @@ pub struct Times {
     pub mean: f64,
     pub p50: f64,
     pub p99: f64,
-    /// The interval of the means of the rounds, widened so that it contains the mean of all
-    /// lookups: see [`Repeated`](super::rounds::Repeated).
+    /// The interval that [`Repeated`](super::rounds::Repeated) computes from the means of the
+    /// rounds, widened so that it contains the mean of all lookups.
     pub low: f64,
     pub high: f64,
 }
@@ -281,7 +281,7 @@ record! {
 }
 
 impl FormRow {
-    /// Whether `other` is a row of the same policy, lookups and cache with another form, and the
+    /// Whether `other` is the row of another form, with the same policy, lookups and cache, and the
     /// intervals of both rows overlap.
     pub fn is_tied_with(&self, other: &FormRow) -> bool {
         let point = |row: &FormRow| (row.policy.clone(), row.lookups.clone(), row.cache_bytes);

@@ -68,7 +68,8 @@ pub fn with_code(text: &str) -> String {
         .collect()
 }
 
-/// A drawing with a text about it, and the rows behind it. All arguments but the title are HTML.
+/// A drawing with a text about it, and the table of its figures; the text and the table may be
+/// empty. All arguments but the title are HTML.
 pub fn figure(title: &str, about: &str, drawing: &str, figures: &str) -> String {
     let title = escape(title);
     let about = if about.is_empty() { String::new() } else { format!("<p>{about}</p>") };

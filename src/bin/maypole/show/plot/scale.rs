@@ -103,7 +103,8 @@ pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64,
     }
     Some(match spread {
         Spread::Log => {
-            // The ends are 1, 2 or 5 times a power of ten: about thirds of a decade.
+            // The ends are 1, 2 or 5 times a power of ten. Such numbers are about a third of a
+            // decade apart.
             let (low, high) = (low / 1.05, high * 1.05);
             let below = rounds(low.log10().floor() as i32 - 1).rfind(|&r| r <= low);
             let above = rounds(high.log10().floor() as i32).find(|&r| r >= high);

@@ -19,8 +19,8 @@ pub fn five_times_the_keys(lab: &Lab) -> Result<Vec<Claim>> {
         filter.add(&lab.present[held..next]);
         held = next;
         // The rate only grows with the keys, and it reaches 18 % between one and three times the
-        // planned keys. So the loop measures it only in this range, until it has reached 18 %, and
-        // at two times the planned keys for the figure.
+        // planned keys. So the loop measures it only in this range, and only until it has reached
+        // 18 %. At two times the planned keys, the rate is always measured, for `twice`.
         if (20..=60).contains(&twentieths) && (reached.is_nan() || twentieths == 40) {
             let rate = lab.rate(&filter);
             if reached.is_nan() && rate >= CLAIMED {
@@ -116,7 +116,7 @@ pub fn bits_for_one_percent(lab: &Lab) -> Result<Vec<Claim>> {
 }
 
 pub fn whole_hashes(lab: &Lab) -> Result<Vec<Claim>> {
-    // 2.87 bits a key are best served by 1.99 hashes, 9.6 by 6.65.
+    // The best number of hashes is 1.99 at 2.87 bits a key, and 6.65 at 9.6 bits a key.
     let penalty = [2.87, 4.0, 9.6, 14.4].map(|bits| {
         let best = formulas::best_hashes(bits);
         let [down, near] =

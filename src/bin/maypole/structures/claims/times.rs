@@ -44,8 +44,8 @@ pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
     Ok(vec![slower, equal])
 }
 
-/// How full all filters are: the two before the merge, and the one that is built anew from the keys
-/// of both.
+/// How full the quotient filters are: the two that are merged, and the one that is built anew from
+/// the keys of both.
 const LOAD: f64 = 0.9;
 
 pub fn quotient_merging(lab: &Lab) -> Result<Vec<Claim>> {

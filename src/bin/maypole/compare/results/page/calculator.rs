@@ -1,7 +1,7 @@
 //! The calculator of a page: a script that computes costs from the figures. Near the measured
 //! number of keys it uses the measured figures. For other numbers of keys it uses figures of large
-//! tables, because the measured rates may be those of small tables, which chance changes. It shows
-//! the measured figures next to these.
+//! tables, because the measured tables may be small, and chance changes the rates of small tables.
+//! It shows the measured figures next to these.
 
 use maypole::filter::FilterSpec;
 use serde_json::json;

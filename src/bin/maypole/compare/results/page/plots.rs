@@ -356,8 +356,9 @@ fn curves(
     series.filter(|series| !series.points.is_empty()).collect()
 }
 
-/// The label of a tick of the latency axis. At the tick, one in `one_in` lookups is slower than the
-/// curve; the label is the share of the lookups that are not slower, such as 99 % for 100.
+/// The label of a tick of the axis of a latency curve. At the tick, the curve has the latency that
+/// one in `one_in` lookups exceeds. The label is the share of the other lookups, such as 99 % for
+/// 100.
 fn as_fast(one_in: f64) -> String {
     format!("{} %", decimal(100.0 - 100.0 / one_in))
 }

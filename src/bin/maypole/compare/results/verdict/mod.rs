@@ -212,8 +212,8 @@ impl<'a> Verdict<'a> {
                     own.filters_asked as f64 * own.observed_fpr.unwrap_or(0.0)
                 }
                 // If this policy has no filter in the level, each absent lookup that reached a
-                // table of the level read it in vain. The policies with filters there have counted
-                // how often that happened.
+                // table of the level read it in vain. How many lookups reached one is known from a
+                // policy with filters in the level: each of these lookups queried a filter.
                 _ => levels.map(|found| found.filters_asked).max().unwrap_or(0) as f64,
             }
         };
@@ -255,8 +255,9 @@ impl<'a> Verdict<'a> {
         self.all.iter().any(|of| self.micros(self.saved(of)) >= MIN_MICROS)
     }
 
-    /// The smallest policy that saves enough. If several policies have about its size, the first of
-    /// them that has the fewest reads or is tied with the one that has.
+    /// The smallest policy that saves enough, or another policy of about its size: of the policies
+    /// of this size, the first one that has the fewest reads or is tied with the policy that has
+    /// the fewest reads.
     fn choose(&self, may: impl Fn(&Reads) -> bool) -> Option<&Reads<'a>> {
         let all = || self.all.iter().filter(|of| may(of));
         let best = all().min_by(|a, b| a.reads.total_cmp(&b.reads))?;
