@@ -203,8 +203,8 @@ impl Db {
             self.open_table(into, self.last_number)?;
             kept = 1;
         }
-        // The oldest table is removed first. If a crash ends this loop, the tables that are left
-        // are newer than the removed ones. So no old value is found before the merged table's.
+        // The oldest table is removed first, so an old value is removed before the entry that hides
+        // it. If a crash ends this loop, no old value comes back.
         for (level, kept) in [(into, kept), (level, 0)] {
             while self.levels[level].len() > kept {
                 let table = self.levels[level].pop().expect("it is not empty");
