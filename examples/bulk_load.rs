@@ -62,8 +62,8 @@ fn report(name: &str, db: &Db, user_bytes: u64, out: &mut dyn Write) -> std::io:
         [Ticker::WalFileBytes, Ticker::FlushWriteBytes, Ticker::CompactWriteBytes]
             .map(|ticker| stats.tickers.get(ticker));
     let tables: u64 = stats.files.iter().map(|file| file.file_bytes).sum();
-    // Without a flush, all tables were ingested. Each was written twice: by its `SstWriter`, and
-    // when `ingest` copied it into the database.
+    // If no flush wrote anything, all tables were ingested. Each of these was written twice: by its
+    // `SstWriter`, and when `ingest` copied it into the database.
     let written = if flushed == 0 { 2 * tables } else { log + flushed + compacted };
     writeln!(
         out,

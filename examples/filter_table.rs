@@ -19,9 +19,9 @@
 //!   making and hashing keys. verify: the time to query every key after the build. The column
 //!   *build* does not include it.
 //! * hot: one filter is queried, half of the keys are present, and each query waits for the result
-//!   of the one before (latency). batched: the same filter is queried for 32 keys at a time. The
-//!   hashes are computed in advance. floor: the same chain as hot, but instead of a query there is
-//!   one load from as much memory as the filter has.
+//!   of the one before (latency). batched: the same filter is queried for 32 keys at a time. For
+//!   all three columns the hashes are computed in advance. floor: the same chain as hot, but
+//!   instead of a query there is one load from as much memory as the filter has.
 //! * mixed: one filter, queried as RocksDB's `filter_bench` does (see [`mixed`]): keys are made and
 //!   hashed between queries, and nothing waits for a result. The time of making and hashing keys is
 //!   then subtracted.
@@ -310,9 +310,9 @@ fn measure(spec: FilterSpec, keys: usize, quick: bool) -> Row {
     }
 }
 
-/// Makes one query after the other. Each hash depends on the results before it, through a zero that
-/// the compiler cannot see. (The results are summed first, because the compiler would turn a single
-/// result into a branch.)
+/// Makes one query after the other. Each query waits for the results before it: their sum is ANDed
+/// with a zero that the compiler does not know, and the result changes the hash. (From the last
+/// result alone, instead of a sum, the compiler would make a branch.)
 fn in_a_chain(asked: &[KeyHash], mut ask: impl FnMut(KeyHash) -> bool) {
     let zero = black_box(0);
     let mut found = 0u64;

@@ -1,6 +1,6 @@
 //! A web crawler that remembers which pages it has seen. It looks up the page of each link, and
-//! stores and visits each page that is new. Most links lead to new pages, and the filters find
-//! nearly all of these absent without a read.
+//! stores and visits each page that is new. Most links lead to new pages. For nearly all of these,
+//! the filters say without a read that the page is not stored.
 //!
 //! ```text
 //! cargo run --release --example seen_before

@@ -16,9 +16,9 @@ const BLOCKED: u64 = 1_000_000;
 const GOOD_VISITS: u64 = 100_000;
 const BLOCKED_VISITS: u64 = 1_000;
 
-/// Pages of the two kinds have the same distribution, so that a good one is between blocked ones in
-/// the order of keys. Otherwise the key range of the table would exclude the good pages, and no
-/// filter would be queried.
+/// Blocked pages and good pages have the same distribution, so that in the order of keys a good
+/// page is between blocked ones. Otherwise the key range of the table would exclude the good pages,
+/// and no filter would be queried.
 fn page(kind: &str, i: u64) -> String {
     format!("https://{:016x}.example/", hash64(format!("{kind} {i}").as_bytes()))
 }

@@ -10,7 +10,7 @@ use std::{fs, process, thread};
 /// One thing that must hold when a step is done.
 pub struct Check {
     pub says: &'static str,
-    /// Panics if it does not hold, with a message for the learner.
+    /// Panics with a message for the learner, if the statement in `says` does not hold.
     pub run: fn(),
 }
 

@@ -67,8 +67,9 @@ fn seeds(slots: u32, keys: &[&str]) -> Vec<Band> {
     bands
 }
 
-/// The bands of a bumped ribbon: each layer takes the keys that the layer before bumped. The keys
-/// that are left become tags: at most two, unless a layer bumped all of its keys.
+/// The bands of a bumped ribbon: each layer takes the keys that the layer before bumped. One or two
+/// bumped keys get no further layer: they become tags. If a layer bumped all of its keys, all of
+/// them become tags.
 fn layers(slots: u32, keys: &[&str]) -> (Vec<Band>, Vec<usize>) {
     let mut left: Vec<usize> = (0..keys.len()).collect();
     let (mut bands, mut slots) = (Vec::new(), slots);

@@ -87,8 +87,8 @@ impl Fall {
     }
 }
 
-/// The falls of absent keys, and those of present keys. Each key is in the range of some table in
-/// every run.
+/// How lookups of absent keys fall through the runs, and how lookups of present keys do. Each key
+/// is in the range of some table in every run.
 fn falls(db: &Db, runs: usize) -> [Fall; 2] {
     let traces = |from: u32| (from..).map(|i| db.explain(key(i)).unwrap());
     // Whether every run has a table whose range includes the key.

@@ -108,8 +108,8 @@ fn reads_are_saved() {
     }
     let FilterCounts { useful, full_positive, .. } = db.counts()[1];
     // Each query reads the filter. If the filter says maybe, the lookup reads the table's index and
-    // a data block. (No data block can have a key after the last key of the table, but each key
-    // here is before it.)
+    // a data block. (Only for a key after the last key of the table there would be no data block to
+    // read. No key here is after it.)
     let expected = 400 + 2 * full_positive;
     assert_eq!(
         reads(&db) - before,
@@ -148,7 +148,7 @@ fn the_rate() {
         db.get(&key("lack", i)).expect("get");
     }
     let observed = db.counts()[2].observed_rate().expect("10,000 absent keys were looked up");
-    // 400 keys fill 7.8 lines of 8, so the filter has a little more than 10 bits a key.
+    // 400 keys at 10 bits are 7.8 lines. The filter has 8, a little more than 10 bits a key.
     assert_near(observed, 0.0091, "Is every query counted?");
 }
 

@@ -95,7 +95,8 @@ impl Db {
             db.last_sequence = db.last_sequence.max(entry.sequence);
             db.memtable.insert(&key, entry);
         }
-        // What was logged becomes a table, and the log starts again, because its end may be torn.
+        // What was logged becomes a table, and the log starts again: behind a torn record at its
+        // end, a replay would not find new records.
         db.flush()?;
         Ok(db)
     }
@@ -174,8 +175,8 @@ impl Db {
             self.open_table(into, self.last_number)?;
             kept = 1;
         }
-        // The oldest table is removed first. So if a crash ends this loop, no old value comes back:
-        // the tables that it leaves are newer than those that are gone.
+        // The oldest table is removed first, so an old value is removed before the entry that hides
+        // it. If a crash ends this loop, no old value comes back.
         for (level, kept) in [(into, kept), (level, 0)] {
             while self.levels[level].len() > kept {
                 let table = self.levels[level].pop().expect("it is not empty");
