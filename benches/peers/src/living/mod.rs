@@ -8,7 +8,7 @@
 //! The engines run each load one after the other. Each run has a process and a directory of its
 //! own, and the directory is removed afterwards. RocksDB runs with its options for trees with many
 //! deletions. A row with a `+` is the same engine with help from the application; the text of the
-//! load says which.
+//! load says what the help is.
 
 mod loads;
 mod pace;
