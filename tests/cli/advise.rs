@@ -247,8 +247,8 @@ fn the_log_file_tells_cache_and_counters() {
     assert_eq!(family(dir.path(), &["--cache", "1M"])["cache_bytes"], 1 << 20);
 }
 
-/// A filter block whose checksum is wrong lets every key through. Its table is named, and the
-/// others keep their rate.
+/// A filter block whose checksum is wrong lets every key through. `advise` reports the table of
+/// this filter, and measures the filters of the other tables as usual.
 #[test]
 fn a_damaged_filter_answers_maybe_and_is_counted() {
     let dir = unpacked("11.9-pred");

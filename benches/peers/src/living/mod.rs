@@ -148,8 +148,8 @@ fn print(rows: &[(String, Figures)]) {
     }
 }
 
-/// A whole number has no decimals. Any other number is printed with three digits in all from 1 on,
-/// with whole digits only from 100 on, and with three decimals below 1.
+/// A whole number has no decimals. Any other number has three decimals below 1, three digits in all
+/// from 1 to 100, and no decimals from 100 on.
 fn digits(figure: f64) -> String {
     match figure.abs() {
         _ if figure.is_nan() => "-".into(),
