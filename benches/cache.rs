@@ -211,8 +211,8 @@ impl Table {
         Times { all: start.elapsed(), held: timed::held() - held_before }
     }
 
-    /// Runs `count` misses in each of `threads` threads at one time, and returns the mean of their
-    /// times.
+    /// Runs `count` misses in each of `threads` threads at one time, and returns the mean of the
+    /// threads' times.
     fn miss_by_threads(&self, count: u64, threads: u32) -> Times {
         static SEED: AtomicU64 = AtomicU64::new(1);
         let mut sum = Times::default();

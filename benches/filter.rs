@@ -129,7 +129,8 @@ fn random(seed: u64, count: usize) -> Vec<u64> {
     (0..count).map(|_| rng.random()).collect()
 }
 
-/// Each query waits for the results before it, through a zero that the compiler cannot see.
+/// Each query waits for the results of the queries before it: its hash depends on them by a product
+/// with zero, and the compiler does not know that the factor is zero.
 fn in_a_chain(hashes: &[u64], mut ask: impl FnMut(u64) -> bool) -> u64 {
     let zero = black_box(0);
     hashes

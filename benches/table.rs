@@ -13,9 +13,9 @@
 //! | `filter` | hashing every key, building the filter, and querying it once for each key |
 //! | `table` | all of it: a table into memory, and into a file that is synced |
 //!
-//! Entries have 20 + 100 bytes; half of a value repeats the other half. Every group reports the
-//! bytes of the same keys and values divided by its own time, so the times of the groups add up to
-//! that of the table.
+//! Entries have 20 + 100 bytes; half of a value repeats the other half. Every group divides the
+//! bytes of all keys and values by its own time, so the figures are comparable: the times of the
+//! other groups together are about the time of `table`.
 //!
 //! This file compiles the modules that are not public.
 

@@ -13,8 +13,8 @@ fn hashes(seed: [u8; 8], count: usize) -> Vec<u64> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Queries `data`, without its first eight bytes, as a filter block of `family`. The first eight
-/// bytes of `data` give the hashes. The trailer is repaired if the first byte is even.
+/// Queries a filter block of `family`: all of `data` except its first eight bytes, which give the
+/// hashes. If the first byte of `data` is even, the block's trailer is repaired first.
 pub fn filter(family: Family, data: &[u8]) {
     let Some((&seed, block)) = data.split_first_chunk() else { return };
     let mut block = block.to_vec();

@@ -91,7 +91,8 @@ pub fn edit(data: &[u8]) {
 }
 
 /// Parses `data` as a filter policy and as a prefix extractor. An accepted value must print as text
-/// that means the same. A policy must also have a filter spec for every level of any tree.
+/// that means the same. An accepted policy must choose a filter for every level of a tree without a
+/// panic.
 pub fn policy(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match text.parse::<FilterPolicy>() {

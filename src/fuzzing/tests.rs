@@ -89,7 +89,8 @@ fn any_bytes_are_answered_as_a_filter() {
 fn a_changed_filter_is_answered_and_often_believed() {
     for (family, target) in FILTERS {
         mutations(6, 2000, &filter_sample(family), target);
-        // The repair helps a fuzzer only if the reader trusts most of the repaired filters.
+        // Repairing the trailers helps a fuzzer only if the reader trusts most of the repaired
+        // filters.
         let mut random = StdRng::seed_from_u64(7);
         let mut believed = 0;
         for _ in 0..300 {
@@ -285,8 +286,8 @@ fn write_the_seeds() {
     let mut seeds: Vec<(&str, Vec<Vec<u8>>)> = Vec::new();
     let [data, index, properties] = table_parts();
     seeds.push(("block", vec![[&[0][..], &data].concat(), [&[1][..], &data].concat()]));
-    // In the input of `index`, the first byte says that keys are user keys, that handles are stored
-    // as differences, and that the file has 64 KiB.
+    // The first byte of the input of `index` has the options of the target. Here keys are user
+    // keys, handles are stored as differences, and the file has 64 KiB.
     seeds.push(("index", vec![[&[0b1000_0110][..], &index].concat()]));
     seeds.push(("properties", vec![properties]));
     let table = table_sample(Compression::None, "burr(8)");

@@ -21,8 +21,8 @@ fn is_setting(code: &str) -> bool {
     types.iter().any(|start| code.starts_with(start)) || code.parse::<FilterPolicy>().is_ok()
 }
 
-/// The settings of other engines, each with its equals. A setting may have several rows, for
-/// several values of a second setting.
+/// The settings of other engines, each with what equals it in Maypole. A setting may have several
+/// rows, for several values of a second setting.
 fn table() -> BTreeMap<String, BTreeSet<String>> {
     let mut equals: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let knobs = read(root().join("docs/book/src/knobs.md"));

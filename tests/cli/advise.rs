@@ -247,8 +247,8 @@ fn the_log_file_tells_cache_and_counters() {
     assert_eq!(family(dir.path(), &["--cache", "1M"])["cache_bytes"], 1 << 20);
 }
 
-/// A filter block whose checksum is wrong lets every key through. Its table is named, and the
-/// others keep their rate.
+/// A filter block whose checksum is wrong lets every key through. `advise` reports the table of
+/// this filter, and measures the filters of the other tables as usual.
 #[test]
 fn a_damaged_filter_answers_maybe_and_is_counted() {
     let dir = unpacked("11.9-pred");
@@ -333,7 +333,8 @@ fn a_database_of_maypole_is_advised_while_it_is_in_use() {
     assert!(number(&family["levels"]) >= 2.0, "{family}");
     let same = number(&policy(family, "bloom:10")["filter_bytes"]);
     assert!((same / stats.filter_bytes() as f64 - 1.0).abs() < 0.02, "{same}");
-    // The figures for another policy are those of a copy with this policy.
+    // The figures that `advise` computes for another policy agree with those that it measures on a
+    // copy of the database with this policy.
     let burr = policy(family, "burr(7)");
     let copy = tempfile::tempdir().unwrap();
     let copy = copy.path().join("copy");
@@ -343,8 +344,8 @@ fn a_database_of_maypole_is_advised_while_it_is_in_use() {
     assert!((number(&burr["filter_bytes"]) / real - 1.0).abs() < 0.02, "{burr} {real}");
     let (computed, measured) =
         (number(&burr["blocks_per_absent_get"]), number(&rewritten["absent"]["blocks"]));
-    // The computed and the measured number are means of five thousand lookups each. They may differ
-    // by seven standard deviations of one of these means.
+    // The computed and the measured blocks of a lookup are means of five thousand lookups each.
+    // They may differ by seven standard deviations of one of these means.
     let slack = 7.0 * (computed.max(measured) / 5000.0).sqrt();
     assert!((computed - measured).abs() < slack, "{computed} {measured}");
     db.put("still", "open").unwrap();
@@ -497,7 +498,8 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
             assert!((theirs - blocks).abs() < slack, "{theirs} blocks, here {blocks}");
         }
     }
-    // The figures for another policy are those of the imported tree with this policy.
+    // The figures that `advise` computes for another policy agree with those that it measures on
+    // the imported tree with this policy.
     let target = tempfile::tempdir().unwrap();
     let (imported, copy) = (target.path().join("imported"), target.path().join("copy"));
     let before = state_of(dir.path());

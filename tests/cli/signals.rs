@@ -242,7 +242,8 @@ fn the_space_that_is_announced_is_about_what_is_taken() {
     let compare = ["compare", "--keys", "150k", "--absent", "9", "--value-bytes", "200"];
     let calls: [&[&str]; 3] = [
         &compare,
-        // The databases of these two policies, and one of the base policy.
+        // This call makes the databases of these two policies, and the tree that they are copied
+        // from.
         &[&compare[..], &["--policies", "bloom(40),burr(16)"]].concat(),
         &["bench", "--entries", "200000", "--value-bytes", "200", "--compression", "none"],
     ];

@@ -33,7 +33,8 @@ fn the_textbook_says_ten_bits_for_one_percent() {
         ]
         .map(|field| row[field].as_f64().unwrap());
         match row["filter"].as_str() {
-            // A fuse filter's fingerprints have whole bits, so it has the next better rate.
+            // The fingerprints of a fuse filter have a whole number of bits, so its rate is the
+            // largest power of 1/2 that is at most the requested rate.
             Some("fuse") => assert_eq!(rates[0], 0.5f64.powi(7), "{row}"),
             _ => assert!((rates[0] / 0.01 - 1.0).abs() < 0.03, "{row}"),
         }

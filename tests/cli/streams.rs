@@ -24,7 +24,8 @@ fn calls() -> Calls {
     maypole!("load", &db, "--key-file", &keys).well();
     let table = fs::read_dir(&db).unwrap().map(|entry| text(entry.unwrap().path()));
     let listed = table.into_iter().find(|path| path.ends_with(".sst")).unwrap();
-    // A copy, because the openings that follow may compact the table away.
+    // The calls get a copy of the table, because later openings of the database may compact the
+    // table away.
     let table = text(dir.path().join("table.sst"));
     fs::copy(listed, &table).unwrap();
     let (missing, another) = (text(dir.path().join("missing")), text(dir.path().join("another")));

@@ -20,8 +20,8 @@ pub const WORKLOADS: &[&str] = &["zipf", "zipf+scan", "zipf+scan-past-the-cache"
 const EXPONENT: f64 = 0.99;
 /// Lookups between two pieces of the scan.
 const LOOKUPS: u64 = 1000;
-/// Entries of a piece of the scan. At about thirty entries a block, these are 500 blocks, half as
-/// many as [`LOOKUPS`].
+/// Entries of a piece of the scan. At about thirty entries a block, a piece has 500 blocks: one for
+/// every two of the [`LOOKUPS`] before it.
 const SCANNED: u64 = 15_000;
 
 /// Runs one workload; returns the percentage of lookups that read no block.

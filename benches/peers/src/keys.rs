@@ -12,7 +12,8 @@ use crate::engine::Result;
 
 /// Bytes of the longest key.
 pub const MAX_BYTES: usize = 32;
-/// Bytes of the digits in which keys differ, and so of the shortest key.
+/// The number of digits in which keys differ. Each takes a byte, so the shortest key has this many
+/// bytes.
 pub const DIGITS: usize = 16;
 /// The number of keys of one `multi_get`.
 pub const TOGETHER: usize = 64;

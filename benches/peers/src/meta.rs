@@ -25,7 +25,8 @@ use crate::{Options, median, read};
 /// The engines that are measured unless others are named.
 pub const ENGINES: &str = "rocksdb,rocksdb-parts,maypole,maypole-whole,maypole-none";
 const WORKLOADS: [&str; 3] = ["absent", "present", "half"];
-/// A server passes workloads with this prefix to [`run`], as its steps.
+/// If the name of a workload begins with this, a server passes the rest of the name to [`run`] as
+/// the step.
 pub const PREFIX: &str = "meta-";
 /// When these engines write a table, they decide by the size of the cache whether its filter and
 /// index get parts. So they write the tree again with each cache.

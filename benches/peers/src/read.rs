@@ -298,8 +298,8 @@ pub fn measure(options: &Options, workloads: &[&'static str]) -> Result<Vec<Row>
     for engines in options.engines.chunks(together) {
         let mut options = options.clone();
         if options.keeps_runs() {
-            // The memtable holds a whole run, including the overhead of an entry in any of the
-            // engines.
+            // The memtable holds a whole run. 60 bytes are enough for what any of the engines
+            // stores with each entry.
             let run_bytes = options.entries as usize / options.runs as usize
                 * (options.key_bytes + options.value_bytes + 60);
             options.memtable_mb = (run_bytes >> 20) + 16;

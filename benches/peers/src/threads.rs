@@ -95,7 +95,7 @@ pub fn run(engine: &Arc<dyn Engine>, options: &Options) -> Result<Vec<f64>> {
 }
 
 /// Repeats `step` in `threads` threads for the time of a slice; returns nanoseconds an operation,
-/// of all threads together.
+/// from the sum of the threads' rates.
 fn ns_an_operation(
     threads: u64,
     slice: Duration,

@@ -100,8 +100,8 @@ fn quantiles(latency: &Histogram<u64>) -> [f64; 4] {
     [0.5, 0.99, 0.999, 1.0].map(|q| latency.value_at_quantile(q) as f64)
 }
 
-/// Writes random keys from several threads. Returns nanoseconds an operation, of all threads
-/// together; then the latency of a write: p50, p99, p99.9 and the maximum.
+/// Writes random keys from several threads. Returns the time divided by the operations of all
+/// threads, in nanoseconds; then the latency of a write: p50, p99, p99.9 and the maximum.
 fn fill_from_threads(
     engine: &Arc<dyn Engine>,
     workload: &str,

@@ -8,7 +8,7 @@
 //! The engines run each load one after the other. Each run has a process and a directory of its
 //! own, and the directory is removed afterwards. RocksDB runs with its options for trees with many
 //! deletions. A row with a `+` is the same engine with help from the application; the text of the
-//! load says which.
+//! load says what the help is.
 
 mod loads;
 mod pace;
@@ -148,8 +148,8 @@ fn print(rows: &[(String, Figures)]) {
     }
 }
 
-/// A whole number has no decimals. Any other number is printed with three digits in all from 1 on,
-/// with whole digits only from 100 on, and with three decimals below 1.
+/// A whole number has no decimals. Any other number has three decimals below 1, three digits in all
+/// from 1 to 100, and no decimals from 100 on.
 fn digits(figure: f64) -> String {
     match figure.abs() {
         _ if figure.is_nan() => "-".into(),
