@@ -26,9 +26,10 @@ use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is replaced when the edits after its first edit take more than this many bytes, and
-/// more than the first edit. So its size is at most about that of its first edit plus the larger of
-/// these two limits. The first edit repeats the tree. It is at most half of a MANIFEST that is
-/// replaced because of its size.
+/// also more bytes than the first edit. So these edits take at most about the larger of the two,
+/// which limits the size of the file. The first edit repeats the whole tree, and is at most half of
+/// a MANIFEST that is replaced because of its size. So at most half of the written bytes are
+/// repetitions.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.

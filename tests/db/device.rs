@@ -261,8 +261,9 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
         }
         all
     };
-    // While a suspended lookup of another test holds a guard, the cache may keep nothing new. So
-    // several tries are made.
+    // A lookup of another test holds a guard, which keeps evicted memory from being freed. If the
+    // system suspends that lookup's thread, the cache may find no memory for new blocks. So several
+    // tries are made.
     let displaces_nothing = (0..1_000).any(|_| {
         let db = fresh();
         assert!(misses_of_lookups(&db) > 0);
