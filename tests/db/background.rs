@@ -248,9 +248,9 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
         db.compact_range(..).unwrap();
         assert_eq!(db.iter().count() as u32, written);
         // An obsolete table is deleted once no lookup in any database of the process holds a guard
-        // that is older. The system may have suspended the thread of another test in a lookup.
-        // Whenever its tree changes, a database tries again to delete obsolete tables, so the test
-        // changes the tree.
+        // from before the table left the tree. The system may have suspended the thread of another
+        // test in such a lookup. Whenever its tree changes, a database tries again to delete
+        // obsolete tables, so the test changes the tree.
         let mut written = written;
         eventually("nothing of a failed attempt is left", || {
             written = put(&db).0;
