@@ -305,8 +305,9 @@ pub(crate) fn fragment_of_disjoint<'a>(
     fragment
 }
 
-/// Several sets that are queried as one. A memtable adds a set at every range deletion. These
-/// additions are cheap because sets are merged into sets of doubling sizes.
+/// Several sets that are queried as one. A memtable adds a set for each range deletion. Sets of
+/// similar size are merged, so there are few sets, and each range is merged only a few times
+/// ([`RangeTombstoneSets::with`]).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 

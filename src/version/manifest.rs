@@ -206,10 +206,11 @@ mod tests {
     use super::*;
     use crate::fs::MemFs;
 
-    /// A MANIFEST was once replaced after 4 MiB, whatever the size of the tree. During fast writes,
-    /// tables were deleted before a reader had read such a MANIFEST, so that each attempt to open
-    /// found tables missing. Now a small tree has a small MANIFEST. The MANIFEST of a large tree
-    /// may grow further, because it must not be rewritten after every few edits.
+    /// A MANIFEST was once replaced after 4 MiB, whatever the size of the tree. Reading 4 MiB took
+    /// so long that a fast writer had deleted some of the listed tables by then, so that each
+    /// attempt to open the database only to read failed. Now a small tree has a small MANIFEST. The
+    /// MANIFEST of a large tree may grow further, because it must not be rewritten after every few
+    /// edits.
     #[test]
     fn a_manifest_grows_with_its_tree() {
         let table = |number| FileMeta {

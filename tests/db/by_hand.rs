@@ -211,8 +211,8 @@ fn a_close_ends_the_wait_of_a_manual_compaction() {
             spawn("by-hand", move || db.compact_all())
         })
         .collect();
-    // A call may not have flushed yet, or may wait already for the files of the automatic
-    // compaction. In either case the close ends the call.
+    // When the close begins, a manual compaction may not have flushed yet, or may be waiting for
+    // the files of the automatic compaction. In either case the close ends it.
     let closing = spawn("closing", move || db.close());
     for call in calls {
         let ended = call.recv_timeout(PATIENCE).expect("it waits for ever");

@@ -166,7 +166,7 @@ fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
         let db = make(cache_bytes).open().unwrap();
         let keys = questions();
         // The lookups of absent keys load only indexes and filters. `multi_get` comes before the
-        // single lookups, because these load data blocks.
+        // single lookups of `keys`, because the single lookups load the data blocks.
         (0..500).for_each(|n| drop(db.get(key(3 * KEYS + n)).unwrap()));
         let together = db.multi_get(&keys).unwrap();
         let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
