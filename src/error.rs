@@ -157,8 +157,9 @@ impl Error {
     /// its size limit. If so, the failed write has certainly not happened, and the same call may
     /// succeed once there is space again.
     ///
-    /// Returns `false` for every failed sync, because the bytes may be lost, which a second sync
-    /// would not report.
+    /// Returns `false` for every failed sync, even one that failed for lack of space. Such a sync
+    /// may have lost bytes, and a second sync may succeed all the same, so it must not be tried
+    /// again.
     pub fn is_out_of_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match self {

@@ -117,9 +117,10 @@ impl RangeTombstones {
         set.ranges =
             given.iter().map(|r| (position(r.start), position(r.end), r.sequence)).collect();
 
-        // At first `nodes` holds, at each node, the count of its sequence numbers. The sums turn
-        // the counts into the ends of the nodes' parts of `sequences`. The parts are then filled
-        // from the back, with the oldest number first, which turns the ends into starts.
+        // Each node has a part of `sequences`. At first `nodes` holds, for each node, the length of
+        // its part. The running sums of these lengths are the ends of the parts. Each part is then
+        // filled from its end, with the oldest number first, and its end moves down with every
+        // number until it is the start of the part.
         let fragments = set.fragment_count();
         set.nodes = vec![0; 2 * fragments + 1];
         for &(first, behind, _) in &set.ranges {
@@ -304,8 +305,9 @@ pub(crate) fn fragment_of_disjoint<'a>(
     fragment
 }
 
-/// Several sets that are queried as one. A memtable adds a set at every range deletion. These
-/// additions are cheap because sets are merged into sets of doubling sizes.
+/// Several sets that are queried as one. A memtable adds a set for each range deletion. Sets of
+/// similar size are merged, so there are few sets, and each range is merged only a few times
+/// ([`RangeTombstoneSets::with`]).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 

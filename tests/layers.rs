@@ -428,8 +428,8 @@ fn families_named(code: &str) -> BTreeSet<String> {
 const FAMILIES: &[&str] = &["ribbon", "burr", "fuse"];
 
 /// At most this many files outside of a family's folder may name the family: `family.rs`, which has
-/// the names; `families.rs`, which has the table of families; the file of the reader's variants;
-/// and one more, for a constructor (`spec.rs`) or a kind of trace.
+/// the names; `families.rs`, which has the table of families; `reader.rs`, in which the reader has
+/// a variant for each family; and one more, for a constructor (`spec.rs`) or a kind of trace.
 const FILES_THAT_NAME_A_FAMILY: usize = 4;
 
 /// The properties of a family are defined in its folder. If this test fails, code outside names the

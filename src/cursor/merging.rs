@@ -28,8 +28,8 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// An index beyond all sources. So a look at the current source in `sources` also tells that there
-/// is no entry.
+/// An index beyond all sources. So `sources.get(current)` returns `None` when there is no entry,
+/// and nothing else needs to check for that.
 const NO_SOURCE: usize = usize::MAX;
 
 pub(crate) struct MergingCursor<C> {
@@ -56,8 +56,8 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// The sources. The caller may change how the sources read from now on, but not their
-    /// positions.
+    /// The sources. The caller may change their read options, such as whether blocks enter the
+    /// cache, but not their positions.
     pub fn sources_mut(&mut self) -> &mut [C] {
         &mut self.sources
     }

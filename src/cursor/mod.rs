@@ -69,8 +69,9 @@ pub(crate) enum Fetch {
     Entries,
 }
 
-/// The result of [`Cursor::step`]. It has the two facts that an iteration over the tree needs at
-/// every entry, because most cursors know them without a copy of the previous key.
+/// The result of [`Cursor::step`]: the two facts that an iteration over the tree needs at every
+/// entry. Most cursors know them from the step itself, while the caller would have to keep a copy
+/// of the previous key.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     /// Whether the entry has the same user key as the previous one.

@@ -135,9 +135,9 @@ pub(crate) fn seek_key(user_key: &[u8], sequence: SequenceNumber) -> Vec<u8> {
     internal_key(user_key, sequence, SEEK_KIND)
 }
 
-/// The largest internal key of a file that ends with a range deletion up to `end`. As `end` is
-/// exclusive, this key sorts before all entries of `end`, and no entry has it. RocksDB does the
-/// same.
+/// The largest internal key of a file in which no key is above its range deletion up to `end`. As
+/// `end` is exclusive, this internal key sorts before every entry whose user key is `end`, and no
+/// entry has it. RocksDB does the same.
 pub(crate) fn range_end(end: &[u8]) -> Vec<u8> {
     internal_key(end, MAX_SEQUENCE, EntryKind::RangeDeletion as u8)
 }

@@ -15,9 +15,10 @@
 //! bits a key  b + 3 d  b + 2 d  b + d     b            d: the bits for a tenth of the rate
 //! ```
 //!
-//! The sizes of the runs include the new table. The factor λ is found by bisection on the bits that
-//! the family actually stores. In a tree with fewer than four runs, such as one just loaded, the
-//! share of the missing small runs stays free for later writes.
+//! The sizes of the runs include the new table. The factor λ is found by bisection: for each λ
+//! tried, the bits are those that filters of the policy's family ([`Family`]) really store. In a
+//! tree with fewer than four runs, such as one just loaded, the share of the missing small runs
+//! stays free for later writes.
 //!
 //! A table keeps its filter until it is rewritten, while its share shrinks as the tree grows. So
 //! when all filters together exceed the budget by a twentieth ([`SLACK`]), tables above their share
@@ -39,7 +40,7 @@ pub const WORST_FPR: f64 = 0.6;
 /// The lowest rate of a run: more bits bring no measurable gain.
 const BEST_FPR: f64 = 1e-4;
 
-/// Tables are rewritten when all filters together exceed the budget by more than this factor.
+/// Tables are rewritten when all filters together take more than the budget times this factor.
 pub const SLACK: f64 = 1.05;
 
 impl Budget {

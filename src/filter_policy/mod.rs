@@ -202,8 +202,8 @@ impl Allowance {
         stored_bits(share(self.budget, self.family, context), self.family)
     }
 
-    /// The most bits a key that a table's filter may have without a rewrite, when the share of the
-    /// table is `bits_per_key`.
+    /// Up to how many bits per key a table's filter may have before the table is rewritten.
+    /// `bits_per_key` is the table's share of the budget.
     pub fn most_bits_per_key(&self, bits_per_key: f64) -> f64 {
         SLACK * bits_per_key
     }

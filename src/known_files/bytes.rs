@@ -156,7 +156,8 @@ pub(super) struct RecordLog<'a> {
 }
 
 impl<'a> RecordLog<'a> {
-    /// The first record. `None` if `head` does not start such a log, or if the record is damaged.
+    /// The first record of the log that starts with `head`. `None` if `head` is not the start of a
+    /// record log, or if the record is damaged.
     pub fn of(head: &'a [u8]) -> Option<RecordLog<'a>> {
         let bytes = usize::from(u16::from_le_bytes(*head.get(4..)?.first_chunk()?));
         let payload_at = match head.get(6)? {

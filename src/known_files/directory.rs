@@ -22,7 +22,8 @@ use crate::fs::{self, Fs};
 /// Bytes read from the start of a file.
 const HEAD_BYTES: u64 = 32 << 10;
 
-/// The most files of one kind that are read. Maypole itself keeps few MANIFESTs and few WALs.
+/// At most this many logs and this many MANIFESTs are read, so that a directory with thousands of
+/// them is recognised fast. A directory of Maypole's has few of either.
 const MAX_FILES: usize = 16;
 
 const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the data over, write it \

@@ -26,9 +26,11 @@
 //! other with bit 13 set                                        string; ignored
 //! ```
 //!
-//! Tags 8194 to 8197 have bit 13, but their fields are not strings. A custom field consists of a
-//! varint tag and a string. Tag 1, without a string, ends the custom fields. An unknown custom
-//! field whose tag has bit 6 is rejected.
+//! Bit 13 of a tag promises that the field is a string, which a reader may skip. Tags 8194 to 8197
+//! have the bit too, but their fields are not strings.
+//!
+//! Custom fields describe an added table. Each consists of a varint tag and a string. Tag 1,
+//! without a string, ends them. An unknown custom field whose tag has bit 6 is rejected.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed64, put_length_prefixed, put_varint};
@@ -90,8 +92,8 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// Encodes an edit of a new MANIFEST: the comparator, the numbers and the added tables. No
-    /// other field is written.
+    /// Encodes an edit of a new MANIFEST: the comparator, the log number, the next file number, the
+    /// last sequence number and the added tables. No other field is written.
     pub fn encode_new(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(comparator) = &self.comparator {

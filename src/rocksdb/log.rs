@@ -223,8 +223,8 @@ impl RecordLog {
         Ok(None)
     }
 
-    /// The next physical record. `None` if the log has ended, or if the caller must call again
-    /// because the next block follows.
+    /// The next physical record. `None` if `self.end` is now set. `None` also where the rest of the
+    /// block holds no record; then the caller must call again, for the next block.
     fn fragment(&mut self) -> Result<Option<Fragment>> {
         let rest = self.block.len() - self.at;
         let is_last_block = self.block_offset + self.block.len() as u64 == self.file.len();
@@ -246,7 +246,7 @@ impl RecordLog {
         let header = &self.block[self.at..];
         let (length, kind) = (usize::from(u16::from_le_bytes([header[4], header[5]])), header[6]);
         if kind == 0 && length == 0 {
-            // Filler, or space that was allocated ahead: the rest of the block is empty.
+            // Filler, or space that was allocated ahead: the rest of the block holds no record.
             if self.first_offset.is_some() && !self.pieces.is_empty() {
                 self.damaged(offset, "a further fragment of the record", "filler");
                 return Ok(None);

@@ -16,8 +16,9 @@
 //!
 //! - Only `write` writes, and only to a directory without a database. No file is locked.
 //! - Bytes from disk are input. Invalid bytes are rejected, never asserted. No read allocates more
-//!   bytes than the file has, except for a compressed record. Such a record takes at most the size
-//!   to which its bytes can expand, and a window of 8 MiB.
+//!   bytes than the file has, except for a compressed record. For such a record, a read allocates
+//!   at most the size to which the record's bytes can expand, and 8 MiB for the decompression's
+//!   window.
 //! - A feature that this build does not understand is [`Error::Unsupported`], which names it.
 //!   Content that the format does not allow is [`Error::Corruption`].
 //!

@@ -91,9 +91,10 @@ impl<const N: usize> PerThread<N> {
         }
     }
 
-    /// The row of `thread`, for additions beside those to `other`, a row of the same thread in
-    /// another `PerThread`. Both rows are shared or neither is, so this is taken from `other`, and
-    /// one check serves both.
+    /// The row of `thread`, for additions beside those to `other`, which is the row of the same
+    /// thread in another `PerThread`. Either both rows are shared by several threads or neither is.
+    /// So the new row copies `is_shared` from `other`, and the compiler needs only one check for
+    /// both rows.
     #[inline(always)]
     pub fn row_beside<const M: usize>(
         &self,
@@ -103,8 +104,9 @@ impl<const N: usize> PerThread<N> {
         ThreadRow::new(self.row(thread).row, other.is_shared)
     }
 
-    /// The row of a thread whose index is beyond all groups, which is the shared row; or the row of
-    /// the first thread that counts in its group, which this creates.
+    /// The row of `thread` in the two rare cases. If the thread is the first one of its group that
+    /// counts, this creates the group's rows. If its index is beyond all groups, its row is the
+    /// shared row.
     #[cold]
     #[inline(never)]
     fn new_row(&self, thread: usize) -> ThreadRow<'_, N> {

@@ -27,10 +27,11 @@
 //! 4            varint bytes                              the file's tail: all that opening reads
 //! ```
 //!
-//! The content of each tag from 64 on, and the value of each extra field, start with their length,
-//! so that a later version of Maypole may add such tags. Of these tags, a reader skips unknown even
-//! ones. It rejects unknown odd ones, because they may change the content of the tree. It also
-//! rejects every unknown tag below 64 of an edit, because the length of its content is not known.
+//! A later version of Maypole may add fields with tags from 64 on, and extra fields of a table with
+//! any tag. Both start with their length, so that an older reader can skip them. It skips an
+//! unknown field if the tag is even. It rejects the field if the tag is odd, because then the field
+//! may change the content of the tree. A field with an unknown tag below 64, other than an extra
+//! field, is always rejected, because its length is not known.
 
 use std::sync::Arc;
 

@@ -26,9 +26,10 @@ use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is replaced when the edits after its first edit take more than this many bytes, and
-/// more than the first edit. So its size is at most about that of its first edit plus the larger of
-/// these two limits. The first edit repeats the tree. It is at most half of a MANIFEST that is
-/// replaced because of its size.
+/// also more bytes than the first edit. So these edits take at most about the larger of the two,
+/// which limits the size of the file. The first edit repeats the whole tree, and is at most half of
+/// a MANIFEST that is replaced because of its size. So at most half of the written bytes are
+/// repetitions.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.
@@ -205,10 +206,11 @@ mod tests {
     use super::*;
     use crate::fs::MemFs;
 
-    /// A MANIFEST was once replaced after 4 MiB, whatever the size of the tree. During fast writes,
-    /// tables were deleted before a reader had read such a MANIFEST, so that each attempt to open
-    /// found tables missing. Now a small tree has a small MANIFEST. The MANIFEST of a large tree
-    /// may grow further, because it must not be rewritten after every few edits.
+    /// A MANIFEST was once replaced after 4 MiB, whatever the size of the tree. Reading 4 MiB took
+    /// so long that a fast writer had deleted some of the listed tables by then, so that each
+    /// attempt to open the database only to read failed. Now a small tree has a small MANIFEST. The
+    /// MANIFEST of a large tree may grow further, because it must not be rewritten after every few
+    /// edits.
     #[test]
     fn a_manifest_grows_with_its_tree() {
         let table = |number| FileMeta {

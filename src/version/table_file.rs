@@ -80,9 +80,9 @@ impl TableFile {
     }
 
     /// Whether the file may hold an entry of a key from `lower` to before `upper` (`None`:
-    /// unbounded). Range deletions do not count. The filter is queried only if the range is between
-    /// the file's first and last key. On each level from 1 on that holds for one file at most, so
-    /// that a large range loads few filters.
+    /// unbounded). Range deletions do not count. The filter is queried only if the whole range lies
+    /// between the file's first and last key. On each level from 1 on, at most one file contains
+    /// the whole range, so a large range loads few filters.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let lies_inside = user_key(&self.meta.smallest) < lower
             && upper.is_some_and(|upper| upper <= user_key(&self.meta.largest));

@@ -9,8 +9,8 @@
 //! | record | ~~~~~~ | … | record | … end          → torn: the log ends at bad
 //! ```
 //!
-//! The payload after such a header may be damaged. The header alone proves how far the file was
-//! synced when the header was written.
+//! The payload after the header with this claim may itself be damaged. The header alone proves how
+//! far the file was synced when the header was written.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -167,9 +167,9 @@ impl LogReader {
         self.tail
     }
 
-    /// The largest `synced_to` in the record headers seen so far. At the end of the log that
-    /// includes every record header in the file, also those after a torn record. Then it is above 0
-    /// exactly if the file is known to have been synced.
+    /// The largest `synced_to` in the record headers seen so far. Once the log has ended, every
+    /// record header in the file has been seen, also those after a torn record. From then on the
+    /// result is above 0 exactly if the file is known to have been synced.
     pub fn synced_to(&self) -> u64 {
         self.synced_to
     }

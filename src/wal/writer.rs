@@ -33,8 +33,8 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
-    /// Creates the log with its file header. Neither the header nor the name is durable before
-    /// [`LogWriter::sync`] and [`Fs::sync_dir`].
+    /// Creates the log with its file header. [`LogWriter::sync`] makes the header durable, and
+    /// [`Fs::sync_dir`] the file's name.
     pub fn create(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogWriter> {
         let mut file = match kind {
             LogKind::Wal => fs.create_log(path)?,

@@ -48,8 +48,8 @@ fn files_of_another_database_or_another_time_are_refused() {
     figures.print("exchanged files");
     assert_eq!(figures.refused + figures.errors, figures.tried, "one was taken for another");
 
-    // A later state of the same database, in which one file at a time is replaced by the file of
-    // the same name from the earlier state.
+    // The database gets one more write, a flush and a compaction. Then, one at a time, each file of
+    // this later state is replaced by the file of the same name from the state before.
     let later = ours.kill();
     let db = open(&later).unwrap();
     db.put("key000", "later").unwrap();

@@ -42,8 +42,8 @@ const STRANGERS: &[(&str, Put)] = &[
     }),
     ("an empty file", |path| fs::write(path, b"").unwrap()),
     ("a huge file without contents", |path| {
-        // In place of the MANIFEST the file is smaller, because the MANIFEST is a log, so the
-        // database reads all the zeros in search of records behind them.
+        // In place of the MANIFEST the huge file is smaller than elsewhere. The MANIFEST is a log,
+        // so the database reads all of the zeros in search of records behind them.
         let is_log = path.to_str().unwrap().contains("MANIFEST-");
         fs::File::create(path).unwrap().set_len(if is_log { 1 << 26 } else { 1 << 42 }).unwrap();
     }),

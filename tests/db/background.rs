@@ -247,10 +247,10 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
         let written = (0..300).map(|_| put(&db)).last().unwrap().0;
         db.compact_range(..).unwrap();
         assert_eq!(db.iter().count() as u32, written);
-        // An obsolete table is deleted once no lookup can read it. A suspended lookup of another
-        // test may delay this, because the guards of all databases in the process count. The
-        // database looks for such tables again whenever its tree changes, so the test changes the
-        // tree.
+        // An obsolete table is deleted once no lookup in any database of the process holds a guard
+        // from before the table left the tree. The system may have suspended the thread of another
+        // test in such a lookup. Whenever its tree changes, a database tries again to delete
+        // obsolete tables, so the test changes the tree.
         let mut written = written;
         eventually("nothing of a failed attempt is left", || {
             written = put(&db).0;
@@ -468,7 +468,8 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         db.close().unwrap();
         // Another opening meets the damage again.
         let db = options().open().unwrap();
-        // But if a range deletion hides the whole table by now, the table is dropped unread.
+        // If a range deletion hides the whole table by now, the compaction drops the table unread,
+        // and does not meet the damage.
         let met_again = db.compact_range(..).is_err();
         let is_there = db.stats().files.iter().any(|file| file.number == damaged[0].number);
         assert_eq!(met_again, is_there, "{story}");

@@ -216,8 +216,8 @@ fn one_of_many_who_open_at_once_gets_the_database_also_while_it_closes() {
                     }
                     written.store(before + 20, SeqCst);
                     inside.store(0, SeqCst);
-                    // `inside` is 0 before the close, because another thread may open the database
-                    // before this call returns.
+                    // `inside` is set to 0 before this call, because another thread may open the
+                    // database before the call returns.
                     db.close().unwrap();
                     turns += 1;
                 }

@@ -27,9 +27,9 @@ fn key(n: u64) -> String {
     format!("{:05}", n * 7919 % 10_000)
 }
 
-/// A manual compaction once blocked every other compaction, because it could not have ended
-/// otherwise. Now other compactions run meanwhile and create tables, which the manual compaction
-/// must not compact.
+/// A manual compaction once blocked every other compaction. Otherwise it would have compacted their
+/// new tables too, and never ended. Now other compactions run at the same time, and the manual
+/// compaction must leave their new tables alone.
 #[test]
 fn a_manual_compaction_ends_although_writers_never_stop() {
     for threads in [1, 3] {
@@ -95,10 +95,10 @@ fn is_output(operation: Operation, path: &Path) -> bool {
     thread::current().name() == Some("by-hand") && is_table && operation == Operation::Create
 }
 
-/// Regression: in the deepest level a manual compaction writes its new tables to the level from
-/// which it took the old ones. When it did not recognize its own new tables, it rewrote them:
-/// tables that it had moved down once more, tables that it had rewritten in the deepest level for
-/// ever. Now each of two calls writes each table once.
+/// Regression: a manual compaction did not recognize its own new tables. It rewrote each table that
+/// it had moved to the deepest level once more. In the deepest level it takes tables and writes new
+/// ones to the same level, so it rewrote these without end. Now each of two calls writes each table
+/// once.
 #[test]
 fn a_manual_compaction_does_not_rewrite_what_it_has_written() {
     let (_, faults, fs) = faults();
@@ -211,8 +211,8 @@ fn a_close_ends_the_wait_of_a_manual_compaction() {
             spawn("by-hand", move || db.compact_all())
         })
         .collect();
-    // A call may not have flushed yet, or may wait already for the files of the automatic
-    // compaction. In either case the close ends the call.
+    // When the close begins, a manual compaction may not have flushed yet, or may be waiting for
+    // the files of the automatic compaction. In either case the close ends it.
     let closing = spawn("closing", move || db.close());
     for call in calls {
         let ended = call.recv_timeout(PATIENCE).expect("it waits for ever");
@@ -344,9 +344,9 @@ fn check(db: &Db, acknowledged: u64, story: &str) {
     assert!(count == acknowledged || count == acknowledged + 1, "{story}: {count}, {acknowledged}");
 }
 
-/// An opening finds all writes and removes files that no MANIFEST lists. But a suspended lookup of
-/// another test may delay the removal of files until after the close, so the tables are counted
-/// only after a second opening.
+/// An opening finds all writes and removes files that no MANIFEST lists. A lookup in any database
+/// of the process, in a thread that the system has suspended, may delay the removal of obsolete
+/// tables until after the close. So the tables are counted only after a second opening.
 fn check_opened(fs: &Arc<dyn Fs>, acknowledged: u64, story: &str) {
     if !fs.exists(Path::new("/db/CURRENT")).unwrap() {
         return assert_eq!(acknowledged, 0, "{story}");

@@ -95,7 +95,8 @@ fn a_loop_may_delete_what_it_iterates_over() {
     }
     assert_eq!(db.len().unwrap(), 2000);
     assert_eq!(db.first_key_value().unwrap().unwrap().0, b"z0000");
-    // Inverted ranges are empty; a deletion of one is rejected and writes nothing.
+    // A range whose start is above its end is empty. `delete_range` rejects such a range and writes
+    // nothing.
     assert_eq!(db.range("z1".as_bytes()..b"a".as_slice()).count(), 0);
     let before = db.snapshot().sequence();
     assert!(matches!(db.delete_range("z", "a"), Err(Error::InvalidArgument(_))));
@@ -189,7 +190,7 @@ fn options_may_differ_at_each_opening() {
     }
 }
 
-/// One file is ingested again and again. A read-only handle rejects it.
+/// One file is ingested again and again. A read-only handle rejects the ingestion.
 #[test]
 fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     let dir = tempfile::tempdir().unwrap();

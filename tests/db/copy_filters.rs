@@ -71,8 +71,8 @@ fn a_copy_has_the_filters_and_the_answers_of_a_database_that_was_made_so() {
         assert_eq!(db.get("one").unwrap().unwrap(), b"more");
         db.close().unwrap();
     }
-    // The tickers of the base have counted the keys of the three copies that got filters, and no
-    // key of the copy without filters.
+    // The tickers of `base`, which made the copies, have counted the keys of the three copies that
+    // got filters, and no key of the copy without filters.
     let keys = base.stats().tickers.get(Ticker::FilterBuildKeys);
     assert!((3 * KEYS..4 * KEYS).contains(&keys), "{keys}");
     let error = base.copy_with_filters(path("copy 0"), &FilterPolicy::default()).unwrap_err();

@@ -166,7 +166,7 @@ fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
         let db = make(cache_bytes).open().unwrap();
         let keys = questions();
         // The lookups of absent keys load only indexes and filters. `multi_get` comes before the
-        // single lookups, because these load data blocks.
+        // single lookups of `keys`, because the single lookups load the data blocks.
         (0..500).for_each(|n| drop(db.get(key(3 * KEYS + n)).unwrap()));
         let together = db.multi_get(&keys).unwrap();
         let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
@@ -261,8 +261,9 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
         }
         all
     };
-    // While a suspended lookup of another test holds a guard, the cache may keep nothing new. So
-    // several tries are made.
+    // A lookup of another test holds a guard, which keeps evicted memory from being freed. If the
+    // system suspends that lookup's thread, the cache may find no memory for new blocks. So several
+    // tries are made.
     let displaces_nothing = (0..1_000).any(|_| {
         let db = fresh();
         assert!(misses_of_lookups(&db) > 0);

@@ -249,8 +249,8 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
     let late = fs.kill();
     let log = wals(&late).pop().unwrap();
-    // The directory now has the state of just after the opening, and the log of the late writes.
-    // The early writes are in neither.
+    // `early` now has the files from before all writes, and also the log of the late writes.
+    // Neither holds the early writes.
     store(&early, &log, &late.read(&log).unwrap());
     match open(&early) {
         Err(Error::Corruption { file, .. }) => assert_eq!(file, log),

@@ -430,10 +430,10 @@ fn a_checkpoint_is_a_database_of_its_own() {
     assert_eq!(db.iter().count(), 0);
 }
 
-/// Regression: a replaced read state (the memtables and tables that a read uses) is kept until its
-/// readers are done, and then freed. It was not freed while the cache had room, so flushed
-/// memtables stayed in memory and compacted tables on disk. Now compacted tables are deleted while
-/// the database is open.
+/// Regression: a replaced read state (the memtables and tables that a read uses) should be freed
+/// when its readers are done. While the cache had room, it was not freed, so flushed memtables
+/// stayed in memory and compacted tables on disk. Now compacted tables are deleted while the
+/// database is open.
 #[test]
 fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     let dir = tempfile::tempdir().unwrap();

@@ -213,10 +213,11 @@ fn directory() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY).map(PathBuf::from)
 }
 
-/// Regression: a forked child dropped its copy of the `Db` and ended. The drop unlocked the open
-/// file that both shared, truncated the log to the length that the child knew, and deleted tables.
-/// Another process could open the directory, and later successful writes of the parent were lost.
-/// In a child, `flush` waited for ever for a thread that it did not have.
+/// Regression: a forked child dropped its copy of the `Db` and ended. The drop unlocked the `LOCK`
+/// file, which parent and child had open in common, truncated the log to the length that the child
+/// knew, and deleted tables. Another process could open the directory, and later successful writes
+/// of the parent were lost. In a child, `flush` waited for ever for a thread that the child did not
+/// have.
 ///
 /// Now every call in the child returns [`Error::Forked`], and no drop does anything. What the
 /// library keeps once per process, such as its threads, the child gets anew.

@@ -30,8 +30,8 @@ pub fn changes(n: u64) -> Vec<Change> {
         changes.push(Change::DeleteRange(key(first), format!("key{:04}", first + 1 + n % 40)));
     }
     for part in 0..=(n % 3) {
-        // 31 and the period have no common factor, so part 0 of `PERIOD` consecutive writes visits
-        // every key.
+        // 31 and `PERIOD` have no common factor. So the changes with `part` 0 of any `PERIOD`
+        // consecutive writes together visit every key.
         let key = key(n * 31 + part * 977);
         changes.push(match (n + part).is_multiple_of(5) {
             true => Change::Delete(key),

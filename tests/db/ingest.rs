@@ -569,7 +569,7 @@ fn a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it() {
                 // An entry for the checkpoint's next flush.
                 db.put("k0001", "1").unwrap();
             } else if is_table && thread::current().name() == Some("maypole-flush") && step_is(1) {
-                // The memtable with that entry is frozen, so write 2 goes to the next memtable.
+                // The memtable that holds `k0001` is frozen, so write 2 goes to the next memtable.
                 let (db, fs) = (db.clone(), Arc::clone(&fs));
                 at_once(move || {
                     numbered(&db, &fs, 2).unwrap();

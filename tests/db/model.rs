@@ -235,8 +235,8 @@ impl Run {
                 }
             }
         }
-        // Versions that no snapshot needs may be dropped at once, those of a snapshot only after
-        // its release.
+        // A flush may drop every version that no snapshot needs, but must keep the versions of the
+        // held snapshots.
         if self.rng.random_bool(0.5) {
             self.db().flush().unwrap();
         }

@@ -71,9 +71,10 @@ fn the_cache_decides_whether_new_tables_are_in_parts() {
     }
 }
 
-/// New tables get whole filters and indexes if those of all tables fit into the cache. A compaction
-/// of the whole tree once counted those of its inputs and of its outputs, so all new tables but the
-/// first got parts, although there was room. Now all of them get whole ones.
+/// New tables get whole filters and indexes if the filters and indexes of all tables fit into the
+/// cache. A compaction of the whole tree once counted both its inputs and its outputs as tables of
+/// the tree. So every new table but the first got its filter and index in parts, although there was
+/// room. Now every new table gets a whole filter and index.
 #[test]
 fn the_tables_of_one_compaction_have_one_form() {
     let needed = {
@@ -98,8 +99,9 @@ fn the_tables_of_one_compaction_have_one_form() {
 #[test]
 fn the_observed_rate_is_that_of_filters_that_were_asked() {
     const KEYS: u32 = 20_000;
-    // A lookup that queries the filter reads a piece of a whole Bloom filter, or a part. The whole
-    // ribbon filter is larger than the cache, so lookups pass it by.
+    // The cache is too small for the filter. A query of a whole Bloom filter reads only a piece of
+    // it, and a query of a filter in parts reads one part. A whole ribbon filter would have to be
+    // read whole, so lookups pass it by.
     for (filter, form) in [
         ("bloom(10)", MetadataForm::Whole),
         ("bloom(10)", MetadataForm::Parts),

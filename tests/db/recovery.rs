@@ -53,9 +53,9 @@ fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
 }
 
 /// If the logs hold few writes, an opening leaves these writes in the logs rather than write a
-/// table of them. This has two risks of losing writes. If a later recovery meets a torn tail or a
-/// gap in an old log, it could cut off the *new* log. And a new log that is synced could follow an
-/// old log that never was.
+/// table of them. Then there are two dangers. A later recovery that meets a torn tail or a gap in
+/// an old log could drop the writes of the *new* log. And if the new log is synced but the old one
+/// was not, a power loss could take earlier writes and leave later ones.
 #[test]
 fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     let (mut openings, seeds) = (0, super::env("MAYPOLE_OPENING_SEEDS", 2));

@@ -4,7 +4,7 @@
 //! Every case asserts:
 //!
 //! - the repair ends without an error, and the database opens and verifies;
-//! - each key has its last value, unless the report says that it may have lost it. Then the key has
+//! - each key has its last value; or the report says that this value may be lost, and the key has
 //!   an older value or none;
 //! - there is no other key, and files that the database no longer holds are in `lost`;
 //! - a second repair finds the database sound.

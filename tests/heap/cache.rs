@@ -73,9 +73,10 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
 #[test]
 fn cache_slots_sidecars_and_open_tables_stay_within_the_capacity() {
     let _turn = alone();
-    // Data is 35 MB, metadata 0.7 MB, and the forty open tables take 0.1 MB. The tables are small,
-    // because evicted memory and the memory that replaces it exist together for a moment, and the
-    // filter of a table of 1 MiB would be 50 KB.
+    // Data is 35 MB, metadata 0.7 MB, and the forty open tables take 0.1 MB. The tables are small
+    // so that their filters are small (a table of 1 MiB would have a filter of 50 KB). Evicted
+    // memory and the memory that replaces it exist together for a moment, so large filters would
+    // exceed the bound.
     assert_bounded(300_000, 100, &[1 << 20, 8 << 20]);
     // This cache is so large that it keeps its blocks in large pages. The entries are larger too,
     // so that a block has only one or two.

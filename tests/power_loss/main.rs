@@ -202,8 +202,8 @@ impl Writer {
         let wanted = writer::wanted(&disks::incoming());
         std::fs::write(&wanted, word).unwrap();
         if !wait(MAX_WAIT_FOR_A_WORD) {
-            // The writer removes the file before it stops, and only one process can remove it. So
-            // if the removal succeeds here, the writer does not stop.
+            // The writer removes the file `wanted` before it stops, and only one process can remove
+            // it. So if the removal succeeds here, the writer does not stop.
             if std::fs::remove_file(&wanted).is_ok() {
                 return false;
             }

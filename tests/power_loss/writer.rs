@@ -171,9 +171,9 @@ impl Life<'_> {
         let path = self.incoming.join(format!("{stream}.sst"));
         let mut writer = SstWriter::create(&path, TableOptions::default()).unwrap();
         let key = |key: &str| format!("{}{key}", prefix(stream));
-        // The last change of a key in the write counts. The range deletions go to the table apart
-        // from these entries: the write deletes a range before it puts keys into it, and the range
-        // deletions of a table hide none of the table's own entries.
+        // If a write changes a key several times, the last change counts. The order of range
+        // deletions and other changes needs no care: a write deletes its range before it puts keys
+        // into that range, and a table's range deletions hide none of the table's own entries.
         let mut entries = BTreeMap::from([(seen_key(stream), Some(to_words(seen)))]);
         for change in changes(n) {
             match change {
