@@ -130,8 +130,8 @@ impl FilterBuilder {
 
     /// Builds a partitioned filter: one block for each of `parts`, which hold the hashes of
     /// successive ranges of keys. All blocks have one encoding: if one cannot be built in the
-    /// family's encoding, all are Bloom filters. Returns the blocks, or `None` if one of them
-    /// cannot be built at all; and the number of discarded builds.
+    /// family's encoding, all are Bloom filters. Returns the blocks, or `None` if one of the parts
+    /// gets no filter; and the number of discarded builds.
     pub(crate) fn finish_parts(parts: &[FilterBuilder]) -> (Option<Vec<FilterBlock>>, u64) {
         let mut failed = 0;
         let mut finish = |only_bloom: bool| -> Option<Vec<FilterBlock>> {

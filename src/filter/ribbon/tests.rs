@@ -69,10 +69,10 @@ fn the_order_of_all_keys_but_the_first_does_not_matter() {
 fn keys_that_crowd_under_every_seed_are_left_to_a_bloom_filter() {
     // `row::rehash` changes the lower half of a hash by the seed, and multiplies the result by a
     // constant, whose lower half is `multiplier`. Here only the upper halves of the hashes differ,
-    // and they are small numbers times the inverse of `multiplier`. So under every seed the
-    // products differ only by these small numbers, and all keys start in one of a few slots. (If
-    // they all started in one slot, no equations would contradict each other, because the bits of a
-    // fingerprint are bits of the coefficients.)
+    // and they are small numbers times the inverse of `multiplier`. So under every seed the upper
+    // halves of the products differ only by these small numbers, and all keys start in one of a few
+    // slots. (If they all started in one slot, no equations would contradict each other, because
+    // the bits of a fingerprint are bits of the coefficients.)
     let multiplier = 0x236a_3a0du32;
     let inverse = (0..5).fold(multiplier, |inverse: u32, _| {
         inverse.wrapping_mul(2u32.wrapping_sub(multiplier.wrapping_mul(inverse)))
