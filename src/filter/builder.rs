@@ -128,9 +128,10 @@ impl FilterBuilder {
         self.finish_with(build).0
     }
 
-    /// Builds the parts of one filter. All parts have one encoding: if one part cannot be built in
-    /// the family's encoding, all are Bloom filters. Returns the blocks, or `None` if a part gets
-    /// no filter; and the number of discarded builds.
+    /// Builds a partitioned filter: one block for each of `parts`, which hold the hashes of
+    /// successive ranges of keys. All blocks have one encoding: if one cannot be built in the
+    /// family's encoding, all are Bloom filters. Returns the blocks, or `None` if one of the parts
+    /// gets no filter; and the number of discarded builds.
     pub(crate) fn finish_parts(parts: &[FilterBuilder]) -> (Option<Vec<FilterBlock>>, u64) {
         let mut failed = 0;
         let mut finish = |only_bloom: bool| -> Option<Vec<FilterBlock>> {
@@ -194,7 +195,7 @@ fn build(family: Family, hashes: &HashList, target: Target) -> Option<LineBuf> {
 }
 
 /// Whether the filter answers "no" to one of `hashes`, so that lookups would miss a key. Also true
-/// for a filter that is not trusted.
+/// if the reader does not trust the filter's bytes.
 pub(super) fn misses_a_key(reader: &FilterReader, hashes: &HashList) -> bool {
     if reader.untrusted().is_some() {
         return true;

@@ -59,9 +59,9 @@ pub(super) enum Isa {
     Neon(Neon),
 }
 
-/// Evaluates the expression `$answer`, in which `$kernels` is the value that has the kernels:
-/// [`Portable`], or the proof in an [`Isa`]. This is the only place where code chooses between
-/// instruction sets.
+/// Evaluates the expression `$answer`. In it, the name `$kernels` stands for the value on which the
+/// kernels of the instruction set `$isa` are called: [`Portable`], or the proof in the [`Isa`].
+/// This is the only place where code chooses between instruction sets.
 macro_rules! dispatch {
     ($isa:expr, $kernels:ident => $answer:expr) => {
         match $isa {

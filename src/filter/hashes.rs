@@ -97,7 +97,7 @@ pub(crate) fn group(
     });
 }
 
-/// A bijection that lets every input bit reach every output bit: the finalizer of splitmix64.
+/// A bijection in which every input bit affects every output bit: the finalizer of splitmix64.
 #[inline]
 pub(super) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -77,8 +77,8 @@
 //!    the whole block, or `None` when the family does not suit these keys; and with a reader, which
 //!    implements `Geometry`.
 //! 2. In its `mod.rs`, define the value `INFO`, a `FamilyInfo`. It holds everything that the rest
-//!    of the crate needs to know about the family: its name, its limits, the names under which a
-//!    table stores its filters, its sizes, and the repair for fuzzers.
+//!    of the crate needs to know about the family: its name, its limits, the names under which
+//!    tables store its filters, its sizes, and the repair for fuzzers.
 //! 3. Add its line to `families.rs`, a name to `Family`, and for a new format a name to
 //!    `FilterEncoding`. Specs, policies, budgets, tables, and the commands `compare`, `size` and
 //!    `structures` then know the family.

@@ -208,7 +208,8 @@ impl FilterReader {
         }
     }
 
-    /// [`FilterReader::may_contain`]; `None` if the filter takes another hash or cannot be trusted.
+    /// Does the work of [`FilterReader::may_contain`]. `None` if the filter takes the hash of
+    /// legacy filters, or cannot be trusted.
     #[inline(always)]
     pub(crate) fn answer_for(&self, hash: KeyHash) -> Option<bool> {
         match &self.geometry {
@@ -334,7 +335,7 @@ impl FilterReader {
         &self.block
     }
 
-    /// Returns the memory of the stored bytes, so that another value can reuse it.
+    /// Returns the buffer of the stored bytes, so that another block can be read into it.
     pub(crate) fn into_memory(self) -> LineBuf {
         self.block
     }

@@ -204,9 +204,10 @@ impl FilterSpec {
         self.plan.map(|(family, _)| family)
     }
 
-    /// The policy of such filters in RocksDB's notation: `bloomfilter:10:false`. For a family that
-    /// RocksDB does not have, this is RocksDB's Bloom filter of the same false-positive rate.
-    /// `None` if this spec means no filter, or if the family cannot build a filter of this size.
+    /// The filter policy with which RocksDB would build this filter, as RocksDB writes it:
+    /// `bloomfilter:10:false`. For a family that RocksDB does not have, the policy of a Bloom
+    /// filter with the same false-positive rate. `None` if this spec means no filter, or if the
+    /// family cannot build a filter of this size.
     ///
     /// RocksDB states the size of every filter as the bits of a Bloom filter with the same rate.
     pub(crate) fn rocksdb_policy(&self) -> Option<String> {

@@ -7,12 +7,12 @@
 //! unrolled for each `k`. On AMD Zen 4, the loop is faster than AVX2 only in a chain of queries,
 //! each of which waits for the answer of the one before. If the processor has other work at the
 //! same time, as in RocksDB's `filter_bench` or in a lookup, a query takes 9.9 ns with the loop and
-//! 5.3 with AVX2, because the loop's shifts and multiplications share two of the integer units. So
-//! single queries use vectors on AMD. On Intel's processors a product of vectors takes three times
-//! as long as on AMD's. There, an *isolated* query, for whose answer the program waits, uses
-//! integers: 4.4 ns instead of 7.7. Queries of many keys fetch their lines ahead, so that the
-//! latency of one product does not matter. They use vectors on Intel's processors too, because
-//! vectors take fewer instructions (`docs/filters.md`).
+//! 5.3 with AVX2, because only two of the integer units execute the loop's shifts and
+//! multiplications. So single queries use vectors on AMD. On Intel's processors a product of
+//! vectors takes three times as long as on AMD's. There, an *isolated* query, for whose answer the
+//! program waits, uses integers: 4.4 ns instead of 7.7. Queries of many keys fetch their lines
+//! ahead, so that the latency of one product does not matter. They use vectors on Intel's
+//! processors too, because vectors take fewer instructions (`docs/filters.md`).
 
 use super::layout::Line;
 use super::probes::{GOLDEN_POWERS, bit_seed, line_of};
@@ -28,19 +28,21 @@ pub trait Kernels: Copy {
         add_portable(lines, hashes, probes);
     }
 
-    /// Whether the first `probes` bits of a key are all set in its line. This variant uses the
-    /// fewest instructions. It is for a query during which the processor has other work.
+    /// Whether the first `probes` bits of a key are all set in its line. This function takes the
+    /// fewest instructions, and [`Kernels::has_all_bits_soon`] the shortest time. So this one is
+    /// for a query during which the processor has other work.
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool;
 
-    /// Like [`Kernels::has_all_bits`], but with the lowest latency, for an isolated query.
+    /// Like [`Kernels::has_all_bits`], but with the lowest latency, for a query whose answer the
+    /// program waits for.
     #[inline]
     fn has_all_bits_soon(self, line: &Line, seed: u32, probes: u8) -> bool {
         self.has_all_bits(line, seed, probes)
     }
 
     /// Queries `hashes`, and writes the results to `answers`. The bits of each hash are in the line
-    /// whose number stands at the same index of `line_numbers`. These lines are already being
-    /// fetched.
+    /// whose number stands at the same index of `line_numbers`. The caller has started to fetch
+    /// these lines.
     fn finish_many(
         self,
         lines: &[Line],

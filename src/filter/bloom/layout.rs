@@ -68,9 +68,9 @@ pub(super) fn repair(block: &mut Vec<u8>) {
     repair_trailer(block, |_, trailer| [MARKER, 0, trailer[2] % 31, 0, 0]);
 }
 
-/// For fuzzing: cuts `block` to whole lines, and appends the trailer that `trailer_of` computes
-/// from the number of lines and the last five bytes. The function serves all families with
-/// RocksDB's encoding.
+/// For fuzzing: takes the last five bytes off `block`, cuts the rest to whole lines, and appends
+/// the trailer that `trailer_of` computes from the number of lines and the five bytes. The function
+/// serves all families with RocksDB's encoding.
 #[cfg(any(test, fuzzing))]
 pub fn repair_trailer(
     block: &mut Vec<u8>,

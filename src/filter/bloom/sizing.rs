@@ -90,8 +90,8 @@ pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) 
     /// Smaller probabilities count as 0.
     const NEGLIGIBLE: f64 = 1e-15;
     let bits = line_bits as f64;
-    // The number of keys is limited, so that the loop below ends soon. More keys would change
-    // little, because with the limit nearly all bits of a line are set.
+    // The mean number of keys is limited, so that the loop below ends soon. A larger mean would
+    // change little, because a line with as many keys as the limit has nearly all bits set.
     let keys_per_line = keys_per_line.clamp(0.0, 12.0 * bits / f64::from(probes.max(1)));
     let last = (keys_per_line + 12.0 * keys_per_line.sqrt() + 12.0) as u64;
     // The distribution when exactly `keys` keys are on the line. Outside of `low..=high` it is 0.

@@ -18,13 +18,13 @@ pub(super) trait Lanes: super::row::Word {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<W: super::row::Word> Lanes for W {}
 
-/// The positions of the segments of a key's left and right block.
+/// Where in the filter the segments of a key's left and right block are.
 #[derive(Clone, Copy)]
 pub(super) struct Segments {
     /// Byte offset of the left block's segments.
     pub at: usize,
-    /// The number of segments of the left block. The right block's segments follow, and the same
-    /// number of them is used.
+    /// The number of segments of the left block. The right block's segments follow at once, and a
+    /// query uses as many of them.
     pub columns: u32,
 }
 

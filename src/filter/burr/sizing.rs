@@ -143,7 +143,8 @@ mod tests {
                     (bits * 1000.0 / f64::from(millibits) - 1.0).abs() < 0.01,
                     "{keys} {millibits}: {bits}"
                 );
-                // A requested rate is reached with at most 2 % more bits.
+                // A filter that is built for this rate, not for this size, has at most 2 % more
+                // bits.
                 let (bits_again, fpr_again) = expected(keys, Target::Fpr(fpr)).unwrap();
                 assert!((0.999..1.02).contains(&(bits_again / bits)), "{bits_again} {bits}");
                 assert!((0.95..=1.0001).contains(&(fpr_again / fpr)), "{fpr_again} {fpr}");

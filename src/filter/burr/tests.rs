@@ -124,7 +124,8 @@ fn keys_added_twice_take_no_room() {
     for width in [32, 64] {
         let once = hashes(2, 3000);
         let twice = [&once[..], &once[..]].concat();
-        // The filter is sized for 6000 keys. The repeated 3000 need no slots, so nothing is bumped.
+        // The filter is sized for 6000 keys. When a key is added the second time, it needs no
+        // slot, so nothing is bumped.
         let block = build_in_order(plan(width), &twice, BITS_7);
         assert_eq!(misses(&block, &twice), 0);
         assert_eq!(Layout::decode(&block).unwrap().slots().len(), 1, "nothing is bumped");

@@ -24,8 +24,9 @@ use crate::filter::family::Target;
 use crate::filter::hashes::{HashList, group};
 use crate::memory::LineBuf;
 
-/// In filters of up to 4 million keys, at most this many hashes on average are sorted together, so
-/// that they fit into the first-level cache.
+/// Hashes are sorted in groups that fit into the first-level cache: at most about this many hashes
+/// on average, in a small filter up to twice as many. A filter of more than 4 million keys has
+/// larger groups.
 const GROUP_HASHES: usize = 256;
 
 /// The filter of `hashes`. `None` when a Bloom filter should be built instead: no width of

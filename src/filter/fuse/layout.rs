@@ -175,8 +175,9 @@ fn check(trailer: &[u8; TRAILER_BYTES]) -> u32 {
     ((fields ^ MULTIPLIER).wrapping_mul(MULTIPLIER) >> 32) as u32
 }
 
-/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair): the number of segments
-/// follows from the length, and zeros fill the missing bytes.
+/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair). The number of segments
+/// follows from the length of the block. Then bytes are cut off, or zeros appended, until the block
+/// has the length of these segments.
 #[cfg(any(test, fuzzing))]
 pub fn repair(block: &mut Vec<u8>) {
     let Some((_, &trailer)) = block.split_last_chunk::<TRAILER_BYTES>() else { return };

@@ -17,8 +17,9 @@
 //! into it. A requested rate gets the narrowest fingerprint that reaches it.
 //!
 //! The number of slots of a segment is a power of two, so the length of the array changes in steps.
-//! The logarithms come from the standard library, and may differ in the last digit between systems.
-//! Where that digit decides between two steps, two systems build arrays of different length.
+//! The formulas use the logarithm of the number of keys. The standard library computes it, and the
+//! last digit may differ between systems. Where that digit decides between two steps, two systems
+//! build arrays of different length.
 
 use super::layout::{BITS, Layout, MAX_LOG2_SLOTS, MIN_LOG2_SLOTS};
 use crate::filter::bloom::layout::TRAILER_BYTES as BLOOM_TRAILER_BYTES;
@@ -124,7 +125,7 @@ mod tests {
         assert_eq!(bits_of(1.0 / 128.0), Some(7));
         assert_eq!(bits_of(1.0 / 129.0), Some(8));
         assert_eq!(bits_of(LOWEST_RATE), Some(16));
-        // A slot has at least four bits, so a Bloom filter of such a rate is smaller.
+        // A slot has at least four bits, so for this rate a Bloom filter is smaller.
         assert_eq!(bits_of(0.3), None);
         let few = fit(Target::MillibitsPerKey(9000), 10, 10);
         assert!(few.is_none(), "the trailer alone takes more");

@@ -118,8 +118,8 @@ mod tests {
         FilterReader::from_bytes(block.bytes(), block.encoding())
     }
 
-    /// Whether the stored slots solve an equation, checked slot by slot as the formats of the
-    /// ribbon and of the bumped ribbon store them.
+    /// Whether the stored slots solve an equation. The test reads the bits of each slot by itself,
+    /// from where the formats of the ribbon and of the bumped ribbon have them.
     fn is_solved(filter: &FilterReader, parts: &BandParts, equation: &KeyEquation) -> bool {
         let before = &parts.layers[..equation.layer];
         let at: u64 = before.iter().map(|layer| parts.slot_bytes(layer)).sum();

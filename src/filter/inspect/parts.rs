@@ -102,8 +102,9 @@ pub struct KeyEquation {
 pub(in crate::filter) struct Rows {
     /// The filter's parameter: its seed, or its width.
     pub parameter: u32,
-    /// Computes start, coefficients and fingerprint of a key from its hash, `parameter` and the
-    /// number of start positions. The fingerprint is not yet cut to the number of columns.
+    /// Computes start, coefficients and fingerprint of a key from its hash, the filter's
+    /// `parameter` and the number of start positions. The fingerprint is not yet cut to the number
+    /// of columns.
     pub row: fn(u64, u32, u32) -> (u32, u128, u32),
     /// The hash of a bumped key in the next layer.
     pub next: fn(u64) -> u64,

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! The picks straddle two blocks, whose segments are neighbours in memory: `near`, the columns of
-//! block b, then as many segments of block b+1. (If block b is low and block b+1 is full, the
-//! highest column of block b+1 is left out.) So a query reads one run of 2 × columns × 16 bytes,
-//! which is 4 or 5 cache lines at 7 columns. A key that starts in the first slot of a block picks
-//! nothing of the next block. Then `far` is the same as `near`, because there may be no next block.
+//! block b, then as many segments of block b+1. (If block b has one column fewer than block b+1,
+//! the highest column of block b+1 is left out.) So a query reads one run of 2 × columns × 16
+//! bytes, which is 4 or 5 cache lines at 7 columns. A key that starts in the first slot of a block
+//! picks nothing of the next block. Then `far` is the same as `near`, because there may be no next
+//! block.
 
 use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};

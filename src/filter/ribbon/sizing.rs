@@ -73,7 +73,8 @@ pub fn fit(target: Target, keys: usize, first_hash: u64) -> Option<Layout> {
             let one_in = 1.0 / rocksdb_bloom_fpr(millibits);
             segments_for_rate(blocks, one_in, (first_hash >> 32) as u32)
         }
-        // With the least bias the rate is never above the requested one.
+        // This target is Maypole's own, so rounding need not be biased as in RocksDB. With bias 0
+        // the rate is never above the requested one.
         Target::Fpr(fpr) => segments_for_rate(blocks, 1.0 / fpr, 0),
     };
     let layout = Layout::new(blocks, segments)?;

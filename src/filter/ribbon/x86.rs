@@ -202,7 +202,8 @@ fn picks_avx512(query: &Query) -> (__m512i, __m512i) {
 #[target_feature(enable = "avx2,bmi2")]
 fn matches_avx2(query: &Query) -> bool {
     let (near_picks, far_picks) = picks_avx2(query);
-    // Which column's sum each lane will have, once the segments are folded (below).
+    // Which column's sum each lane will have, once the four 32-bit words of every segment are added
+    // (below).
     let order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     let mut fingerprint = _mm256_srlv_epi32(_mm256_set1_epi32(query.fingerprint as i32), order);
     let (mut near, mut far) = (query.near, query.far);
@@ -210,7 +211,7 @@ fn matches_avx2(query: &Query) -> bool {
     loop {
         far = &far[..near.len()];
         let words = _mm256_set1_epi64x((near.len() / 8) as i64);
-        // The sums of columns 2·pair and 2·pair + 1, not yet folded.
+        // The sums of columns 2·pair and 2·pair + 1, each still in four words.
         let sum = |pair: usize| {
             let lanes = _mm256_add_epi64(
                 _mm256_set1_epi64x(4 * pair as i64),
@@ -261,7 +262,8 @@ fn picks_avx2(query: &Query) -> (__m256i, __m256i) {
     let low = _mm256_set1_epi64x(query.coefficients as i64);
     let high = _mm256_set1_epi64x((query.coefficients >> 64) as i64);
     let zero = _mm256_setzero_si256();
-    // Blends count in 32-bit words: 0b1100_1100 are the higher words of the two halves.
+    // A bit of a blend's mask stands for 32 bits, so 0b1100_1100 selects the higher 64-bit word in
+    // each half of the register.
     let zero_low = _mm256_blend_epi32::<0b1100_1100>(zero, low);
     let low_high = _mm256_blend_epi32::<0b1100_1100>(low, high);
     let high_zero = _mm256_blend_epi32::<0b1100_1100>(high, zero);

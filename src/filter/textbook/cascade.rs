@@ -24,9 +24,10 @@
 //! Each layer has its own salt. With the same hashes in all layers, a key for which one layer is
 //! wrong would be more likely to be wrong in a later one too, and the layers would not shrink.
 //!
-//! The sizes: at the rate 1/2 a key takes 1.44 bits, and layers from the second on shrink by half
-//! every two steps. The first layer's rate `r·√½ / s`, for `r` keys in and `s` out, makes the
-//! second one hold `r·√½` keys; smaller or larger rates cost more in total (CRLite).
+//! The sizes: at the rate 1/2 a key takes 1.44 bits, and each layer from the third on holds half as
+//! many keys as the layer two before it. With `r` keys in and `s` out, the first layer has the rate
+//! `r·√½ / s`, so the second layer holds `r·√½` keys. Smaller or larger rates of the first layer
+//! cost more in total (CRLite).
 //!
 //! Invariant: each key of the universe is answered correctly. Other keys get an arbitrary answer.
 
@@ -36,7 +37,8 @@ use super::shared::mix;
 /// The rate of every layer but the first. Such a layer is wrong for half of the keys for which it
 /// is queried, and the next layer holds these.
 const RATE: f64 = 0.5;
-/// Layers halve every two steps, so no set of keys that fits into memory needs more.
+/// Each layer from the third on holds half as many keys as the layer two before it, so no set of
+/// keys that fits into memory needs more layers.
 const MAX_LAYERS: usize = 128;
 
 /// One layer, for reports.

@@ -32,7 +32,7 @@ use super::shared::{Full, TooLarge, mix, reduce};
 pub const SLOTS: usize = 4;
 /// The number of evictions after which an insertion gives up.
 const MAX_KICKS: usize = 500;
-/// The intended load of the table: above 95 % insertions start to fail.
+/// The intended load of the table. If it is above 95 %, insertions start to fail.
 const LOAD: f64 = 0.95;
 
 /// The probability that two keys have the same fingerprint of `bits` bits. It is above `2^-bits`,

@@ -19,10 +19,10 @@
 //! bit would cancel, and the key would be lost. So only the first probe of each bit enters the
 //! product.
 //!
-//! AVX2: the multiplications process eight keys at a time. Then the mask of each key's line is
-//! made, one probe after the other: every lane shifts 1 left by `bit - 32 * lane`. The result is
-//! zero in every lane but one, because shifts by 32 and more give 0, and a negative count is taken
-//! as a large one.
+//! AVX2: the bit numbers of the probes are computed for eight keys at a time. Then the mask of each
+//! key's line is made, one probe after the other: every lane shifts 1 left by `bit - 32 * lane`.
+//! The result is zero in every lane but one, because shifts by 32 and more give 0, and a negative
+//! count is taken as a large one.
 //!
 //! The limits on AMD Zen 4: the AVX2 method does six vector operations a probe, and the processor
 //! executes four a cycle. Registers of 512 bits would speed it up little, because Zen 4 executes

@@ -4,8 +4,9 @@
 //! ([`cpu`](crate::filter::cpu)). All memory is accessed through references to whole lines
 //! ([`registers`]), so indexes are checked as usual.
 //!
-//! A query puts the probes of its key into the lanes of a register. Where products of lanes are
-//! slow, an isolated query tests its probes one after the other.
+//! A query puts the probes of its key into the lanes of a register. On processors with slow
+//! products of lanes, a query for whose answer the program waits uses integers instead, and tests
+//! its probes one after the other.
 //!
 //! ```text
 //! x      = seed * powers            lane i: probe i
@@ -66,8 +67,8 @@ impl Kernels for Avx512 {
 
 impl Kernels for Avx2 {
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        // Code that is unrolled for one number of probes is faster. It exists only for up to 12
-        // probes, because filters rarely have more.
+        // The vector code is compiled for each number of probes up to 12, because an unrolled loop
+        // is faster. Filters rarely have more probes: those use the portable code.
         let add = match probes {
             1 => add_avx2::<1>,
             2 => add_avx2::<2>,

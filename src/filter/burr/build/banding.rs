@@ -42,7 +42,8 @@
 //! rollback removes only the failed class's own rows, so the keys of the reduced rows would be lost
 //! (see the tests). The overflow needs free slots at the left end of bucket `seam`. So the right
 //! stream takes only class 0 of bucket `seam`, and the other classes of this bucket are filled
-//! third. If the right stream took all classes, a whole bucket would be bumped in every window.
+//! third. If the right stream took all classes, the overflow would find no free slots, so bucket
+//! `seam - 1` would be bumped as a whole in every window.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -126,7 +127,8 @@ struct Cursor<R> {
 
 impl<R: Row> Banding<R> {
     fn add_window(&mut self, window: &Window, rows: &mut [R]) {
-        // The first bucket of the right stream. If there are too few buckets, one stream takes all.
+        // The first bucket of the right stream. If there are fewer than four buckets, the right
+        // stream takes all of them.
         let seam = if window.buckets < 4 { 0 } else { window.buckets / 2 };
         let mut left = Stream::new(seam.saturating_sub(1));
         let mut right = Stream::new(window.buckets);

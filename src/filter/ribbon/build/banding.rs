@@ -121,8 +121,9 @@ fn settle(rows: &mut [Row], mut traveller: Traveller) -> bool {
     }
 }
 
-/// Moves a traveller one step. Returns `Some(true)` when the traveller has settled and `next` has
-/// replaced it, and `None` on a contradiction.
+/// Moves a traveller one step. Returns `Some(true)` if the traveller is done, because it settled or
+/// its equation follows from the others. Then `next` has replaced it. Returns `Some(false)` if it
+/// must travel on, and `None` on a contradiction.
 #[inline(always)]
 fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option<bool> {
     use std::hint::select_unpredictable as select;
@@ -137,9 +138,10 @@ fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option
     }
     let was_empty = there.coefficients_low == 0;
     let zeros = low.trailing_zeros();
-    // The low half of (high, low) >> zeros, without the slow double-word shift. The rotation moves
-    // the bits that leave `high` to the top of the low half. The other bits of `high` are shifted
-    // and rotated to the same places, so the XOR cancels them.
+    // The 128-bit number (high, low) is shifted down by `zeros`. This is its new low half, without
+    // the slow double-word shift. The rotation moves the bits that leave `high` to the top of the
+    // low half. It moves the other bits of `high` to the same places as `high >> zeros` does, so
+    // the XOR of the two cancels these bits.
     let shifted_low = ((low ^ high) >> zeros) ^ high.rotate_right(zeros);
     traveller.row.coefficients_low = select(was_empty, next.row.coefficients_low, shifted_low);
     traveller.row.coefficients_high = select(was_empty, next.row.coefficients_high, high >> zeros);

@@ -111,7 +111,8 @@ fn doubled_and_merged_filters_hold_the_same_fingerprints_and_lose_bits_of_them()
     let (first, second) = (filled(&a), filled(&b));
     let merged = first.merged(&second).unwrap();
     assert!(a.iter().chain(&b).all(|&key| merged.contains(key)));
-    // Keys that are in both filters count twice, because equal fingerprints cannot be told apart.
+    // The merged filter has the fingerprint of a key twice if the key is in both filters, because
+    // it could also belong to two keys.
     assert_eq!((merged.len(), merged.slots.len(), merged.remainder_bits), (6000, 8000, 8));
     let rates = [&first, &merged].map(|filter| share(&absent, |key| filter.contains(key)));
     // Before the merge there are 0.75 distinct keys a slot, after it 0.625. A remainder has one bit

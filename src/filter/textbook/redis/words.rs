@@ -92,7 +92,7 @@ pub struct InsertOptions {
     pub rate: Option<f64>,
     /// EXPANSION or NONSCALING.
     pub growth: Option<Growth>,
-    /// NOCREATE: fail if there is no filter. It excludes a capacity or a rate.
+    /// NOCREATE: fail if there is no filter. It cannot be combined with CAPACITY or ERROR.
     pub no_create: bool,
 }
 
