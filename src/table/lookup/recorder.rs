@@ -259,7 +259,8 @@ impl Look {
         Look {
             reads: counters.of_thread(Ticker::FileReads),
             read_bytes: counters.of_thread(Ticker::FileReadBytes),
-            // The clock is read last, so that reading the counters is part of no step.
+            // A step begins when this look ends. The clock is read last, so that the time in which
+            // the counters are read does not belong to the step.
             at: Instant::now(),
         }
     }

@@ -161,8 +161,9 @@ impl<B: PinsBlock> BlockCursor<B> {
     /// be derived from the key heads.
     fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
         if candidate.offset > self.entries_bytes() {
-            // The offset is that of a candidate in another block: after the search, this block was
-            // read again from a file that had changed in between.
+            // The search found the candidate in an earlier copy of this block. Then the block was
+            // read again, and the file had changed in between. So the caller does without the
+            // candidate.
             return Ok(false);
         }
         let entry = Entry::decode(self.block.entries(), candidate.offset)?;
@@ -170,9 +171,10 @@ impl<B: PinsBlock> BlockCursor<B> {
             return Ok(false);
         }
         self.next = candidate.offset;
-        // `stored_key` now has the front of the candidate's user key, as far as the heads hold it.
-        // It replaces the previous key, so it must have all bytes that the candidate shares with
-        // that key. None of them may be a byte of the trailer or of the padding.
+        // `stored_key` now has the front of the candidate's user key, as far as the heads hold it,
+        // and is used in place of the key before the candidate. So it must have all bytes that the
+        // candidate shares with the key before it. All shared bytes must belong to the candidate's
+        // user key: a byte of a trailer, or of the padding of a head, would be wrong.
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
