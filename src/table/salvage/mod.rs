@@ -277,16 +277,18 @@ impl Salvage {
     }
 }
 
-/// The data blocks that the index lists; `None` if the index is damaged or not accepted. If there
-/// are no properties, or if the handle is a guess (`must_follow`), the index is accepted only if
-/// its blocks follow each other as the module says.
+/// The data blocks that the index at `handle` lists; `None` if the index is damaged or not
+/// accepted. If there are no properties, or if `handle` was found by a search (`must_follow`), the
+/// index is accepted only if its blocks follow each other from the file's first byte on, with only
+/// padding between them.
 fn index_blocks(
     file: &BlockFile,
     handle: BlockHandle,
     properties: &TableProperties,
     must_follow: bool,
 ) -> Result<Option<Vec<BlockHandle>>> {
-    // If there are no properties, the forms that this crate writes are tried.
+    // If there are no properties to state the form of the index, the forms that this crate writes
+    // are tried.
     let written = [(true, false), (false, false), (true, true), (false, true)];
     let written = written.map(|(user_keys, two_level)| IndexForm {
         two_level,

@@ -198,10 +198,10 @@ impl<B: PinsBlock> BlockCursor<B> {
     }
 
     /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
-    /// that holds more than the trailer. Detecting a repeated user key is nearly free, because
-    /// usually one comparison of bytes denies it: writers share as many bytes as they can, so
-    /// except at a restart point the first byte of the suffix differs from the previous key's byte
-    /// at that position.
+    /// that holds more than the trailer. The test whether the user key is the previous one again is
+    /// nearly free, because usually the comparison of one byte decides it. Writers share as many
+    /// bytes as they can, so except at a restart point the first byte of the suffix differs from
+    /// the previous key's byte at the same position.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;
