@@ -62,7 +62,8 @@ impl Deref for WholeIndex {
 }
 
 impl Table {
-    /// The part of the index that leads to the key. If none does, the number of parts.
+    /// The part of the index that leads to the key. If none does, the number of parts. 0 if the
+    /// index is whole.
     #[inline(always)]
     pub(super) fn index_part_of(&self, user_key: &[u8], trailer: u64) -> usize {
         match &self.index_top {

@@ -151,7 +151,7 @@ impl<'a> Recorder<'a> {
             partition,
             bytes: filter.bytes().len(),
             query: filter.trace(hash),
-            // If an entry is found after all, `finish` makes this a true positive.
+            // A "maybe" counts as a false positive until `finish` is called with an entry.
             verdict: match answer {
                 FilterAnswer::No => FilterVerdict::No,
                 FilterAnswer::Maybe => FilterVerdict::FalsePositive,

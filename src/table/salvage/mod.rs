@@ -69,9 +69,9 @@ pub(crate) struct Salvage {
 pub(crate) struct Hole {
     pub offset: u64,
     pub bytes: u64,
-    /// The last user key before the hole, and the first user key after it. `None` if there is no
-    /// such key.
+    /// The hole is after this user key, the last one before it. `None`: no key is before the hole.
     pub after: Option<Vec<u8>>,
+    /// The hole is before this user key, the first one after it. `None`: no key is after the hole.
     pub before: Option<Vec<u8>>,
     /// What is wrong with the hole's first block.
     pub why: Error,
