@@ -24,7 +24,7 @@ fn block_of(bytes: &[u8]) -> Option<Block> {
 }
 
 /// Walks `data` as a data block, both ways, with key heads and without. The first byte says whether
-/// the block's sequence numbers are replaced.
+/// a global sequence number replaces those of the entries.
 pub fn block(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let global_sequence = (how & 1 != 0).then_some(7);
@@ -133,9 +133,9 @@ fn assert_searched_as_a_list(block: &Block, entries: &[PlainEntry<'_>]) {
     }
 }
 
-/// Parses `data` as an index block. The first byte states the form of the index and the size of the
-/// file. Either both forms that an index has in memory accept the block, or both reject it. A
-/// search must end where a walk through the separators ends.
+/// Parses `data` as an index block. The first byte states how the entries are encoded, and the size
+/// of the file. In memory an index is either parsed or kept as it is stored. Both must accept the
+/// block, or both must reject it. A search must end where a walk through the separators ends.
 pub fn index(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let Some(block) = block_of(bytes) else { return };

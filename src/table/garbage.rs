@@ -38,7 +38,7 @@ const MAX_SUMS: usize = 8;
 pub(crate) struct Hidden {
     /// The smallest sequence number of a hidden version.
     pub low: SequenceNumber,
-    /// The largest sequence number of an entry that hides one of them.
+    /// The largest sequence number of an entry that hides one of the versions.
     pub high: SequenceNumber,
     /// The number of hidden versions, and of deletions that are not hidden themselves but directly
     /// hide one of the versions.

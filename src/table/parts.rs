@@ -19,9 +19,10 @@
 //!   to the one part that can hold a key;
 //! - the first separator of an index part is after the last separator of the part before.
 //!
-//! A top that is damaged or empty counts as absent. Without the top of the index, the top and the
-//! parts are read again as one whole index, which reports the damage. Without the top of the
-//! filter, the filter answers "maybe" to all keys.
+//! A top that is damaged or empty counts as absent. If the top of the index is absent, a lookup
+//! reads the stored top again, and all parts with it, as one whole index. If the top is damaged,
+//! this read reports it. If the top of the filter is absent, the filter answers "maybe" to all
+//! keys.
 
 use std::ops::Deref;
 
@@ -61,7 +62,8 @@ impl Deref for WholeIndex {
 }
 
 impl Table {
-    /// The part of the index that leads to the key. If none does, the number of parts.
+    /// The part of the index that leads to the key. If none does, the number of parts. 0 if the
+    /// index is whole.
     #[inline(always)]
     pub(super) fn index_part_of(&self, user_key: &[u8], trailer: u64) -> usize {
         match &self.index_top {
@@ -334,8 +336,9 @@ impl Table {
             _ => return Ok(()),
         };
         if block.entries().is_empty() {
-            // A piece may lead to an empty block. Before the piece was made, the whole index was
-            // checked, and it leads to no block twice.
+            // For a block of a stored part, only its first key shows that no other part leads to
+            // it. A piece may lead to an empty block, because the whole index was checked before it
+            // was cut, and leads to no block twice.
             return match is_stored {
                 true => Err(Damage::new(0, "a data block with entries", "none")),
                 false => Ok(()),

@@ -74,9 +74,10 @@ pub(crate) struct TableContext {
     pub tail_bytes: u64,
     /// The smallest and the largest internal key, if the tree stores them. The table's range
     /// deletions apply only between these two keys. RocksDB writes a range deletion whole into each
-    /// table that the range reaches. A key of the range, but outside of the table's bounds, may be
-    /// newer than the range deletion and have had its sequence number set to 0. Without the bounds,
-    /// the range deletion would hide that key.
+    /// table that the range reaches. So another table may have an entry whose key is in the range,
+    /// but outside of this table's bounds. This entry may have been written after the range
+    /// deletion, and a compaction may have set its sequence number to 0. Without the bounds, the
+    /// range deletion would hide it.
     pub key_bounds: Option<[Vec<u8>; 2]>,
     /// Whether a table in LevelDB's format is read, too. A database of this crate has no such
     /// tables.
@@ -96,9 +97,9 @@ pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
 /// once.
 const PART_ENTRY_BYTES: u64 = 28;
 
-/// The multiplier that hashes a data block's table and offset to the block's number in the
-/// doorkeeper: 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming 3, section
-/// 6.4).
+/// The multiplier that hashes the table and the offset of a block to the number by which the cache
+/// recognizes the block ([`Table::number_of`]): 2^64 divided by the golden ratio (Knuth, The Art of
+/// Computer Programming 3, section 6.4).
 const SPREADING: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An open table. Shared between threads.

@@ -11,7 +11,7 @@ use crate::sync::Guard;
 use crate::table::block::Block;
 use crate::table::index::Index;
 
-/// A parsed index, or one part of it, and the slots of the data blocks that it leads to.
+/// An index, or one part of it, and the slots of the data blocks that it leads to.
 pub(crate) struct TableIndex {
     pub index: Index,
     pub blocks: BlockSlots,
@@ -62,8 +62,9 @@ impl BlockSlots {
         self.early.heap_bytes()
     }
 
-    /// The slots, for a caller that loads one of `blocks` blocks. Allocates them if they are to be
-    /// allocated late and do not exist yet.
+    /// The slots, for a caller that loads a block. `blocks`: the number of data blocks that the
+    /// index or part leads to. Allocates the slots if they are to be allocated late and do not
+    /// exist yet.
     pub fn to_load(&self, cache: &Arc<BlockCache>, blocks: usize) -> &Slots<Block> {
         if self.early.len() == blocks {
             return &self.early;

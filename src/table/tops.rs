@@ -15,8 +15,8 @@ use super::index::{Index, IndexParser};
 pub(super) struct FilterTop {
     handles: Box<[BlockHandle]>,
     /// `None`: the filter is cut at the keys where the index is cut, so the top of the index has
-    /// the separators. The last part of the filter may still have the keys of several parts of the
-    /// index, the last ones.
+    /// the separators. Even then the index may have more parts than the filter: its last parts
+    /// belong to the last part of the filter.
     separators: Option<Index>,
 }
 

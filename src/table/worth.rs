@@ -61,8 +61,8 @@ impl FilterWorth {
     }
 
     /// Whether the filter, since the previous call, has saved less than data blocks in its place
-    /// would have saved. `saved` is the number of searches in vain by lookups that the filter has
-    /// saved, or would have saved, so far.
+    /// would have saved. `saved` is the number of lookups so far for which the filter has prevented
+    /// a search in vain, or would have prevented it.
     pub fn saved_too_little(&self, saved: u64, filter_bytes: u64, data_bytes: u64) -> bool {
         let saved = saved.wrapping_add(self.saved_cursors.load(Ordering::Relaxed));
         let before = self.saved_before.swap(saved, Ordering::Relaxed);

@@ -74,8 +74,8 @@ impl BlockBytes {
         self.buffer
     }
 
-    /// Returns the payload in memory without room. The payload is copied into a buffer that
-    /// `buffer` makes, unless its memory is already as small as possible.
+    /// Returns the payload in memory without room. If this block's memory is already as small as
+    /// possible, it is returned. Otherwise the payload is copied into a buffer that `buffer` makes.
     pub fn into_exact(self, buffer: impl FnOnce(usize) -> LineBuf) -> LineBuf {
         if LineBuf::needed_bytes(self.len) == self.buffer.memory_bytes() {
             return self.buffer.reused(self.len);

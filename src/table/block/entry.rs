@@ -45,7 +45,7 @@ impl Entry {
     }
 
     /// The three lengths and how many bytes they take. `None` unless the entry has the common form:
-    /// one byte for each length, or two for the length of the value.
+    /// one byte for each length, except that the length of the value may take two.
     #[inline(always)]
     fn short_head(entries: &[u8], offset: usize) -> Option<(usize, usize, usize, usize)> {
         let head = entries[offset..].first_chunk().map(|head| u32::from_le_bytes(*head))?;

@@ -36,8 +36,8 @@ use super::{Block, SeekStart, shown};
 /// The result of a search in a block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SearchResult {
-    /// The newest entry of the user key at or after the target: its trailer, and the range of its
-    /// value.
+    /// The first entry at or after the target has the target's user key, so it is the newest
+    /// version that the lookup may see: the entry's trailer, and the range of its value.
     Found { trailer: u64, value: Range<usize> },
     /// The first entry at or after the target has another user key, so the table has no match.
     Absent,
@@ -159,7 +159,8 @@ impl Block {
         Ok(SearchResult::PastEnd)
     }
 
-    /// The plain search, for entries that share bytes of a trailer, as most versions of one key do.
+    /// The same search by a cursor, which builds each key. It is needed when entries share bytes of
+    /// a trailer, as most versions of one key do.
     fn find_by_cursor(
         &self,
         user_key: &[u8],

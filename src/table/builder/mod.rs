@@ -351,8 +351,9 @@ impl TableBuilder {
     /// Writes the index, or a part of it.
     fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
-        // A cache that is too small for a whole index can load pieces of it, but only if the index
-        // is stored uncompressed. A part is small enough to be loaded alone.
+        // If the cache is too small for a whole index, a reader can load pieces of it, but only if
+        // the index is stored uncompressed. The parts of an index in parts may be compressed,
+        // because each is small enough to be loaded whole.
         let has_pieces = self.cuts.is_none() && block.len() as u64 >= MIN_BYTES_WITH_PIECES;
         // A reader rejects an index that is larger than `most_metadata_bytes` after it is
         // uncompressed. An index that is stored uncompressed is never too large, because it is

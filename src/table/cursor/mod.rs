@@ -41,7 +41,7 @@ pub(crate) struct TableCursor {
     part: usize,
     block: Option<BlockCursor<BlockPin>>,
     ahead: ReadAhead,
-    /// The direction in which the scan came from the previous file, until the first block is read.
+    /// If the scan came from another file, and has read no block of this one yet: its direction.
     entered: Option<Direction>,
     look: LookAhead,
     /// Set by [`Cursor::fetch_for_seek`]: the block that the seek goes to, and where in the block

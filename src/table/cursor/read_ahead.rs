@@ -12,7 +12,7 @@
 //! * Nothing is read past the scan's bounds. A read includes a few blocks that are in memory
 //!   already, because one longer read costs less than two, and because the operating system
 //!   mistakes reads with gaps between them for random reads. A read ends before a long row of
-//!   blocks that are in memory.
+//!   blocks that are in memory, unless the scan is known to continue.
 //! * Backward scans read ahead too. Linux does not read ahead in that direction.
 //! * A read for several blocks may fail because of a block that is not needed yet. Then the wanted
 //!   block is read alone, so that a scan returns all entries before the damage, and the error names

@@ -9,8 +9,9 @@
 //! filter.rocksdb.BuiltinBloomFilter                obsolete; ignored
 //! ```
 //!
-//! `FamilyInfo` (`filter/info.rs`) has the names of the full filters. RocksDB ignores names that it
-//! does not know, so it reads a table with a filter of Maypole's own as a table without a filter.
+//! `FamilyInfo` (`filter/info.rs`) has the names that begin with `fullfilter`. RocksDB ignores
+//! names that it does not know. So if the filter of a table is of a family of Maypole's own,
+//! RocksDB reads the table as one without a filter.
 //!
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`crate::table::lookup::prefix`].
@@ -173,8 +174,8 @@ impl TableFilter {
     }
 }
 
-/// The hash by which a filter is queried: the lookup's 64-bit hash, except for legacy Bloom
-/// filters.
+/// The hash by which a filter is queried. For a legacy Bloom filter this is a 32-bit hash, which is
+/// computed here; for every other filter it is the lookup's 64-bit hash.
 #[inline]
 pub(crate) fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
     hash_of_kind(filter.hash_kind(), key)

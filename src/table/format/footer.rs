@@ -79,7 +79,7 @@ impl BlockHandle {
         put_varint(out, self.bytes);
     }
 
-    /// The first byte after the trailer; `None` when that is past 2^64.
+    /// The offset of the first byte after the trailer; `None` if it does not fit into 64 bits.
     pub(crate) fn end(self) -> Option<u64> {
         self.offset.checked_add(self.bytes)?.checked_add(BLOCK_TRAILER_BYTES as u64)
     }

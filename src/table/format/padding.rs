@@ -9,10 +9,11 @@
 //! Devices and operating systems read whole pages. A block of 4 KiB that crosses a page boundary
 //! costs two pages: a device transfers 8 KiB for it, and a batch of lookups gets half as many
 //! blocks in the same time. So a block is moved to the next page if it then occupies fewer pages,
-//! and if that page is near. With blocks of 4 KiB, a full block ends a little before the end of a
-//! page, so the padding is half an entry on average. With entries of an unfavorable size, padding
-//! takes at most a sixteenth of the file. If entries are large or blocks are compressed, most
-//! blocks are not moved.
+//! and if that page is near. If entries are small, a block ends before the entry that would make it
+//! larger than the block size. So with a block size of 4 KiB, a block that begins at a page
+//! boundary ends half an entry before the end of the page on average, and the padding is that long.
+//! With entries of an unfavorable size, padding takes at most a sixteenth of the file. If entries
+//! are large or blocks are compressed, most blocks are not moved.
 //!
 //! Gaps do not disturb readers, because readers find each block by its handle in the index. This
 //! holds for every version of RocksDB, whose option `block_align` makes such gaps too.

@@ -366,7 +366,7 @@ pub(crate) struct IndexForm {
 
 /// Decodes a value as its name requires: fixed32 or fixed64 for a few names, text for some, varint
 /// for RocksDB's other names. The value of any other name, and a value that does not decode as a
-/// number, is text if it is printable.
+/// number, is text if it is printable, and otherwise bytes.
 pub(crate) fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
     let name = std::str::from_utf8(name).unwrap_or("");
     let number = match name {

@@ -9,8 +9,9 @@ use super::shortest_separator;
 use crate::table::block::builder::BlockBuilder;
 use crate::table::format::footer::BlockHandle;
 
-/// The kind byte in shortened separators. No kind that RocksDB 7.8 knows has a larger byte, so none
-/// sorts before it.
+/// The kind byte in shortened separators. Of internal keys with one user key and one sequence
+/// number, that with the largest kind byte sorts first. No kind that RocksDB 7.8 knows has a larger
+/// byte, so no version of the separator's user key sorts before the separator.
 const SEPARATOR_KIND: u8 = 0x16;
 
 /// Bytes of an entry without its user key: two lengths, a handle, a restart point.

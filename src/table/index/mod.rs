@@ -335,9 +335,9 @@ impl StoredEntries {
         self.decode(i).expect("all entries were checked")
     }
 
-    /// The separators' common prefix and their heads. `None` if some entry is not a restart point
-    /// or has a first key, or if the block is damaged. [`IndexParser::add`] then reports the
-    /// damage.
+    /// The separators' common prefix and their heads. `None` if the entries also hold the first
+    /// keys of their blocks, if some entry is not a restart point, or if the block is damaged. The
+    /// caller then parses the block by [`IndexParser::add`], which reports damage.
     fn check(&self, limit: u64) -> Option<(Prefix, Vec<u64>)> {
         if self.form.first_keys {
             return None;
@@ -388,8 +388,8 @@ impl Index {
     }
 
     /// The index that this block holds. The block is kept as it is if all its entries are restart
-    /// points without first keys. `limit` is that of [`IndexParser::new`], `buffer` that of
-    /// [`IndexParser::finish`].
+    /// points, and none holds the first key of its data block. Otherwise the block is parsed.
+    /// `limit` is that of [`IndexParser::new`], `buffer` that of [`IndexParser::finish`].
     pub fn of_block(
         block: Block,
         form: IndexForm,

@@ -15,7 +15,8 @@
 //! Each part of a filter, and each piece of a whole filter (`table/pieces`), has a credit of its
 //! own, which begins at one read. A part keeps its credit when it is evicted. So a part that was
 //! queried for absent keys is read again at the next query, but a part that was queried for present
-//! keys is not. A whole filter whose price is above one read pays the price for either answer.
+//! keys is not. If the price of a whole filter is above one read, not only a "maybe" lowers its
+//! credit by the price, but a "no" too.
 //!
 //! If the part of the index that leads to the key is not in memory either, one read loads this part
 //! and the part of the filter ([`super::joint`]). Then the price of the filter is an eighth of a
@@ -89,7 +90,7 @@ impl Table {
         if !self.filter_worth.is_worthless() {
             let part = self.filter_part_of(key);
             let is_parted = self.filter_top.is_some();
-            // A part with less credit is not even read together with the index.
+            // With less credit than this, the part is not even read together with the index.
             let has_credit = || self.filter_credits[part].is(JOINT_PRICE);
             if !is_parted || !self.reads_what_pays() || has_credit() {
                 return Err(Stop::absent(AbsentPart::Filter(part), key));

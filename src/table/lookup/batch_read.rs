@@ -111,9 +111,9 @@ impl<'t> BlockBatch<'t> {
         self.blocks.len()
     }
 
-    /// The block to read next, after the search of the batch's block `place` was continued and has
-    /// stopped, because it lacked `absent` in the same table. `None` if `absent` is no data block,
-    /// or if its part of the index is not in memory.
+    /// The block that a lookup needs next. The lookup has searched block `place` of the batch, went
+    /// on in the same table, and stopped because `absent` is not in memory. `None` if `absent` is
+    /// no data block, or if its part of the index is not in memory.
     pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
         let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
         match absent.block {

@@ -32,7 +32,8 @@ impl<'a> LookupKey<'a> {
         *self
     }
 
-    /// The trailer that sorts before every entry that the snapshot sees, and after all others.
+    /// The trailer that, after the user key, sorts before all versions of the key that the snapshot
+    /// sees, and after all newer versions.
     pub fn trailer(&self) -> u64 {
         key::pack(self.sequence, SEEK_KIND)
     }

@@ -8,10 +8,11 @@
 //! Observers are passed by value, because a reference to `()` would still be a pointer in a
 //! register.
 //!
-//! Functions of a lookup that are not inlined are called through the observer. A generic function
-//! is compiled in the crate that uses it, where fewer functions of this crate can be inlined. A
-//! method of `()` is compiled in this crate, with all that it inlines, so the detour saves
-//! instructions.
+//! Some functions of a lookup are generic over the observer and not inlined. The lookup calls them
+//! through a method of the observer ([`TableObserver::call_get_after_filter`]). A generic function
+//! that is called directly is compiled in the crate that uses this one, where fewer functions of
+//! this crate can be inlined into it. A method of `()` is compiled in this crate, with all that it
+//! inlines. So the detour saves instructions.
 
 use crate::filter::FilterReader;
 use crate::stats::ThreadTickers;

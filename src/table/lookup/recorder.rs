@@ -151,7 +151,7 @@ impl<'a> Recorder<'a> {
             partition,
             bytes: filter.bytes().len(),
             query: filter.trace(hash),
-            // If an entry is found after all, `finish` makes this a true positive.
+            // A "maybe" counts as a false positive until `finish` is called with an entry.
             verdict: match answer {
                 FilterAnswer::No => FilterVerdict::No,
                 FilterAnswer::Maybe => FilterVerdict::FalsePositive,
@@ -259,7 +259,8 @@ impl Look {
         Look {
             reads: counters.of_thread(Ticker::FileReads),
             read_bytes: counters.of_thread(Ticker::FileReadBytes),
-            // The clock is read last, so that reading the counters is part of no step.
+            // A step begins when this look ends. The clock is read last, so that the time in which
+            // the counters are read does not belong to the step.
             at: Instant::now(),
         }
     }

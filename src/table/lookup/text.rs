@@ -197,9 +197,10 @@ impl<'a, 'b> Page<'a, 'b> {
         Ok(())
     }
 
-    /// Writes a column for each bit of the filter that a query has read. A mark, which needs no
-    /// colour, shows a bit whose value is not that of an added key. `show_wanted`: whether to write
-    /// a row with the values of an added key.
+    /// Writes a column for each bit of the filter that a query has read. If a bit does not have the
+    /// value that it would have if the key had been added, it is red, and has a `!` below it, for
+    /// screens without colours. `show_wanted`: whether to write a row with the values that the bits
+    /// would have if the key had been added.
     fn bits(&mut self, name: &str, bits: &[ProbedBit], show_wanted: bool) -> fmt::Result {
         let room = self.width.map_or(BITS, |width| width.saturating_sub(LABEL + 7) / 4);
         for bits in bits.chunks(room.clamp(1, BITS)) {

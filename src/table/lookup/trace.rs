@@ -171,7 +171,8 @@ impl FilterVerdict {
 pub struct IndexTrace {
     /// If a part or piece of the index was searched: its number, from 0 on, and how many there are.
     pub partition: Option<(usize, usize)>,
-    /// How many data blocks the index leads to, or the part or piece of it that was searched.
+    /// The number of data blocks to which the index leads. If only a part or piece of the index was
+    /// searched, the number of those to which this part or piece leads.
     pub blocks: usize,
     /// The number of the data block that can hold the key. `None`: the key is after the last data
     /// block.

@@ -69,9 +69,9 @@ pub(crate) struct Salvage {
 pub(crate) struct Hole {
     pub offset: u64,
     pub bytes: u64,
-    /// The last user key before the hole, and the first user key after it. `None` if there is no
-    /// such key.
+    /// The hole is after this user key, the last one before it. `None`: no key is before the hole.
     pub after: Option<Vec<u8>>,
+    /// The hole is before this user key, the first one after it. `None`: no key is after the hole.
     pub before: Option<Vec<u8>>,
     /// What is wrong with the hole's first block.
     pub why: Error,
@@ -277,16 +277,18 @@ impl Salvage {
     }
 }
 
-/// The data blocks that the index lists; `None` if the index is damaged or not accepted. If there
-/// are no properties, or if the handle is a guess (`must_follow`), the index is accepted only if
-/// its blocks follow each other as the module says.
+/// The data blocks that the index at `handle` lists; `None` if the index is damaged or not
+/// accepted. If there are no properties, or if `handle` was found by a search (`must_follow`), the
+/// index is accepted only if its blocks follow each other from the file's first byte on, with only
+/// padding between them.
 fn index_blocks(
     file: &BlockFile,
     handle: BlockHandle,
     properties: &TableProperties,
     must_follow: bool,
 ) -> Result<Option<Vec<BlockHandle>>> {
-    // If there are no properties, the forms that this crate writes are tried.
+    // If there are no properties to state the form of the index, the forms that this crate writes
+    // are tried.
     let written = [(true, false), (false, false), (true, true), (false, true)];
     let written = written.map(|(user_keys, two_level)| IndexForm {
         two_level,

@@ -285,9 +285,9 @@ impl SstReader {
     }
 
     /// Reads the whole file. Checks the number of the entries, that the keys ascend, that each key
-    /// is between the separators of its block, and every checksum. If lookups cannot query the
-    /// filter, the checksums of its parts are not checked. Otherwise queries the filter for every
-    /// key.
+    /// is between the separators of its block, and every checksum. If lookups can query the filter,
+    /// also queries it for every key. If they cannot, the checksums of the filter's parts are not
+    /// checked.
     ///
     /// # Errors
     ///

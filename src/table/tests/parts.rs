@@ -284,7 +284,8 @@ fn where_metadata_fills_the_cache_a_block_is_kept_from_its_second_use_on() {
     };
     let data = || small.cache.usage_of(BlockKind::Data);
     (0..200).for_each(|i| get_one(i * 277));
-    // The doorkeeper mistakes some blocks for others, so a few are kept.
+    // The cache keeps a block if it remembers an earlier use. It mistakes some blocks for others,
+    // so it keeps a few of these blocks, although each was used once.
     assert!(data().entries < 30, "{:?}", data());
     let part = table.index(table.index_part_of(b"key0030000", u64::MAX)).unwrap();
     let slots_bytes = part.blocks.heap_bytes();
@@ -375,8 +376,9 @@ fn rocksdbs_parts_are_read_one_by_one() {
             let lookup = LookupKey::new(key::user_key(&key), key::sequence(&key));
             assert!(get(&table, &lookup).unwrap().is_some(), "{name}: {key:?}");
             let (count, bytes) = (reads().0 - before.0, reads().1 - before.1);
-            // A lookup takes two reads if one read brings the filter and the index, or if the
-            // filter is passed by because it was of no use to earlier lookups.
+            // Filter, index and data take three reads. They take two if one read gets the filter
+            // and the index, or if the lookup passes the filter by, because the filter was of no
+            // use to earlier lookups.
             assert!((2..=3).contains(&count), "{name}: {key:?}");
             let most_of_metadata = (whole + filters) / 2;
             assert!(bytes < most_of_metadata + 4096, "{name}: {bytes} bytes");
@@ -458,8 +460,8 @@ fn a_prefix_beside_a_cut_is_found_from_both_sides() {
     }
 }
 
-/// RocksDB seeks the filter part of one key, and may query that part for the prefix of the next key
-/// or of the previous key.
+/// RocksDB finds a filter part by one key, and may query this part for the prefix of the key before
+/// or after, although that key is in another part.
 #[test]
 fn the_prefixes_beside_a_cut_are_in_both_parts() {
     let entries: Entries = (0..6000u32)

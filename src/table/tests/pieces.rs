@@ -367,7 +367,8 @@ fn a_damaged_whole_one_has_no_pieces() {
 #[cfg(feature = "lz4")]
 fn a_whole_index_has_pieces_unless_it_is_compressed() {
     let entries = many_entries();
-    // A single part that is as large as the index is written whole, and compressed.
+    // In the second table, a part may be larger than the whole index. So the index has one part,
+    // which is stored as a whole index, but compressed, as parts are.
     let part_bytes = [None, Some(1 << 30)];
     for part_bytes in part_bytes {
         let fs = MemFs::new();

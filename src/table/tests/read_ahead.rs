@@ -105,7 +105,8 @@ fn a_scan_reads_large_pieces_in_both_directions_and_nothing_twice() {
                 assert!(seen.into_iter().eq(0..ENTRIES));
             });
             assert!(count <= most, "{count} reads of {data} bytes, backward: {backward}");
-            // The padding between the blocks of two reads is in neither read.
+            // If padding follows the last block of a read, neither this read nor the next one
+            // includes it.
             assert!(
                 (data - 256 * count..=data).contains(&bytes),
                 "{bytes} of {data}, backward: {backward}, fills the cache: {fill_cache}"
@@ -349,8 +350,8 @@ fn the_runs_of_a_scan_share_a_bounded_memory() {
         assert!(runs * share(runs) <= 8 << 20, "{runs}");
     }
     assert_eq!(share(100_000), 16 << 10);
-    // Compactions once read as far ahead as scans. Two compactions then took 16 MiB more than a
-    // program with small buffers had declared.
+    // Compactions once read as far ahead as scans. So two compactions took 16 MiB in addition to
+    // the cache and the memtables, far more than these if a program had chosen small ones.
     let share = |runs| ScanOptions::for_compaction(runs, (None, None)).read_ahead_bytes;
     assert_eq!((share(1), share(2), share(4)), (1 << 20, 1 << 20, 512 << 10));
     for runs in 2..=128 {

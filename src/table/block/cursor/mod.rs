@@ -161,8 +161,9 @@ impl<B: PinsBlock> BlockCursor<B> {
     /// be derived from the key heads.
     fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
         if candidate.offset > self.entries_bytes() {
-            // The offset is that of a candidate in another block: after the search, this block was
-            // read again from a file that had changed in between.
+            // The search found the candidate in an earlier copy of this block. Then the block was
+            // read again, and the file had changed in between. So the caller does without the
+            // candidate.
             return Ok(false);
         }
         let entry = Entry::decode(self.block.entries(), candidate.offset)?;
@@ -170,9 +171,10 @@ impl<B: PinsBlock> BlockCursor<B> {
             return Ok(false);
         }
         self.next = candidate.offset;
-        // `stored_key` now has the front of the candidate's user key, as far as the heads hold it.
-        // It replaces the previous key, so it must have all bytes that the candidate shares with
-        // that key. None of them may be a byte of the trailer or of the padding.
+        // `stored_key` now has the front of the candidate's user key, as far as the heads hold it,
+        // and is used in place of the key before the candidate. So it must have all bytes that the
+        // candidate shares with the key before it. All shared bytes must belong to the candidate's
+        // user key: a byte of a trailer, or of the padding of a head, would be wrong.
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
@@ -196,10 +198,10 @@ impl<B: PinsBlock> BlockCursor<B> {
     }
 
     /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
-    /// that holds more than the trailer. Detecting a repeated user key is nearly free, because
-    /// usually one comparison of bytes denies it: writers share as many bytes as they can, so
-    /// except at a restart point the first byte of the suffix differs from the previous key's byte
-    /// at that position.
+    /// that holds more than the trailer. The test whether the user key is the previous one again is
+    /// nearly free, because usually the comparison of one byte decides it. Writers share as many
+    /// bytes as they can, so except at a restart point the first byte of the suffix differs from
+    /// the previous key's byte at the same position.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;

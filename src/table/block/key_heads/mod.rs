@@ -68,7 +68,8 @@ pub(crate) struct Candidate {
     head: i32,
     /// The first `same_bytes` bytes of the entry's user key equal the target's. If the entry's user
     /// key has fewer bytes, it is a prefix of the target. `None`: the entry's user key is larger
-    /// than the target, because its prefix or its head is.
+    /// than the target, because the block's prefix or the entry's head is larger than the bytes of
+    /// the target at the same place.
     pub same_bytes: Option<usize>,
 }
 
@@ -303,9 +304,9 @@ fn fill<const N: usize>(
         let Some(note) = next() else { return false };
         let shared = note.shared as usize;
         let window_start = note.suffix as usize + prefix_bytes.saturating_sub(shared);
-        // If the entry shares the whole window, its suffix may have fewer than 4 bytes from
-        // `window_start` on. The block has 4 more bytes even then, because its tail follows the
-        // last entry.
+        // This reads 4 bytes even if fewer of them belong to the suffix, because the entry shares
+        // bytes of the window. The block has 4 bytes here even if the suffix has none, because the
+        // block's tail follows the last entry.
         let Some(own) = block.get(window_start..).and_then(|rest| rest.first_chunk()) else {
             return false;
         };
