@@ -137,7 +137,8 @@ impl Tree {
         let version = Arc::clone(&self.lock().version);
         let edit = VersionEdit { durable_wals: wals.clone(), ..VersionEdit::default() };
         match self.record(store, manifest, edit, &version) {
-            // The WALs are synced, so their writes are durable without this record.
+            // The WALs are synced, so their writes are durable without this record, and the call
+            // succeeds.
             Err(error) if error.is_out_of_space() => {
                 self.enter_durable_wals_later(wals);
                 Ok(())

@@ -153,7 +153,8 @@ impl Writing {
         lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
     }
 
-    /// The take-over of the directory, if it waits for space. Locked after the writer.
+    /// The take-over of the directory, after which this process may write there
+    /// (`open/writable.rs`), if it still waits for space. Locked after the writer.
     pub fn pending(&self) -> MutexGuard<'_, Option<PendingWritable>> {
         lock(&self.pending)
     }
