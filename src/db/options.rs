@@ -240,7 +240,7 @@ impl Builder {
 
     /// The minimum target size of the first level below level 0. Default 64 MiB, four memtables.
     /// Each deeper level may hold ten times the one above. The tree gets another level once it has
-    /// so much data that this minimum is kept with the new level too.
+    /// so much data that the first level's target is at least this minimum with the new level too.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;

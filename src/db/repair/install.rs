@@ -118,8 +118,8 @@ impl Repair<'_> {
                 (false, false) => self.fs.rename(&first, &lost)?,
                 // The name belongs to the new `CURRENT` by now.
                 (true, true) => {}
-                // The new `CURRENT` has overwritten the old one, which has no second name. Only the
-                // name of a MANIFEST is lost.
+                // The file system has no links, so the old `CURRENT` has no second name, and the
+                // new `CURRENT` has overwritten it. Only the name of a MANIFEST is lost.
                 (true, false) => continue,
             }
             moved.push(lost);

@@ -230,8 +230,8 @@ fn a_level_0_in_which_no_table_is_newer_is_searched_and_merged() {
         let deeper = table(&fs, 3, 8, &deeper, &[]);
         let mut listed = [first, second, newer, older, deeper];
         if understated {
-            // The smallest numbers that the tables state count, and not smaller ones in the
-            // MANIFEST.
+            // The MANIFEST lists smaller numbers than the tables state. Those that the tables state
+            // count.
             listed[..2].iter_mut().for_each(|table| table.smallest_sequence = 1);
         }
         put_manifest(&fs, &listed);
