@@ -536,8 +536,8 @@ impl Db {
         self.write_opt(batch, Durability::Buffered)
     }
 
-    /// Writes all of `batch` or nothing, and returns when the write has this durability. Waits
-    /// while writers are [stalled](crate::WriteStall).
+    /// Writes all of `batch` or nothing, and returns when the write is as durable as `durability`
+    /// requires. Waits while writers are [stalled](crate::WriteStall).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -289,8 +289,8 @@ impl Builder {
     ///
     /// Reads do not wait for a descriptor: the tables that are being read may exceed this number.
     /// Iterators and cursors that outlive the database keep their tables open as well, up to a
-    /// quarter of the descriptors that the process may have. Their further tables are opened when
-    /// they are read. If such a table has been deleted by then, the error names it.
+    /// quarter of the descriptors that the process may have. Tables beyond this quarter are opened
+    /// when they are read. If such a table has been deleted by then, the error names it.
     pub fn max_open_files(self, files: usize) -> Builder {
         Builder { max_open_files: Some(files), ..self }
     }

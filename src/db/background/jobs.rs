@@ -137,8 +137,8 @@ impl Inner {
             state = self.tree.wait(state);
         }
         drop(state);
-        // A job drops its reference to the database shortly after it has ended. Without this wait,
-        // files could still be open when `close` returns.
+        // A job drops its reference to the database shortly after it has ended. Without the wait
+        // below, files could still be open when `close` returns.
         while self.background.is_held() {
             std::thread::sleep(Duration::from_micros(50));
         }

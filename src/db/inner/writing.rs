@@ -32,8 +32,8 @@ pub(crate) struct Writer {
     pub wal_number: u64,
     pub memtable: MemtableWriter,
     pub last_sequence: SequenceNumber,
-    /// How long writers must still wait for what they wrote while writes are delayed
-    /// ([`WriteStall`](crate::WriteStall)).
+    /// While writes are delayed ([`WriteStall`](crate::WriteStall)), each write adds a wait for its
+    /// bytes: how much of these waits is left.
     pub owed_wait: Duration,
     pub marks: Keeper,
 }

@@ -35,8 +35,8 @@ impl Repair<'_> {
         self.name_new_tables()?;
         let oldest_wal = self.store.new_number();
         let manifest_number = self.store.new_number();
-        // The second names are durable before `CURRENT` names the new MANIFEST, because from then
-        // on an opening may delete what that MANIFEST does not list.
+        // The names in `lost/` are durable before `CURRENT` names the new MANIFEST, because from
+        // then on an opening may delete what that MANIFEST does not list.
         let replaced = self.link_replaced_files()?;
 
         let edit = VersionEdit {

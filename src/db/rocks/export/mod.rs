@@ -216,7 +216,8 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
         smallest_sequence: meta.smallest_sequence,
         largest_sequence: meta.largest_sequence,
         has_sequences: true,
-        // RocksDB compares the identity in the MANIFEST with the one in the table's properties.
+        // RocksDB compares the identity in the MANIFEST with the one in the table's properties, so
+        // both must be the same.
         identity: file.table.properties().identity(),
         ..ListedTable::default()
     }
