@@ -30,8 +30,8 @@ impl Inner {
         drain(READERS_PATIENCE);
         let synced = match self.status.failure() {
             Some(Error::OpenedReadOnly) => Ok(()),
-            // The take-over of the directory still waits for space (`open/writable.rs`), so nothing
-            // was written.
+            // The database could not take over its directory for lack of space
+            // (`open/writable.rs`), so it has written nothing that a sync could save.
             None if self.writing.missing_space().is_some() => Ok(()),
             None => self.sync_wals(),
             Some(error) => Err(error.clone()),

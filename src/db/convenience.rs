@@ -169,8 +169,8 @@ impl Db {
     ///
     /// Those of [`Db::write_opt`]. If the removal fails, the entry may or may not be there.
     pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
-        // Checked even if there is no entry, so that a read-only database returns the error in
-        // either case.
+        // Without this check, a read-only database would return an error only if it has an entry to
+        // remove.
         self.inner.status.check_writable()?;
         let _one_at_a_time = lock(&self.handle.pops);
         let first = self.first_key_value()?;

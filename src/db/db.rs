@@ -536,8 +536,8 @@ impl Db {
         self.write_opt(batch, Durability::Buffered)
     }
 
-    /// Writes all of `batch` or nothing, and returns when the write has this durability. Waits
-    /// while writers are [stalled](crate::WriteStall).
+    /// Writes all of `batch` or nothing, and returns when the write is as durable as `durability`
+    /// requires. Waits while writers are [stalled](crate::WriteStall).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -798,9 +798,9 @@ impl Db {
     /// RocksDB uses the filters of tables only if it is opened with options that name a filter
     /// policy. If a table has a filter, the exported OPTIONS file names a policy, and the report
     /// repeats it. RocksDB reads a table without its filter if the filter is of a family that
-    /// RocksDB does not know. If the argument `filter` has a policy, the tables are written again
-    /// with the filter that this policy gives them, except tables of a layout that only RocksDB
-    /// writes.
+    /// RocksDB does not know. With an argument `filter`, the tables are written again, each with
+    /// the filter that this policy gives it. Tables of a layout that only RocksDB writes keep their
+    /// filters.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -819,9 +819,10 @@ impl Db {
     /// - Those of [`Db::checkpoint`]. A call that fails leaves an empty directory at most.
     /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `filter` names a family
     ///   that RocksDB does not have.
-    /// - [`Error::Unsupported`](crate::Error::Unsupported) where tables name several comparators,
-    ///   as after an import from MyRocks and further writes, or where level 0 has more tables of
-    ///   one write, for example of one ingestion, than RocksDB can order.
+    /// - [`Error::Unsupported`](crate::Error::Unsupported) where not all tables name the same
+    ///   comparator: MyRocks has its own, and tables that Maypole adds to a database that came from
+    ///   MyRocks name another. Also where level 0 has so many tables of one write, for example of
+    ///   one ingestion, that RocksDB cannot order them by their sequence numbers.
     pub fn export_rocksdb(
         &self,
         dir: impl AsRef<Path>,

@@ -123,10 +123,10 @@ impl Flush<'_> {
             let starts = levels.flat_map(|files| {
                 let files = files.iter().map(|file| &file.meta);
                 let files = files.filter(|file| file.deletions <= file.entries / 2);
-                // A compaction drops a table that range deletions cover whole, without reading it,
-                // and can drop many of them at once. So their starts cause no cut. Cuts are made
-                // only at the start of the table after the one in which the range starts, and at
-                // the start of the table in which the range ends.
+                // Range deletions may cover tables whole. A compaction drops such tables without
+                // reading them, and can drop many at once, so the start of such a table causes no
+                // cut. Cuts are made only at the start of the table after the one in which the
+                // range starts, and at the start of the table in which the range ends.
                 let (start, end) = (&start, &end);
                 let mut after_cut_table = false;
                 files.filter_map(move |file| {

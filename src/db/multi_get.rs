@@ -396,8 +396,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             self.open.extend(now.map(|(_, lookup)| lookup));
         }
         if self.passed_by {
-            // The flag concerns the one table whose filter was skipped. In this run each lookup
-            // searches another table.
+            // `passed_filter_by` concerns only the table whose filter was skipped. In this run each
+            // lookup searches another table.
             self.open.iter_mut().for_each(|lookup| lookup.key.passed_filter_by = false);
         }
         if read_state.version.has_range_deletions {
@@ -552,8 +552,9 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     }
 }
 
-/// Queries the filters of a run, each for all its keys at once. A question goes to `maybes` if the
-/// filter returns "maybe", and to `unasked` if the filter is not in memory.
+/// Queries the filters of a run, each for all its keys at once. A [`Question`] is one lookup and
+/// its file. It goes to `maybes` if the file's filter returns "maybe", and to `unasked` if this
+/// filter is not in memory.
 fn ask_filters(
     run: &Run<Arc<TableFile>>,
     open: &[OpenLookup<'_>],

@@ -240,7 +240,7 @@ impl Builder {
 
     /// The minimum target size of the first level below level 0. Default 64 MiB, four memtables.
     /// Each deeper level may hold ten times the one above. The tree gets another level once it has
-    /// so much data that this minimum is kept with the new level too.
+    /// so much data that the first level's target is at least this minimum with the new level too.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;
@@ -289,8 +289,8 @@ impl Builder {
     ///
     /// Reads do not wait for a descriptor: the tables that are being read may exceed this number.
     /// Iterators and cursors that outlive the database keep their tables open as well, up to a
-    /// quarter of the descriptors that the process may have. Their further tables are opened when
-    /// they are read. If such a table has been deleted by then, the error names it.
+    /// quarter of the descriptors that the process may have. Tables beyond this quarter are opened
+    /// when they are read. If such a table has been deleted by then, the error names it.
     pub fn max_open_files(self, files: usize) -> Builder {
         Builder { max_open_files: Some(files), ..self }
     }

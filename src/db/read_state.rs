@@ -34,7 +34,8 @@ pub(crate) struct ReadState {
     /// The counters of the database. A cursor holds the read state anyway, so it needs no second
     /// `Arc` to reach them.
     pub counters: Arc<Counters>,
-    /// The marks of the database, which are here for the same reason.
+    /// The marks of the database ([`crate::db::iter::marks`]). Cursors reach them too without
+    /// another `Arc`.
     pub marks: Arc<Marks>,
 }
 

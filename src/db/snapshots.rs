@@ -16,7 +16,8 @@ use crate::sync::{Process, lock};
 #[derive(Default)]
 pub(crate) struct SnapshotList {
     live: Mutex<BTreeMap<SequenceNumber, Live>>,
-    /// The largest number that keeps something in a table from being freed; 0: none does.
+    /// The largest sequence number of a snapshot that keeps something in a table from being freed;
+    /// 0: no snapshot does.
     needed: AtomicU64,
     /// A snapshot that a forked child makes is not listed, because it returns only errors.
     process: Process,
@@ -56,8 +57,9 @@ impl SnapshotList {
         sequence <= self.needed.load(Ordering::Relaxed)
     }
 
-    /// Sets the largest number that keeps something from being freed. A snapshot that is made later
-    /// has a larger number, and keeps nothing in the existing tables.
+    /// Sets `needed`, the largest sequence number of a snapshot that keeps something from being
+    /// freed. A snapshot that is made later has a larger number, and keeps nothing in the existing
+    /// tables.
     pub fn set_needed(&self, sequence: SequenceNumber) {
         self.needed.store(sequence, Ordering::Relaxed);
     }

@@ -65,16 +65,17 @@ impl Cleanups {
         })
     }
 
-    /// Returns the next compaction that a cursor has requested: one of a table that is older than
-    /// the request. Compactions write newer tables, so the work of a request is finite.
+    /// Returns the next compaction that a cursor has requested: its input is a table that is older
+    /// than the request. The tables that compactions write are newer, so the work of a request is
+    /// finite.
     pub fn plan(&mut self, planner: &Planner, conditions: &Conditions) -> Option<Plan> {
         if self.is_empty() {
             return None;
         }
         let plan = planner.pick_wanted(conditions, |file| self.wants(file));
         // No table of the ranges can be compacted now. While a compaction runs, the reason may be
-        // that it uses one of these tables. So the ranges stay in the list until no compaction
-        // runs.
+        // that it uses one of these tables. So the ranges stay in the list. If no compaction runs,
+        // the requests are dropped.
         if plan.is_none() && planner.unavailable.busy.is_empty() {
             self.0.clear();
         }

@@ -2,7 +2,7 @@
 //!
 //! Compactions run in parallel if they share no file and their outputs cannot overlap within a
 //! level. A compaction of level 0 usually takes that whole level, so two such compactions seldom
-//! run at the same time. A large compaction from level 0 is split over the idle threads, and so is
+//! run at the same time. The idle threads share the work of a large compaction from level 0, and of
 //! a large step of a manual compaction.
 
 use std::collections::HashSet;
@@ -68,9 +68,9 @@ impl Inner {
             }
             None => {
                 state.work.retrying_compaction = false;
-                // No compaction can start now. Unless a manual compaction keeps the others back
-                // while it waits to start its next step (the claim, `manual.rs`), the last error is
-                // cleared, so that [`Inner::schedule`] starts jobs as usual.
+                // No compaction can start now. The reason may be that a manual compaction has
+                // claimed its next step, and keeps the others back (`manual.rs`). Without a claim,
+                // the last error is cleared, so that [`Inner::schedule`] starts jobs as usual.
                 if state.claimed.is_none() {
                     state.work.compactions.succeeded();
                 }
@@ -190,7 +190,7 @@ impl Inner {
 pub(super) enum Caller {
     /// One of the database's `compaction_threads`.
     Job,
-    /// A thread of the user, which is not one of the `compaction_threads`.
+    /// A thread of the user, which called the database. It is not one of the `compaction_threads`.
     User,
 }
 

@@ -137,8 +137,8 @@ impl Inner {
             state = self.tree.wait(state);
         }
         drop(state);
-        // A job drops its reference to the database shortly after it has ended. Without this wait,
-        // files could still be open when `close` returns.
+        // A job drops its reference to the database shortly after it has ended. Without the wait
+        // below, files could still be open when `close` returns.
         while self.background.is_held() {
             std::thread::sleep(Duration::from_micros(50));
         }
@@ -155,9 +155,10 @@ impl Inner {
         }
     }
 
-    /// The last error of the work that a writer would have to wait for because of `cause`, if this
-    /// work has failed for lack of space or of a thread: then the wait might never end. `None` if
-    /// the work has not failed so.
+    /// Called before a writer waits because of `cause`: for a flush or for a compaction. If the
+    /// last attempt of that work failed for lack of space or of a thread, the wait might never end,
+    /// so the writer returns the error of this attempt instead. Otherwise returns `None`, and the
+    /// writer may wait.
     pub(crate) fn error_instead_of_waiting(
         &self,
         state: &mut TreeState,

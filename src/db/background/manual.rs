@@ -64,7 +64,8 @@ impl Inner {
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
         self.status.check_open()?;
         self.ensure_taken_over(&mut self.writing.lead())?;
-        // While a thread is in this call, a smaller share of dead data is enough for a merge.
+        // While a thread is in this call, the tree counts as settled: compactions also remove a
+        // share of dead data that is too small otherwise.
         self.tree.lock().settlers += 1;
         let settled = self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()

@@ -191,8 +191,8 @@ pub struct LookupCost {
     pub tables: u64,
     /// Data blocks that are searched.
     pub blocks: u64,
-    /// Stored bytes of the data blocks that are searched. They are read if none of the blocks is in
-    /// memory.
+    /// Stored bytes of the data blocks that are searched. The lookup reads those of the blocks that
+    /// are not in memory.
     pub block_bytes: u64,
 }
 

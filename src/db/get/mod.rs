@@ -114,8 +114,8 @@ pub(super) fn lookup<V: Visit>(
     if let [_, .., deepest] = version.runs()
         && let Some(file) = deepest.file_of(head, key.user_key)
     {
-        // This filter is the largest, so its cache line is the least likely to be in the CPU's
-        // caches.
+        // The filter of the deepest run is the largest, so its cache line is the least likely to be
+        // in the CPU's caches.
         file.table.prefetch_filter([&key], &guard);
     }
     for run in version.runs() {

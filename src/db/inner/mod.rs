@@ -74,8 +74,8 @@ impl Inner {
         let _ = self.this.set(Arc::downgrade(self));
     }
 
-    /// A reference to this `Inner`, for a job. `None` if the database is being dropped, or starts
-    /// no jobs.
+    /// A reference to this `Inner`, for a job. `None` if the database is being dropped, or was
+    /// opened so that it starts no jobs (read-only).
     pub fn this(&self) -> Option<Arc<Inner>> {
         self.this.get().and_then(Weak::upgrade)
     }
@@ -109,8 +109,8 @@ impl Inner {
     pub fn latch(&self, error: Error) -> Error {
         if !matches!(error, Error::Closed | Error::Forked) {
             self.status.latch(&error);
-            // The lock is held during the call, so that a thread that has just checked the status
-            // and is about to sleep does not miss the change.
+            // The lock of the state is held while the sleeping threads are woken, so that a thread
+            // that has just checked the status and is about to sleep does not miss the change.
             let _state = self.tree.lock();
             self.tree.notify();
         }

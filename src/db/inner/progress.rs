@@ -27,9 +27,9 @@ impl Progress {
         after.settled()
     }
 
-    /// The progress without its obsolete parts. If the number after the flushed sequence number is
-    /// a skipped one, it counts as flushed too: no WAL holds its entries, because they are in a
-    /// table.
+    /// The progress without its obsolete parts. If the sequence number after the flushed one is
+    /// that of an ingested table, it counts as flushed too, because no WAL holds the entries of
+    /// that table.
     pub fn settled(mut self) -> Progress {
         self.durable_wals.retain(|&number, _| number >= self.oldest_wal);
         self.flushed_sequence = self.skipped.after(self.flushed_sequence);

@@ -17,8 +17,9 @@ pub(crate) struct Status {
     closing: AtomicBool,
     /// The process that opened the database. In any other process not even a lock may be taken.
     process: Process,
-    /// Whether the database is open and this process may use it: not `closing`, and used by
-    /// `process`. It is one machine word, so that the check costs one comparison.
+    /// Whether the database is open and this process may use it: it is not `closing`, and the
+    /// running process is `process`. It is one machine word, so that the check costs one
+    /// comparison.
     open: OpenIn,
 }
 

@@ -137,7 +137,8 @@ impl Tree {
         let version = Arc::clone(&self.lock().version);
         let edit = VersionEdit { durable_wals: wals.clone(), ..VersionEdit::default() };
         match self.record(store, manifest, edit, &version) {
-            // The WALs are synced, so their writes are durable without this record.
+            // The WALs are synced, so their writes are durable without this record, and the call
+            // succeeds.
             Err(error) if error.is_out_of_space() => {
                 self.enter_durable_wals_later(wals);
                 Ok(())
@@ -148,7 +149,8 @@ impl Tree {
 
     /// Lets the next MANIFEST list the WALs.
     pub fn enter_durable_wals_later(&self, wals: Vec<(u64, u64)>) {
-        // The MANIFEST is locked too, because its holder may be about to replace the progress.
+        // The lock of the MANIFEST is taken too, because another thread that holds it may be about
+        // to replace the progress.
         let _manifest = lock(&self.manifest);
         lock(&self.progress).durable_wals.extend(wals);
     }

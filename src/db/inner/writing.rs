@@ -32,8 +32,8 @@ pub(crate) struct Writer {
     pub wal_number: u64,
     pub memtable: MemtableWriter,
     pub last_sequence: SequenceNumber,
-    /// How long writers must still wait for what they wrote while writes are delayed
-    /// ([`WriteStall`](crate::WriteStall)).
+    /// While writes are delayed ([`WriteStall`](crate::WriteStall)), each write adds a wait for its
+    /// bytes: how much of these waits is left.
     pub owed_wait: Duration,
     pub marks: Keeper,
 }
@@ -153,7 +153,8 @@ impl Writing {
         lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
     }
 
-    /// The take-over of the directory, if it waits for space. Locked after the writer.
+    /// The take-over of the directory, after which this process may write there
+    /// (`open/writable.rs`), if it still waits for space. Locked after the writer.
     pub fn pending(&self) -> MutexGuard<'_, Option<PendingWritable>> {
         lock(&self.pending)
     }

@@ -311,8 +311,8 @@ impl DbCursor {
         }
     }
 
-    /// Moves to the last entry whose key is before `bound`, which is not past the cursor's upper
-    /// bound. `None` means the end of all keys.
+    /// Moves to the last entry whose key is before `bound` (`None`: the end of all keys). The
+    /// caller makes sure that `bound` is not past the cursor's upper bound.
     fn find_before(&mut self, bound: Option<&[u8]>) -> Result<()> {
         self.position = Position::NoEntry;
         let marks = &self.point.state.marks;

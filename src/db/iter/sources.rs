@@ -130,8 +130,8 @@ pub(crate) fn sources(
     let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();
     let most = memtables.clone().filter(seen).count() + version.levels[0].len() + deeper;
     let bytes = (bounds.lower().map(Arc::from), bounds.upper().map(Arc::from));
-    // `true`: the scan fills the cache. For `for_runs` this also means that the scan may end at any
-    // entry, which is the case, because the user may stop.
+    // `true`: the scan fills the cache. From this `for_runs` also takes it that the scan may end
+    // before its bounds. That is so, because the user may stop at any entry.
     let options = ScanOptions::for_runs(version.levels[0].len() + deeper, true, bytes);
     let mut sources = Vec::with_capacity(most);
     let memtables = memtables.filter(seen);

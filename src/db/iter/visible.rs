@@ -179,8 +179,8 @@ impl DbCursor {
     /// Ends a walk: many entries were passed from `from` to before `end`, and nothing is shown
     /// there.
     fn end_long_walk(&self, from: &[u8], end: Option<&[u8]>, passed: Passed) {
-        // An old snapshot proves nothing about the present, because entries that it does not see
-        // may have been written since.
+        // A walk of a snapshot proves nothing about the present, because entries that the snapshot
+        // does not see may have been written since.
         if self.point.is_snapshot {
             return;
         }

@@ -129,9 +129,10 @@ pub(in crate::db) fn spec_at(
     level: usize,
     file: &TableFile,
 ) -> FilterSpec {
-    // `metas` must list the other tables. A table of level 0 is a run of its own, so it is left
-    // out, and its entries are the new ones. A table of a deeper level stays in the list as a part
-    // of its level's run, so it brings no new entries.
+    // `FilterContext::new` takes the tables and the entries of one more table. A table of level 0
+    // is a run of its own, so it is left out of `metas`, and its entries are those of the
+    // additional table. A table of a deeper level stays in `metas`, where its entries count for its
+    // level's run, so the additional table has none.
     let mut metas = version.metas();
     metas[0].retain(|meta| meta.number != file.meta.number);
     let new_entries = if level == 0 { file.meta.entries } else { 0 };

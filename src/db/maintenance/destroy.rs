@@ -73,7 +73,8 @@ pub(in crate::db) fn destroy(options: &Builder) -> Result<DestroyReport> {
     };
     Directory::read(&**fs, dir).and_then(owned)?;
     let lock = fs.lock(&names::lock_path(dir))?;
-    // Read again, because the last owner may have written until the lock was taken.
+    // The directory is read again, because the last owner may have written until this call got the
+    // lock.
     let most = Directory::read(&**fs, dir).and_then(owned)?;
 
     let mut report = DestroyReport::default();

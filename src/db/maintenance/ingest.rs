@@ -36,9 +36,9 @@
 //!   Outputs that go to a higher level come from inputs that do not overlap the file: rule 1 has
 //!   found none there. Outputs that go to a deeper level are older.
 //! - *When the compaction began, it looked at the levels below its outputs, and dropped tombstones
-//!   for which these levels had nothing.* The file is not below the outputs, or no input has a key
-//!   in its range. And every tombstone of the compaction is older than the file, so it hides
-//!   nothing in the file.
+//!   for which these levels had nothing.* If the file is below the outputs, no input has a key in
+//!   the file's range (rule 1), so no tombstone of its keys was dropped. Besides, every tombstone
+//!   of the compaction is older than the file, so it hides nothing in the file.
 //!
 //! **After a power loss** the tree has the files only together with all writes before them, because
 //! these are synced before the MANIFEST lists the files. Later writes get their numbers only when
@@ -73,8 +73,8 @@ const COPY_BYTES: usize = 1 << 20;
 /// deepest level.
 const DEEPEST: usize = LEVELS - 1;
 
-/// How often an ingestion looks for a memtable that overlaps the files. If the last look finds such
-/// a memtable, writers wait for its flush.
+/// How many times an ingestion looks for a memtable that overlaps the files. If the last look finds
+/// such a memtable, writers wait for its flush.
 const MAX_ATTEMPTS: u32 = 4;
 
 impl Inner {
@@ -231,8 +231,8 @@ impl Inner {
             VersionEdit { added, durable_wals, skipped, ..VersionEdit::default() }
         };
         let unlisted = std::mem::take(copied);
-        // The number becomes visible before any compaction can drop what the files hide, because by
-        // then readers must see the files.
+        // The number becomes visible before any compaction of the new tree can start. Such a
+        // compaction may drop what the files hide, so readers must see the files by then.
         let shown = || self.reading.set_visible(sequence);
         let listed = self.change_tree(opened.clone(), edit, |_| {}, shown);
         let mut state = self.tree.lock();

@@ -9,9 +9,10 @@
 //! A writer may continue meanwhile. It may delete a table or a WAL that the MANIFEST lists. It
 //! copies a record into its log piece by piece, so that a reader may see half of one record with a
 //! whole record after it. None of this is damage. So after any such obstacle, everything except the
-//! open tables is read again from `CURRENT` on. The obstacle is accepted only if later attempts
+//! open tables is read again from `CURRENT` on. The obstacle is believed only if later attempts
 //! meet it again and nothing in the directory has changed in between, or after `MAX_LOOKS`
-//! attempts. Other errors are returned at once.
+//! attempts. Then the opening returns damage as an error; with a gap, it succeeds with the writes
+//! before the gap. Errors that are no obstacles are returned at once.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the
@@ -29,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::fs::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 use crate::table::TableContext;
 
-/// An obstacle is accepted as the result after this number of consecutive attempts have met it.
+/// An obstacle is believed after this number of consecutive attempts have met it.
 const BELIEVED_AFTER: u32 = 6;
 /// The maximum number of attempts. A writer is unlikely to change the directory during each of
 /// them.

@@ -225,8 +225,9 @@ impl<'a> Replay<'a> {
     }
 
     /// Checks that no write before an ingestion is missing: these writes were synced before the
-    /// MANIFEST recorded the ingestion. The last write may itself be an ingestion. So if the next
-    /// number is that of an ingestion, it counts as used.
+    /// MANIFEST recorded the ingestion. Ingestions that directly follow the last replayed write are
+    /// passed first, because no write before them is missing. If any ingestion is left then, the
+    /// writes before it are missing.
     fn check_skipped(&mut self, recovered: &Recovered) -> Result<()> {
         let state = &mut self.state;
         state.last_sequence = state.skipped.after(state.last_sequence);

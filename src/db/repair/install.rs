@@ -35,8 +35,8 @@ impl Repair<'_> {
         self.name_new_tables()?;
         let oldest_wal = self.store.new_number();
         let manifest_number = self.store.new_number();
-        // The second names are durable before `CURRENT` names the new MANIFEST, because from then
-        // on an opening may delete what that MANIFEST does not list.
+        // The names in `lost/` are durable before `CURRENT` names the new MANIFEST, because from
+        // then on an opening may delete what that MANIFEST does not list.
         let replaced = self.link_replaced_files()?;
 
         let edit = VersionEdit {
@@ -118,8 +118,8 @@ impl Repair<'_> {
                 (false, false) => self.fs.rename(&first, &lost)?,
                 // The name belongs to the new `CURRENT` by now.
                 (true, true) => {}
-                // The new `CURRENT` has overwritten the old one, which has no second name. Only the
-                // name of a MANIFEST is lost.
+                // The file system has no links, so the old `CURRENT` has no second name, and the
+                // new `CURRENT` has overwritten it. Only the name of a MANIFEST is lost.
                 (true, false) => continue,
             }
             moved.push(lost);

@@ -104,7 +104,7 @@ impl Repair<'_> {
         };
         if durable.is_some() && log.kind() == LogKind::RecoveredWal && must_hold.is_none() {
             // The MANIFEST does not list this recovered WAL, so the WALs from which it was made are
-            // still here.
+            // still here, and this one is not needed.
             return Ok(());
         }
         loop {

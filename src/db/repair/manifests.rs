@@ -42,8 +42,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// What a MANIFEST says about the table with this identity, or else about the table with this
-    /// number.
+    /// What a MANIFEST says about the table with this identity. If it has no such table: about the
+    /// table with this number, unless both have identities, which then differ.
     pub fn of(&self, number: u64, identity: Option<TableIdentity>) -> Option<&FileMeta> {
         let same = |meta: &&FileMeta| meta.identity.is_some() && meta.identity == identity;
         let by_number =

@@ -134,7 +134,7 @@ impl<'a> Repair<'a> {
             kinds.into_iter().filter_map(|kind| Some((kind.number()?, kind))).collect();
         files.retain(|&(number, _)| number <= most);
         files.sort_unstable_by_key(|&(number, _)| number);
-        // The numbers of files that an earlier repair left in `lost/` are in use too.
+        // The numbers of files that an earlier repair left in `lost/` are not assigned again.
         let left = fs.list(&lost)?;
         let left = left.iter().filter_map(|name| names::parse(name)?.number());
         let left = left.filter(|&number| number <= most);

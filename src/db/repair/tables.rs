@@ -319,7 +319,8 @@ impl Repair<'_> {
     /// Merges all tables into new ones of the last level. This is correct whatever the levels were,
     /// because each entry has its sequence number.
     pub(super) fn merge_all(&mut self) -> Result<()> {
-        // This comes first, because the merge drops tombstones, whose sequence numbers count too.
+        // The last sequence number is raised before the merge, because the merge drops tombstones,
+        // whose sequence numbers count too.
         self.include_tree();
         let inputs = std::mem::take(&mut self.tree);
         let version = Version::of(inputs.iter().map(|(_, file, _)| (0, Arc::clone(file))));

@@ -188,8 +188,8 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
         report.log_entries += memtable.len();
     }
     let number = store.new_number();
-    // The sequence numbers of the entries in new tables count too: LevelDB's MANIFEST states only
-    // the last number of the database, and no numbers of tables.
+    // The last sequence number must be at least that of the entries in new tables, too: LevelDB's
+    // MANIFEST states only the last number of the database, and no numbers of tables.
     let largest = added.iter().map(|(_, meta)| meta.largest_sequence).max().unwrap_or(0);
     let edit = VersionEdit {
         next_file: Some(number + 1),

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Nothing is written and no lock is taken. A writer may continue meanwhile. It deletes tables and
-//! logs, and it writes new logs over old ones, which then look as if they ended early. Before each
-//! of these steps it adds a record to the MANIFEST. So what was read counts only if the MANIFEST
-//! has not grown since.
+//! logs, and it writes a new log over the file of an old log. To a reader, the old log then seems
+//! to end early. Before each of these steps it adds a record to the MANIFEST. So what was read
+//! counts only if the MANIFEST has not grown since.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};

@@ -223,15 +223,16 @@ fn a_level_0_in_which_no_table_is_newer_is_searched_and_merged() {
         let first = table_of_kinds(&fs, 0, 10, &entries, &[]);
         let entries = [("c", 5, 1, "c5"), ("d", 12, 0, ""), ("f", 6, 1, "f6"), ("k", 20, 1, "k")];
         let second = table_of_kinds(&fs, 0, 11, &entries, &[("a", "b", 7), ("y", "z", 2)]);
-        // One table is newer than both, one is older, and one is in a deeper level.
+        // Besides these two tables, one is newer than both, one is older than both, and one is in a
+        // deeper level.
         let newer = table(&fs, 0, 12, &[("b0", 30, "b0")], &[("k", "k1", 31)]);
         let older = table(&fs, 0, 9, &[("f", 0, "f0"), ("g", 0, "g")], &[]);
         let deeper = ["a", "d", "x"].map(|key| (key, 0, "old"));
         let deeper = table(&fs, 3, 8, &deeper, &[]);
         let mut listed = [first, second, newer, older, deeper];
         if understated {
-            // The smallest numbers that the tables state count, and not smaller ones in the
-            // MANIFEST.
+            // The MANIFEST lists 1 as the smallest sequence number of both tables, but the smallest
+            // numbers that the tables themselves state count.
             listed[..2].iter_mut().for_each(|table| table.smallest_sequence = 1);
         }
         put_manifest(&fs, &listed);
@@ -284,7 +285,7 @@ fn unknown_kinds_survive_a_merge() {
 
 /// A merge of tables of level 0 may make a table with both smaller and larger sequence numbers than
 /// a third table. The epoch numbers say which is newer, and must say the same as the largest
-/// sequence numbers. Without them such tables are merged at an import.
+/// sequence numbers. Without epoch numbers, an import merges such tables.
 #[test]
 fn epoch_numbers_say_which_table_of_level_0_is_newer() {
     for (epochs, is_ordered) in
@@ -406,8 +407,8 @@ fn a_full_level_0_is_moved_down_or_merged_at_an_import() {
     assert!(report.rewritten > 2 && report.moved_down >= 5, "{report:?}");
 }
 
-/// A tree that lookups would read wrongly is rejected when its family is requested; other families
-/// are not.
+/// A family whose tree lookups would read wrongly is rejected when it is requested. The other
+/// families can be read.
 #[test]
 fn a_refused_family_keeps_no_other_from_being_read() {
     let fs = directory();
@@ -614,8 +615,8 @@ fn a_reading_during_which_the_manifest_grew_is_made_again() {
     assert_eq!(always.opened.load(Ordering::Relaxed), 10);
 }
 
-/// If a table is gone, the reading begins again at `CURRENT`. If the MANIFEST then still lists the
-/// table, it is missing.
+/// If a table is gone, the reading begins again at `CURRENT`. If the MANIFEST lists the table in
+/// three readings, the table is missing, and the opening fails.
 #[test]
 fn a_missing_table_is_believed_after_three_readings() {
     let fs = directory();

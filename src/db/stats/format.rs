@@ -363,7 +363,7 @@ mod tests {
                 .filter(|line| line.starts_with("level "))
                 .all(|line| { line.split(' ').count() == 28 && line.contains(" predicted -") })
         );
-        // A number that is not a rate between 0 and 1 is written as no prediction.
+        // If a predicted rate is not between 0 and 1, `STATS` gets no prediction.
         let mut stats = sample();
         stats.predicted_fpr = Some(f64::NAN);
         stats.levels[0].predicted_fpr = Some(2.0);

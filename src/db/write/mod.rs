@@ -287,7 +287,8 @@ impl Inner {
         let last = writer.last_sequence;
         writer.marks.take_in(self.reading.marks(), last);
         if wanted == writer.memtable.smallest_sequence() && self.tree.lock().frozen.is_empty() {
-            // The write needs no new memtable, so it can continue when the disk is full.
+            // On a full disk there is no new memtable. That is no error, because this write does
+            // not need it.
             return self.rotate(writer).or_else(|error| match error.is_out_of_space() {
                 true => Ok(()),
                 false => Err(error),

@@ -45,8 +45,9 @@ const L0_STOP: u64 = 36;
 const DEBT_SLOW: u64 = 256;
 const DEBT_STOP: u64 = 1024;
 
-/// The rate of all delayed writers together when the delay starts. The way from there to the stop
-/// has `HALVINGS` equal steps. The rate halves from each step to the next.
+/// The rate of all delayed writers together when the delay starts. The pressure at which the delay
+/// starts and the pressure at which writers stop are `HALVINGS` equal steps apart. The rate halves
+/// at each step.
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 

@@ -18,8 +18,9 @@ use crate::sync::collect;
 const MAX_EXTENTS: usize = 3;
 
 /// Once a growing mark has three extents ([`super`]), the oldest extent is at least this many
-/// writes old. A reader whose sequence number is less than this far behind the newest one uses the
-/// oldest extent. It passes one by one only the entries that were hidden later.
+/// writes old. So a reader whose sequence number is less than this far behind the newest number can
+/// use at least the oldest extent. It passes one by one only the entries that were hidden after the
+/// extent that it uses.
 const LATE_BY: u64 = 1 << 14;
 
 /// A mark that is cut more often than this in a row, without being used in between, is dropped,

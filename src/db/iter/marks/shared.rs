@@ -103,8 +103,8 @@ pub(super) struct Extent {
 /// What readers see of a mark.
 #[derive(Debug, Clone)]
 pub(super) struct Mark {
-    /// The newest first. Each extent lies within the previous one, and its number is not larger.
-    /// Never empty.
+    /// The newest first. Each extent lies within the previous one, and its sequence number is not
+    /// larger than that of the previous one. Never empty.
     pub(super) extents: Vec<Extent>,
     /// Whether a reader has jumped over it recently.
     pub(super) used: Arc<AtomicBool>,

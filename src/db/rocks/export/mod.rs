@@ -216,7 +216,8 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
         smallest_sequence: meta.smallest_sequence,
         largest_sequence: meta.largest_sequence,
         has_sequences: true,
-        // RocksDB compares the identity in the MANIFEST with the one in the table's properties.
+        // RocksDB compares the identity in the MANIFEST with the one in the table's properties, so
+        // both must be the same.
         identity: file.table.properties().identity(),
         ..ListedTable::default()
     }
@@ -259,9 +260,9 @@ fn descend(tables: &mut [ListedTable]) -> bool {
 
 /// Gives the tables the epoch numbers by which RocksDB 7.10 and later order level 0: the newest has
 /// the largest. All other tables have the number that RocksDB gives those of deeper levels, because
-/// RocksDB ignores epoch numbers unless every table has one. Sequence numbers do not always tell
-/// which of two tables is newer: a merge of tables of level 0 may make a table with both smaller
-/// and larger sequence numbers than a third table, with which no input shared a key.
+/// RocksDB ignores epoch numbers unless every table has one. Sequence numbers alone do not order
+/// all tables of level 0: a merge of some of them may make a table with both smaller and larger
+/// sequence numbers than another table, if no input of the merge shared a key with that table.
 fn number_epochs(tables: &mut [ListedTable]) {
     tables.iter_mut().for_each(|table| table.epoch = DEEPER_EPOCH);
     for (epoch, table) in (DEEPER_EPOCH + 1..).zip(level_0_newest_first(tables).into_iter().rev()) {
