@@ -146,7 +146,8 @@ fn a_thread_that_reads_files_costs_no_barrier() {
         };
         (0..ROUNDS).map(round).min()
     });
-    // Without the mark each read costs a barrier. Idle threads of other tests cost some barriers.
+    // If `before_reading` did not set the mark, each read would cost a barrier: the next pin would
+    // clear the mark that the collector set. Idle threads of other tests cost some barriers.
     assert!(fewest < Some(READS / 2), "{fewest:?} barriers in the round with the fewest");
 }
 
