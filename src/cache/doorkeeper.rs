@@ -14,9 +14,10 @@
 //! "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions on Storage 13(4), 2017),
 //! with two generations in place of the paper's reset.
 //!
-//! The bits are in two generations. The newer one gets the new marks. When about as many blocks are
-//! marked in it as the cache could hold, the older generation is cleared and becomes the newer one.
-//! If two blocks share a bit, the second of them is cached at its first use.
+//! The number of a block or part selects its bit in each of two generations. A mark sets the bit of
+//! the newer generation. When this generation has about as many marks as the cache could hold
+//! blocks, the older generation is cleared and becomes the newer one. If two blocks share a bit,
+//! the second of them is cached at its first use.
 
 use std::sync::OnceLock;
 
@@ -24,8 +25,9 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The block size from which the number of blocks that the cache could hold is estimated.
 const BLOCK_BYTES: usize = 4096;
-/// How many bits a generation has for each of its blocks. When a generation ends, about 1/16 of its
-/// bits are set, which is the probability that it mistakes a new block for a marked one.
+/// How many bits a generation has for each block that the cache could hold. When a generation ends,
+/// about 1/16 of its bits are set, which is the probability that it mistakes a new block for a
+/// marked one.
 const BITS_PER_BLOCK: usize = 16;
 const MIN_BLOCKS: usize = 64;
 

@@ -68,7 +68,7 @@ pub(super) struct CacheState {
     pub leaving: Vec<Arc<dyn Entry>>,
     pub leaving_bytes: usize,
     /// Whether the filters and indexes of all open tables would fill the cache if all were in
-    /// memory. Then data competes with them.
+    /// memory. If so, a new data block may displace any metadata.
     metadata_fills: bool,
     /// Whether `leaving` holds metadata, which must be retired at once: an index owns a reference
     /// to the cache, so an index that stayed in `leaving` would keep the cache alive.

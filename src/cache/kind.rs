@@ -24,7 +24,8 @@ pub enum BlockKind {
 /// The tables whose filters and indexes are never evicted, once the first lookup has loaded them.
 ///
 /// Pinned values are charged like others. If they alone fill the cache, the cache keeps nothing
-/// else: data blocks, and metadata that does not fit, are read again at every use.
+/// else: data blocks, the filters and indexes of other tables, and pinned ones for which no room is
+/// left, are read again at every use.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

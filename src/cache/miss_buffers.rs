@@ -17,8 +17,8 @@
 //! and clear it.
 //!
 //! Invariants:
-//! - A fresh value is in its slot, but in no ring, so it cannot be evicted. A miss buffer is
-//!   emptied before the slots of its values are freed.
+//! - A *fresh* value, which is new and still in a miss buffer, is in its slot, but in no ring, so
+//!   it cannot be evicted. A miss buffer is emptied before the slots of its values are freed.
 //! - The fresh values of a miss buffer take at most [`MissBuffers::room_bytes`]. The cache leaves
 //!   this room free for each open miss buffer.
 //! - `unused_bytes` is the memory of a miss buffer's `spare` values and `buffers` (see the
@@ -50,8 +50,9 @@ const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 /// applies to its spare values. The multiple is above 1, because blocks have several sizes and a
 /// batch of lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
-/// The limit is at least this, which is enough for a few blocks, unless all miss buffers together
-/// could then exceed 1/16 of the capacity.
+/// The limit of [`UNUSED_PER_ROOM`] is raised to this, which is enough for a few blocks, unless the
+/// unused buffers of all miss buffers, or their spare values, could then exceed 1/16 of the
+/// capacity.
 const MIN_UNUSED_BYTES: usize = 16 << 10;
 
 /// The size of a *portion*, in bytes. Evicted values are retired together once they exceed a

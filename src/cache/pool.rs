@@ -43,7 +43,7 @@ pub(super) struct Pool {
 }
 
 struct PoolState {
-    /// The slabs in the order of the reservation, up to the last that was ever resident.
+    /// The slabs in the order of their addresses, up to the last that was ever resident.
     slabs: Vec<Slab>,
     /// The slab of the latest piece that fits into one slab.
     current: usize,

@@ -75,8 +75,8 @@ pub(super) trait Entry: Send + Sync + 'static {
     ///
     /// # Safety
     ///
-    /// The caller holds the cache's mutex. At some moment since the caller took the mutex, a ring
-    /// or a miss buffer owned the value.
+    /// The caller holds the cache's mutex. A ring or a miss buffer owns the value, or did so until
+    /// the caller took the value out under this mutex.
     unsafe fn empty_slot(&self, stamp: usize);
 
     fn prefetch_slot(&self);

@@ -14,8 +14,9 @@
 //! ```
 //!
 //! *Ahead* is the address of the memory that every use of the value reads first. It is stored next
-//! to the pointer, so that the cache misses of this memory and of the resident overlap. The address
-//! is used only to prefetch, so an outdated one costs a useless fetch and does no other harm.
+//! to the pointer, so that the processor's cache misses of this memory and of the [`Resident`],
+//! which holds the value, overlap. The address is used only to prefetch, so an outdated one costs a
+//! useless fetch and does no other harm.
 //!
 //! A thread that fills a slot first *claims* it by a bit in the slot. The thread writes the slot's
 //! line anyway, whereas a lock would be on a further line, which threads that fill other slots also
@@ -416,8 +417,8 @@ impl<T: Cached> Slots<T> {
         prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
         let ahead = slot.ahead.load(Ordering::Relaxed);
         let first = ptr::without_provenance::<u8>(ahead & !(LINE_BYTES - 1));
-        // Few values have fewer lines. For these values, fetching lines past their end costs less
-        // than a branch.
+        // Few values have fewer lines than [`USUAL_LINES_AHEAD`]. For such values, fetching lines
+        // past their end costs less than a branch.
         for line in 0..USUAL_LINES_AHEAD {
             prefetch(first.wrapping_add(line * LINE_BYTES));
         }

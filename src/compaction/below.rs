@@ -77,7 +77,8 @@ impl<'a> Below<'a> {
             || candidates.any(holds)
             || self.levels.iter_mut().any(|(files, next)| {
                 // A file that ends with a range deletion does not hold the exclusive end of that
-                // deletion, which may be the first key of the next file.
+                // deletion, which may be the first key of the next file. So for that key the next
+                // file is searched.
                 while files.get(*next).is_some_and(|file| file.meta.ends_before(key)) {
                     *next += 1;
                 }

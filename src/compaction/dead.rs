@@ -41,9 +41,9 @@
 //! drops the older tables for all of them.
 //!
 //! **The rewrites end.** A dropped table is gone. A table that goes down comes nearer to the last
-//! level. A table that is rewritten in its level loses everything that was counted as dead, because
-//! only what the merge drops is counted: with nothing older in its range, it keeps only those of
-//! its deletions that a snapshot needs.
+//! level. A table is rewritten in its own level only if no older table overlaps it. The rewrite
+//! drops everything that was counted as dead, because only what the merge drops is counted. Of its
+//! deletions the table keeps only those that a snapshot needs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -65,8 +65,8 @@ const SHARE_WHILE_FRESH: f64 = 2.0 / 3.0;
 /// its files are not computed, because that takes time proportional to the cube of the number.
 const MAX_OF_LEVEL_0: usize = 64;
 
-/// The least dead share at which a place is rewritten in a settled tree. A table whose own dead
-/// share is at least this large is merged even if it could be moved.
+/// The least dead share at which a place is rewritten in a settled tree. A table that could be
+/// moved is merged instead if it would have at least this dead share without the older tables.
 const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
 
 /// The conditions other than the tree itself that decide what happens to dead data.
@@ -234,7 +234,8 @@ pub(super) fn weight(levels: &Levels, level: usize, i: usize, conditions: &Condi
     }
 }
 
-/// Whether the file is better merged than moved, because its own dead share is large.
+/// Whether the file is better merged than moved, because its dead share is large even if no older
+/// table is counted.
 pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool {
     if !may_hold_dead(file) {
         return false;
@@ -302,7 +303,8 @@ impl Planner<'_> {
     }
 
     /// The plan for the place with the largest dead share, or, in a settled tree, for the
-    /// shallowest place. Only places count that are overdue or whose dead share is large enough.
+    /// shallowest place. Only places count whose dead share is large enough, or whose table is
+    /// compacted because of the age of its deletions.
     pub(super) fn pick_dead(&self, conditions: &Conditions) -> Option<Plan> {
         let levels = self.levels;
         let mut places: Vec<Place> = Vec::new();

@@ -44,7 +44,8 @@ pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
     let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
     let most_bytes = shape.level_base_bytes.max(flushes).max(1);
     let by_count = files.len() as f64 / shape.l0_trigger as f64;
-    // Flushed tables alone exceed `2 * most_bytes` only if there are more of them than the trigger.
+    // `most_bytes` is at least the size of as many full memtables as the trigger allows tables, so
+    // flushed tables alone reach twice as many bytes only after they have reached the trigger.
     by_count.max(bytes as f64 / (2.0 * most_bytes as f64))
 }
 

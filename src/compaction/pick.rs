@@ -216,8 +216,9 @@ mod tests {
         assert!(plan.kind == PlanKind::Move && plan.output_inputs.is_empty());
     }
 
-    /// While the last file of a level above the base was being moved, level 0 was once compacted
-    /// past that level, below older entries. Now level 0 waits, or is compacted into that level.
+    /// While a compaction was emptying a level above the base, level 0 was once compacted past that
+    /// level, so newer entries came below older ones. Now level 0 waits, or is compacted into that
+    /// level.
     #[test]
     fn nothing_is_sent_past_a_level_above_the_base_that_still_holds_files() {
         let mut files: Vec<_> = (0..4).map(|i| (0, file(9 - i, 10, 20, 10))).collect();

@@ -80,7 +80,7 @@ impl<'a> Ranges<'a> {
             return false;
         }
         // If one fragment covers all keys of the file, the result for the first key holds for all
-        // keys.
+        // keys. Otherwise the other keys are not examined, and the result is `false`.
         let end = self.set.fragment_at(first, MAX_SEQUENCE).end;
         end.is_some_and(|end| key::ends_before(&meta.largest, end))
     }

@@ -28,12 +28,12 @@ pub(crate) struct Retention {
     snapshots: Vec<SequenceNumber>,
     /// The user key and the stripe of the last entry seen.
     last: Option<(Vec<u8>, usize)>,
-    /// Whether the newest version in the last entry's stripe is a tombstone for which no older
-    /// version was dropped yet.
+    /// Whether the newest version of the key in `last`, in the stripe in `last`, is a tombstone for
+    /// which no older version was dropped yet.
     was_tombstone: bool,
     hits: u64,
-    /// Whether the last entry's key has a version of an unknown kind. That version may need the
-    /// older ones, as a merge operand does, so all of them are kept.
+    /// Whether the key in `last` has a version of an unknown kind. That version may need the older
+    /// ones, as a merge operand does, so all of them are kept.
     keeps_older: bool,
 }
 

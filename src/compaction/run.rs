@@ -225,7 +225,7 @@ struct Outputs<'a> {
     next_grandparent: usize,
     /// Bytes of the grandparents that the current table has passed.
     overlapped_bytes: u64,
-    /// The number of grandparents that ended while the current table was being written.
+    /// The number of grandparents whose end the keys have passed since the current table was begun.
     crossed: usize,
     /// The fences of the plan that no key has passed yet.
     fences: &'a [Vec<u8>],

@@ -6,8 +6,8 @@
 //!   parts    [ …      ) [ …   ) [ …  ]         about equal in bytes
 //! ```
 //!
-//! Anchors come from the files' indexes, so no data block is read. A cut is the first user key of a
-//! part, so all versions of a key are in one part.
+//! The anchors (see the picture) come from the files' indexes, so no data block is read. A cut is
+//! the first user key of a part, so all versions of a key are in one part.
 //!
 //! The functions here start no threads.
 

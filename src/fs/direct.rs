@@ -91,8 +91,8 @@ pub(super) mod linux {
     impl RandomAccessFile for DirectFile {
         fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
             let Some(held) = self.descriptor() else {
-                // The file could not be opened again. The read of `inner` returns the reason as its
-                // error.
+                // The file could not be opened again. `inner` tries again, and returns the reason
+                // if it fails too.
                 return self.inner.read_exact_at(offset, buffer);
             };
             let wanted = buffer.len();

@@ -373,9 +373,9 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut ancestor = dir;
-    // The loop ends at an ancestor that exists. Neither the empty path nor `.` in a removed
-    // directory has one, so the loop also ends when an ancestor comes up again. The creation below
-    // returns the error for both paths.
+    // The loop ends at an ancestor that exists. The empty path, and `.` in a removed directory,
+    // have no such ancestor: for them `parent` returns the same path again and again. So the loop
+    // also ends at a path that is in `missing` already. `create_dir_all` then returns the error.
     while !fs.exists(ancestor)? && !missing.contains(&ancestor) {
         missing.push(ancestor);
         ancestor = parent(ancestor);
@@ -384,8 +384,8 @@ pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     missing.into_iter().rev().try_for_each(|created| fs.sync_dir(parent(created)))
 }
 
-/// `path` with the symbolic links of its existing part resolved. A path of which no part exists,
-/// such as most paths of other file systems, stays unchanged.
+/// `path` with the symbolic links of its existing part resolved. A path of which no part exists in
+/// the operating system's file system, such as most paths in a `MemFs`, stays unchanged.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|ancestor| {
         let real = std::fs::canonicalize(ancestor).ok()?;

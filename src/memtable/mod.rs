@@ -37,8 +37,8 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcCell, Guard, Padded, Retired, collect, pin};
 use skiplist::{SkipList, SkipListWriter};
 
-/// Iterates over the points of a memtable, not its range deletions. Keeps the memtable's memory
-/// alive.
+/// Iterates over the *points* of a memtable: all entries but the range deletions. Keeps the
+/// memtable's memory alive.
 pub(crate) type MemtableCursor = skiplist::SkipListCursor;
 
 /// The handle of readers. See the module.
@@ -137,7 +137,7 @@ impl Memtable {
         self.points.allocated_bytes() + self.counters.0.range_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the address lies in the memory of the points, where their keys and values are.
+    /// Whether the address lies in the memory where the keys and values of the points are.
     pub fn holds(&self, address: usize) -> bool {
         self.points.holds(address)
     }

@@ -292,9 +292,9 @@ mod tests {
         });
     }
 
-    /// Two writers are chosen to lead at nearly the same time. The slower writer once slept until
-    /// the faster one had unlocked, although its work had been done long before. Now it gets its
-    /// answer as soon as its work is done.
+    /// Two writers are chosen to lead at nearly the same time. The faster one gets the lock, and
+    /// does the work of the slower one too. The slower writer once slept until the faster one had
+    /// unlocked. Now it gets its answer as soon as its work is done.
     #[test]
     fn one_that_lost_the_lead_hears_its_answer_while_the_leader_still_leads() {
         let lock = Lock::new(0);

@@ -562,8 +562,8 @@ fn evicted_data_is_dropped_by_the_next_misses_one_by_one() {
     let (cache, disk) = (BlockCache::new(CAPACITY), Disk::default());
     let blocks = if cfg!(miri) { 5_000 } else { 20_000 };
     let data = data(&cache, blocks);
-    // Readers of concurrent tests keep garbage alive, which is then dropped together. So only loads
-    // with little garbage are measured.
+    // Readers of concurrent tests keep garbage alive. Afterwards one load may drop all of it. So
+    // only loads with little garbage are measured.
     let is_calm = || {
         let waiting_bytes = cache.miss_buffers.unused_bytes();
         let garbage_bytes = cache.garbage_bytes.load(Ordering::Relaxed);
@@ -718,8 +718,8 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
             });
             drop(lease);
             let garbage = cache.garbage_bytes.load(Ordering::Relaxed);
-            // The cache made room before this value took its memory, perhaps a new slab. So this
-            // memory may come on top.
+            // The cache made room before this value took its memory, perhaps a new slab. So the
+            // total may exceed the capacity by this memory.
             let most_bytes = capacity + capacity / 64 + (2 << 20) + 80_000;
             assert!(cache.usage() + garbage + unused_bytes() <= most_bytes);
         }

@@ -26,7 +26,7 @@ pub struct HeldDescriptor<'a> {
     block_bytes: usize,
 }
 
-// Only the ring and the direct reads, which only Linux has, read the fields.
+// Only kernel rings and direct reads, which only Linux has, read the fields.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 enum Held<'a> {
     /// The descriptor of a pooled file. While it is pinned, the pool does not close it.

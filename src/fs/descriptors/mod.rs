@@ -20,8 +20,8 @@
 //!   end before it opens another file.
 //! * When a file is opened again, its device, inode and length (on Windows: its times and length)
 //!   must be the same as at the first opening. Otherwise the read returns an error.
-//! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with
-//!   its descriptor.
+//! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file, with its descriptor, out of
+//!   the pool's ring for good.
 //!
 //! If the process has no descriptor left, opening a file fails only after the idle descriptors of
 //! every pool were closed ([`with_descriptor`]).

@@ -125,8 +125,8 @@ impl DescriptorPool {
         self.reopened.load(Ordering::Relaxed)
     }
 
-    /// Makes room, runs `open`, and puts the descriptor into `slot`. Before the call `slot` is
-    /// closed.
+    /// Makes room, runs `open`, and puts the descriptor into `slot`. `slot` must be closed before
+    /// the call.
     pub(super) fn open_into<'s, T>(
         &self,
         slot: &'s Arc<Slot>,

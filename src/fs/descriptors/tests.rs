@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::fs::system::DEVICE_ERROR;
 use crate::fs::{Fs, RandomAccessFile, RealFs};
 
-/// `count` files of one pool, each with 64 bytes that equal its number.
+/// `count` files of one pool, each with 64 bytes whose value is the number of the file.
 fn files(dir: &Path, count: usize, pool: &Arc<DescriptorPool>) -> Vec<Arc<dyn RandomAccessFile>> {
     let open = |n: usize| {
         let path = dir.join(n.to_string());

@@ -103,8 +103,8 @@ impl Words {
         Words { words, changes: Mutex::new(()) }
     }
 
-    /// Pins the descriptor, which stays open until the word is unpinned. Returns `None` if the
-    /// words hold no descriptor.
+    /// Pins the descriptor in the thread's word. The descriptor stays open until the returned word
+    /// is unpinned. Returns `None` if the words hold no descriptor.
     #[inline]
     fn pin(&self, thread: usize) -> Option<(&Word, u32)> {
         let word = &self.words[thread % WORDS];
@@ -366,8 +366,9 @@ mod models {
     }
 
     /// A thread that finds no descriptor opens the file and installs the new descriptor, and panics
-    /// if another one is installed already. So the check whether all words are idle must never make
-    /// an open descriptor look closed.
+    /// if another one is installed already. So an open descriptor must never look closed, not even
+    /// while `take_idle` closes words one after the other, and opens them again because one is
+    /// pinned.
     #[test]
     fn loom_what_one_word_has_pinned_is_found_by_every_other() {
         check_model(|| {

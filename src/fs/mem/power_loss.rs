@@ -19,8 +19,8 @@ impl PowerLoss {
     pub fn new(seed: u64) -> PowerLoss {
         let mut loss =
             PowerLoss { random: seed, block_survival_tenths: 0, change_survival_tenths: 0 };
-        // The odds include 0 and 10, so that some images lose everything or nothing, which
-        // independent decisions rarely do.
+        // The odds of survival, in tenths, include 0 and 10, so that some images lose everything or
+        // nothing, which independent decisions rarely do.
         let odds = [0, 2, 5, 8, 10];
         loss.block_survival_tenths = odds[loss.below(odds.len())];
         loss.change_survival_tenths = odds[loss.below(odds.len())];

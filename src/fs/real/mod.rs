@@ -125,7 +125,8 @@ impl RealWritableFile {
 impl WritableFile for RealWritableFile {
     fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         loop {
-            // The distance to the next multiple of the buffer's size, never 0.
+            // The distance from the end of the file to the next multiple of the buffer's size,
+            // never 0.
             let room = WRITE_BUFFER_BYTES - self.len() as usize % WRITE_BUFFER_BYTES;
             if bytes.len() < room {
                 self.buffer.extend_from_slice(bytes);

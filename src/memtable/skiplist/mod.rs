@@ -37,7 +37,7 @@
 //! Gets are faster on huge pages, so the arena of a large memtable puts its largest chunks on such
 //! pages ([`super::arena`]). The figures above are of prototypes. In the memtable as it is now,
 //! inserts are faster on huge pages too (`docs/measurements/2026-11-24-writes.md`);
-//! `benches/memtable.rs` measures them.
+//! `benches/memtable.rs` measures inserts and gets.
 
 mod cursor;
 mod node;
@@ -126,8 +126,8 @@ impl SkipList {
         mut passed: impl FnMut(usize, NodeRef<'a>),
     ) -> (NodeRef<'a>, Option<NodeRef<'a>>) {
         let mut before = self.head();
-        // A node that was found not to be before the key. Lower levels often have it as their next
-        // node too.
+        // The latest node that the search found to be at or after the key. It is often the next
+        // node on lower levels too, and is not compared again there.
         let mut after = None;
         let mut level = MAX_HEIGHT - 1;
         loop {

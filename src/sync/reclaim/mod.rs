@@ -53,8 +53,9 @@
 //!     as above.
 //!   - The thread has cleared the mark. It cleared the mark under a guard, after the fence of that
 //!     guard's pin. Either this fence came later than the collector's, and everything that follows
-//!     sees U. Or the collector reads that pin or a later value. If it reads the end of that pin,
-//!     it also reads that the mark is gone, because it reads the mark last.
+//!     sees U. Or the collector reads that pin or a later value. If it reads the pin, the guard is
+//!     held, as in a case above. If it reads the end of that pin or a later value, it also reads
+//!     that the mark is gone, because it reads the mark last.
 //! - An epoch of e or less, idle, without a barrier and without a mark. The record keeps the bag.
 //!
 //! Cost of a pin: two plain stores to a line that other threads rarely write, and one load of the
@@ -408,9 +409,9 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     without_barrier
 }
 
-/// Collects until nothing that was retired before this call waits for a guard any more. The
-/// collection of another thread may still be about to drop some of it. Returns `false` after
-/// `patience`, if some thread holds its guard for so long. Hold no guard, and no lock that a
+/// Collects until no object that was retired before this call waits for a guard any more. The
+/// collection of another thread may still be about to drop some of these objects. Returns `false`
+/// after `patience`, if some thread holds its guard for so long. Hold no guard, and no lock that a
 /// destructor could take.
 pub(crate) fn drain(patience: Duration) -> bool {
     let start = Instant::now();

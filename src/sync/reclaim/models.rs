@@ -149,7 +149,7 @@ struct Lent {
     byte: [u8; 1],
 }
 
-/// Garbage whose [`Retired::part_at`] finds a part, as a read state finds a memtable.
+/// Like a read state that holds a memtable: [`Retired::part_at`] finds the part in this garbage.
 struct Holder(Arc<Lent>);
 
 impl Holder {

@@ -72,7 +72,7 @@ fn while_a_reader_stands_still_collecting_costs_no_barrier() {
     for _ in 0..COLLECTIONS {
         retire(Arc::new(()), 1, 0);
     }
-    // Meanwhile a collection may drop older garbage of other tests, which takes a barrier.
+    // A collection may execute a barrier in order to drop older garbage of other tests.
     let barriers = barrier::HEAVY_BARRIERS.get() - before;
     assert!(barriers < COLLECTIONS / 2, "{barriers} barriers for nothing");
     drop(guard);
@@ -115,7 +115,7 @@ fn readers_that_come_again_cost_no_barrier() {
 /// which had dropped its guard in order to read. Now a thread marks itself before it reads.
 #[test]
 fn a_thread_that_reads_files_costs_no_barrier() {
-    // A mark that a collector sets lasts `MARKED_PINS` pins, a quarter of a round.
+    // A mark that a collector sets lasts `MARKED_PINS` pins, a quarter of the reads of a round.
     const READS: usize = 4 * MARKED_PINS as usize;
     const ROUNDS: usize = 20;
     let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -146,7 +146,8 @@ fn a_thread_that_reads_files_costs_no_barrier() {
         };
         (0..ROUNDS).map(round).min()
     });
-    // Without the mark each read costs a barrier. Idle threads of other tests cost some barriers.
+    // If `before_reading` did not set the mark, each read would cost a barrier: the next pin would
+    // clear the mark that the collector set. Idle threads of other tests cost some barriers.
     assert!(fewest < Some(READS / 2), "{fewest:?} barriers in the round with the fewest");
 }
 

@@ -252,7 +252,7 @@ fn a_panic_of_done_leaves_the_reader_usable() {
 fn a_panic_of_a_file_reaches_the_caller() {
     for (_, reader) in readers(&DescriptorPool::new(8)) {
         let (permit, gate) = Gate::new();
-        // Sends one permit more than the three reads that do not panic need.
+        // The three reads that do not panic need a permit each. One more permit is sent.
         (0..4).for_each(|_| permit.send(()).unwrap());
         let file: File = gate;
         let ranges: Vec<Range> =
