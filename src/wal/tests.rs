@@ -126,7 +126,8 @@ fn a_sync_with_nothing_new_writes_nothing() {
     assert_eq!(log_of(&[b"x", SYNC, SYNC, SYNC]), once);
 }
 
-/// Logs for tests of single damages: unsynced, synced at the end, synced in between.
+/// The steps of sample logs. One log is never synced, one is synced at its end, and two are synced
+/// between their records. Each test damages a log in one place.
 fn sample_logs() -> Vec<Vec<Vec<u8>>> {
     let big = [7; 300];
     let logs: [&[&[u8]]; 4] = [

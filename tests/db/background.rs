@@ -336,7 +336,8 @@ fn thousands_of_tiny_tables_end_in_a_few() {
     assert_eq!(db.iter().count(), 3000);
 }
 
-/// Flips a bit in the middle of a table's data.
+/// Flips a bit of byte 100 of a table. In a table of more than a few entries, this byte is in the
+/// first data block.
 fn damage(mem: &MemFs, number: u64) -> String {
     let path = format!("/db/{number:06}.sst");
     let mut bytes = mem.read(Path::new(&path)).unwrap();
@@ -420,8 +421,8 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         db.close().unwrap();
         // The files are listed after the close, because a compaction may replace tables until then.
         let mut files = options().open_read_only().unwrap().stats().files;
-        // The damage must be in a data block. A table of few entries may begin with its range
-        // deletions instead, so it is not chosen.
+        // The damage, in byte 100, must be in a data block. In a table of few entries that byte may
+        // be behind the data, so no such table is chosen.
         files.retain(|file| file.entries > 10);
         // A table of level 0 for every fourth seed, if there is one; otherwise a table of any
         // level.

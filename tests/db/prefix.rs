@@ -1,5 +1,6 @@
-//! Filters of prefixes: iterators over a prefix or a range skip tables that hold no key of it, and
-//! never a table that holds one, whatever the extractor was when the table was written.
+//! Filters of prefixes. Where the extractor covers a prefix or a range, iterators over it skip most
+//! tables without a key of it. They never skip a table with such a key, whatever the extractor was
+//! when the table was written.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

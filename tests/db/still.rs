@@ -137,8 +137,8 @@ fn a_callback_outlives_the_table_of_its_block() {
     eventually(|| held(&db) == 0);
 }
 
-/// A callback makes lookups with further callbacks. Each value is read to its end, although the
-/// memory of the first one is retired meanwhile.
+/// A callback makes a lookup with a callback of its own, which retires the memtable of both values.
+/// Both values can still be read to their ends, also after a third, innermost callback panics.
 #[test]
 fn a_callback_may_look_up_again_and_unwind() {
     let _alone = alone();

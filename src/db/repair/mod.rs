@@ -260,10 +260,10 @@ mod tests {
     use crate::fs::{Fs, MemFs};
     use crate::version::{Manifest, ROLL_AFTER_BYTES, VersionEdit, read_current};
 
-    /// Regression: a repair took 0 for the last write, and left a MANIFEST that said so. Later
-    /// writes got smaller sequence numbers than the entries of the tables, so a compaction took
-    /// them for the older ones. Another repair reported "sound". Now a repair raises the last write
-    /// to the newest one in the tables.
+    /// Regression: a repair assumed that the last write had sequence number 0, and wrote that into
+    /// the MANIFEST. Later writes got smaller sequence numbers than the entries of the tables, so a
+    /// compaction treated the later writes as the older ones. A second repair reported "sound". Now
+    /// a repair raises the last sequence number to the largest one in the tables.
     #[test]
     fn a_last_write_below_that_of_a_table_is_raised() {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

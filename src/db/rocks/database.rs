@@ -60,7 +60,7 @@ pub struct ColumnFamily {
     /// The filter that OPTIONS requests, in RocksDB's words: `bloomfilter:10:false`. `None` where
     /// OPTIONS names none or is missing. The tables may have other filters.
     pub filter_policy: Option<String>,
-    /// Why this build does not read the family, in words; `None` if it does.
+    /// Why Maypole does not read the family, in words; `None` if it does.
     pub not_supported: Option<String>,
 }
 
@@ -100,7 +100,7 @@ impl RocksDb {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] where there is no family of this name, [`Error::Unsupported`]
-    /// where this build does not read it.
+    /// where Maypole does not read it.
     pub fn column_family(&self, name: &str) -> Result<Db> {
         let Some(position) = self.families.iter().position(|family| family.name == name) else {
             let names: Vec<_> = self.families.iter().map(|family| &family.name[..]).collect();

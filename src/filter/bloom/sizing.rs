@@ -30,9 +30,9 @@ pub fn bloom_bytes(keys: usize, millibits_per_key: u32) -> usize {
     (bytes as usize).next_multiple_of(LINE_BYTES)
 }
 
-/// The probes of RocksDB's Bloom filter, by break points that its authors measured
-/// (`util/bloom_impl.h`, `ChooseNumProbes`). They give fewer probes than the textbook's `0.69 ×
-/// bits`, because more probes make the fullest lines even fuller.
+/// The number of probes of RocksDB's Bloom filter. Its authors measured the break points
+/// (`util/bloom_impl.h`, `ChooseNumProbes`). From 10.1 bits a key on, the number is below the
+/// textbook's `0.69 × bits`, because more probes make the fullest lines even fuller.
 pub fn bloom_probes(millibits_per_key: u32) -> u32 {
     const UP_TO: [u32; 12] =
         [2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501];

@@ -141,7 +141,8 @@ impl BurrGeometry {
         }
     }
 
-    /// Queries the layers from layer 1 on, with the hash for layer 1.
+    /// Queries layer 1 and, while the key is bumped, each later layer, and at last the tags. `hash`
+    /// is the key's hash for layer 1. Each later layer has a hash of its own.
     #[inline(never)]
     fn ask_deeper<W: Lanes, K: Kernels>(
         &self,

@@ -36,8 +36,7 @@ pub fn rehash(hash: u64, raw_seed: u32) -> u64 {
     (hash ^ u64::from(raw_seed)).wrapping_mul(0x6193_d459_236a_3a0d)
 }
 
-/// First slot of a seeded hash. Monotone in the hash, so that sorting by its top bits sorts by
-/// slot.
+/// The first slot of the row that this seeded hash gives. A larger hash never gives a smaller slot.
 #[inline(always)]
 pub fn start_of(rehashed: u64, starts: u32) -> u32 {
     ((u128::from(rehashed) * u128::from(starts)) >> 64) as u32

@@ -116,8 +116,8 @@ impl Threads {
         lock(&self.0.state).threads
     }
 
-    /// Lets threads help with `batch`: at most `count`, and fewer if the system starts no more
-    /// threads.
+    /// Lets threads help with `batch`: at most `count`, at most [`MAX_THREADS`], and fewer if the
+    /// system starts no more threads.
     fn help(&self, batch: &Arc<Batch>, count: usize) {
         let mut state = lock(&self.0.state);
         for _ in 0..count.min(MAX_THREADS) {

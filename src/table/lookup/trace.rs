@@ -174,8 +174,8 @@ pub struct IndexTrace {
     /// The number of data blocks to which the index leads. If only a part or piece of the index was
     /// searched, the number of those to which this part or piece leads.
     pub blocks: usize,
-    /// The number of the data block that can hold the key. `None`: the key is after the last data
-    /// block.
+    /// The number of the data block that can hold the key: from 0 on, among the [`Self::blocks`]
+    /// data blocks. `None`: the key is after the last of them.
     pub block: Option<usize>,
     /// The cost of loading the index, if it was not in memory, and of searching it.
     pub cost: StepCost,

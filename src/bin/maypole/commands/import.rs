@@ -44,8 +44,8 @@ pub struct Import {
     #[arg(long)]
     verify: bool,
     /// Print a JSON object for each column family: column_family, tables, linked, copied, rewritten,
-    /// bytes (linked or copied), log_entries, moved_down, not_linked (why the first copied table was
-    /// not linked)
+    /// bytes (linked or copied), log_entries, moved_down (tables moved from level 0 to deeper
+    /// levels), not_linked (why the first copied table was not linked)
     #[arg(long, verbatim_doc_comment)]
     json: bool,
 }
