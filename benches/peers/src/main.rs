@@ -83,10 +83,10 @@ enum Command {
     /// Fills and overwrites, until compaction has settled; reads during writes.
     Write(Options),
     /// Deletions, overwrites, queues, retention, snapshots, checkpoints and ingestions: what an
-    /// operation takes, and what is on disk after compaction has settled. Also for a part of a
-    /// second each (--scale 0.01).
+    /// operation takes, and what is on disk after compaction has settled. With --scale 0.01 each
+    /// load takes less than a second.
     Living(living::Living),
-    /// One load of living on one engine. Started by it.
+    /// One load of living on one engine. Started by the command living.
     #[command(hide = true)]
     LivingLoad(living::One),
     /// One engine, driven through standard input. Started by the other commands.
@@ -114,7 +114,7 @@ struct Options {
     /// MiB of the block cache. [growth: default more than the data]
     #[arg(long, default_value_t = 1024)]
     cache_mb: usize,
-    /// KiB of the block cache, instead of the MiB. Meta: the sizes of several.
+    /// KiB of the block cache, instead of --cache-mb. Meta takes several sizes.
     #[arg(long, value_delimiter = ',')]
     cache_kb: Vec<usize>,
     /// MiB of the memtable.
@@ -158,7 +158,7 @@ struct Options {
     /// Whether RocksDB and Maypole read their tables past the system's cache.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     direct: bool,
-    /// How tables are compressed. With any, the second half of a value repeats the first.
+    /// How tables are compressed. With a compression, the second half of a value repeats the first.
     #[arg(long, default_value = "none")]
     compression: engine::Compression,
     /// RocksDB's read option async_io, for multi_get and scans.

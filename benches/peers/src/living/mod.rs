@@ -27,7 +27,7 @@ pub struct Living {
     /// Scale of the loads: the number of operations and entries is multiplied by it.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// The most seconds of a phase of a load. A phase that is not through by then is cut short, and
+    /// The most seconds of a phase of a load. A phase that has not ended by then is cut short, and
     /// the figures say how much of it was done.
     #[arg(long, default_value_t = 12)]
     phase_seconds: u64,

@@ -19,8 +19,8 @@ use crate::show::text::{counted, size};
 /// The Maypole database stays as it is. RocksDB 6.27 and later open the new one, read every key and
 /// can write to it.
 ///
-/// RocksDB uses the filters of tables only if its options name a filter policy: set the policy that
-/// this command prints and writes to OPTIONS. RocksDB ignores filters that it does not know, such
+/// RocksDB uses the filters of tables only if its options name a filter policy. This command prints
+/// the policy to set, and writes it to the OPTIONS file. RocksDB ignores filters that it does not know, such
 /// as burr and fuse; the command says how many tables have them. --filter writes every table again
 /// with filters that RocksDB knows.
 #[derive(Args)]

@@ -19,9 +19,9 @@ use crate::show::text::{counted, size};
 /// and the command says so. The entries of the write-ahead logs go to new tables. The RocksDB
 /// database stays as it is, and may be in use.
 ///
-/// Tables are merged if they overlap and neither is newer than the other. So are some tables of
-/// level 0 if it has more than 20. A LevelDB database is imported too. Its tables are written
-/// again, with new filters; it must not be in use.
+/// Tables of a level that overlap are merged if each has entries older than some of the other's. So
+/// are some tables of level 0 if it has more than 19. A LevelDB database is imported too. Its tables
+/// are written again, with new filters; it must not be in use.
 ///
 /// Before anything is written, the command rejects key orders other than that of the bytes, merge
 /// operands, values in blob files, user-defined timestamps, two-phase transactions in a log, and

@@ -18,10 +18,10 @@ use crate::show::text::{counted, percent, size};
 ///
 /// For every kind of filter this prints bytes, probes, the expected false-positive rate, and the
 /// rate if the same bytes hold more keys. Two more rows show the textbook's Bloom filter and the
-/// fewest bits that any filter can take. A second table divides this memory over a tree in which
-/// each level holds a tenth of the keys of the level below: with the same bits on all levels, and
-/// as budget(...) divides it. A third table shows the memory that filters and indexes need
-/// together. With --cache, the command tells whether the block cache holds them.
+/// fewest bits that any filter can take. A second table divides the bytes of each filter over a
+/// tree in which each level holds a tenth of the keys of the level below: with the same bits on all
+/// levels, and as budget(...) divides them. A third table shows the memory that filters and indexes
+/// need together. With --cache, the command tells whether the block cache holds them.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Size {
