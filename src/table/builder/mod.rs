@@ -42,10 +42,11 @@ use super::filter::prefix::{FilterKeys, PrefixExtractor};
 use super::format::checksum::ChecksumKind;
 use super::format::compression::{Compression, Compressor};
 use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer};
-use super::format::limits::{MIN_BYTES_WITH_PIECES, most_metadata_bytes};
+use super::format::limits::most_metadata_bytes;
 use super::format::padding::padding_before;
 use super::garbage::Counting;
 use super::index::builder::IndexBuilder;
+use super::index::pieces;
 use super::open::{PROPERTIES_BLOCK, RANGE_DEL_BLOCK, tail_bytes, tail_start};
 use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use super::range_del::RangeBlockBuilder;
@@ -354,7 +355,7 @@ impl TableBuilder {
         // If the cache is too small for a whole index, a reader can load pieces of it, but only if
         // the index is stored uncompressed. The parts of an index in parts may be compressed,
         // because each is small enough to be loaded whole.
-        let has_pieces = self.cuts.is_none() && block.len() as u64 >= MIN_BYTES_WITH_PIECES;
+        let has_pieces = self.cuts.is_none() && block.len() as u64 >= pieces::MIN_BYTES;
         // A reader rejects an index that is larger than `most_metadata_bytes` after it is
         // uncompressed. An index that is stored uncompressed is never too large, because it is
         // smaller than its file.

@@ -26,7 +26,6 @@
 //! which is one entry by default.
 
 use crate::error::Damage;
-use crate::filter::PIECE_BYTES;
 
 /// Metadata may take this many bytes of memory for each byte of the file, and
 /// [`METADATA_FREE_BYTES`] in addition.
@@ -39,9 +38,6 @@ const METADATA_FREE_BYTES: u64 = 1 << 20;
 pub(crate) fn most_metadata_bytes(file_bytes: u64) -> u64 {
     file_bytes.saturating_mul(METADATA_EXPANSION).saturating_add(METADATA_FREE_BYTES)
 }
-
-/// Whole filters and indexes with fewer stored bytes are never loaded in pieces (`table/pieces`).
-pub(crate) const MIN_BYTES_WITH_PIECES: u64 = 3 * PIECE_BYTES as u64;
 
 /// Counts the bytes of keys with their shared prefixes written out, and limits the sum.
 pub(crate) struct KeyBytes {

@@ -15,11 +15,15 @@ use crc32c::crc32c;
 use super::{Index, IndexParser, StoredEntries, StoredEntry, decode_whole};
 use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Damage;
+use crate::filter::PIECE_BYTES;
 use crate::memory::LineBuf;
 use crate::table::block::Block;
 use crate::table::block::bytes::BlockBytes;
 use crate::table::format::footer::BlockHandle;
 use crate::table::format::properties::IndexForm;
+
+/// A whole index or filter with fewer stored bytes is never loaded in pieces (`table/pieces`).
+pub(in crate::table) const MIN_BYTES: u64 = 3 * PIECE_BYTES as u64;
 
 /// Bytes of one restart point, and of the number of restart points after them.
 const RESTART_BYTES: usize = 4;

@@ -39,9 +39,8 @@ use super::credit::Credit;
 use super::filter::block::{StoredFilter, TableFilter};
 use super::format::file::{Buffer, StoredBlock};
 use super::format::footer::BlockHandle;
-use super::format::limits::MIN_BYTES_WITH_PIECES;
 use super::index::Index;
-use super::index::pieces::top_of_pieces;
+use super::index::pieces::{MIN_BYTES, top_of_pieces};
 use super::lookup::key::LookupKey;
 use super::table::Table;
 use super::table_index::TableIndex;
@@ -59,9 +58,7 @@ fn check_piece(sum: u32, piece: &[u8]) -> Result<(), Damage> {
 impl Table {
     /// Whether a whole filter or index of this size is to be loaded in pieces.
     fn wants_pieces(&self, handle: BlockHandle) -> bool {
-        !self.pins_metadata
-            && handle.bytes >= MIN_BYTES_WITH_PIECES
-            && self.cache.metadata_fills_it()
+        !self.pins_metadata && handle.bytes >= MIN_BYTES && self.cache.metadata_fills_it()
     }
 
     /// The number of a piece of the index among its parts and pieces.

@@ -130,8 +130,8 @@ impl Advise {
         }
         let mut found = Vec::new();
         for family in &source.families {
-            let counters = source.log.counters;
-            let findings = self.family(source.engine, family, counters, recorded.as_deref())?;
+            let findings =
+                self.family(source.engine, family, source.log.counters, recorded.as_deref())?;
             if !self.json {
                 report::text(&findings, source.engine, &self, &Screen::stdout(), out)?;
                 out.flush()?;
