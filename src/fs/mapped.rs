@@ -9,35 +9,37 @@
 //!
 //! Bytes that are copied into a shared mapping are in the page cache at once, as after `write`:
 //! they survive a killed process, and `fdatasync` makes them durable. A `write` of 150 bytes was
-//! measured at about 1,000 ns. The copy takes 150 ns, including allocating, mapping and touching
-//! the pages (`docs/measurements/2026-11-24-writes.md`).
+//! measured at about 1,000 ns. Copying them into the mapping took 150 ns, including the shares of
+//! allocating, mapping and touching the pages (`docs/measurements/2026-11-24-writes.md`).
 //!
-//! * The window is made ready in steps. The space of a step is allocated on the device, and its
-//!   pages are made writable, before bytes are copied to it, so that a full disk is an error of
-//!   `append`, not a signal during the copy. An append waits only for the steps that it needs
-//!   ([`Pages`]).
+//! * The mapped part of the file, the *window*, is made ready in *steps* of 64 KiB. The space of a
+//!   step is allocated on the device, and its pages are made writable, before bytes are copied to
+//!   it. So a full disk is an error of `append`, not a signal during the copy. An append makes a
+//!   step ready only when its bytes reach the step.
 //! * After the written bytes the file holds zeros, up to the end of the steps that are ready.
-//!   Dropping the file cuts the zeros off. If the process was killed, the zeros remain, and the
-//!   reader of the log takes them for a torn tail.
-//! * If no window is available, the rest of the file is written as a plain file of [`super::real`].
-//!   This happens, for example, if the file system does not allocate ahead, if memory for the
-//!   mapping is short (`ulimit -v`), or if the file would exceed the limit on its length (`ulimit
-//!   -f`). The plain file is also the oracle of the tests.
+//!   Dropping the [`Mapped`] cuts the zeros off. If the process is killed, the zeros remain, and
+//!   the reader of the log takes them for a torn tail.
+//! * If no window is available, the rest of the file is written with `write`, as by
+//!   [`super::real`]. This happens, for example, if the file system cannot allocate space ahead, if
+//!   memory for the mapping is short (`ulimit -v`), or if the step would exceed the limit on the
+//!   length of files (`ulimit -f`). The tests compare a mapped file with a file written this way.
 //!
 //! # Where it is safe
 //!
-//! After a page was written back, the next record on this page changes it again. A file system that
-//! writes the changed page elsewhere then needs space for it a second time, during the copy, and
-//! can report a lack of space only by SIGBUS. So mappings are used only on file systems that
-//! rewrite an allocated block in place, whatever else happens to the file ([`is_safe_to_map`]):
+//! Small records share a page, so a record often changes a page that was already written back. A
+//! copy-on-write file system writes the changed page to another place on the device. It needs new
+//! space for that during the copy, and can report a lack of space only by SIGBUS. So a log is
+//! mapped only on file systems that always rewrite an allocated block in place
+//! ([`is_safe_to_map`]):
 //!
-//! * **ext2, ext3, ext4, tmpfs**: they share no blocks between files.
-//! * **not btrfs**: it writes changed blocks elsewhere. When it is full, the copy ends in a SIGBUS.
-//! * **not XFS**: a reflinked copy of the live log (`cp --reflink`) shares the blocks of the log.
-//!   From then on changed blocks are written elsewhere too. Any user may make such a copy at any
-//!   time.
-//! * **nothing else**: no overlays, network file systems, file systems in user space, or unknown
-//!   ones.
+//! * **ext2, ext3, ext4 and tmpfs are used.** They share no blocks between files, so no block needs
+//!   a copy.
+//! * **btrfs is not used.** It copies changed blocks. When it is full, the copy ends in a SIGBUS.
+//! * **XFS is not used.** A reflinked copy of the live log (`cp --reflink`) shares the blocks of
+//!   the log, and XFS then copies each shared block that changes. Any user may make such a copy at
+//!   any time.
+//! * **All others are not used**: overlays, network file systems, file systems in user space, and
+//!   unknown ones.
 //!
 //! SIGBUS is still possible if the device cannot read back a page that was evicted within the
 //! window's short life, if the file system turned read-only after an error of its device, or if
@@ -57,27 +59,29 @@ use super::real::RealWritableFile;
 use super::system::longest_file_bytes;
 use crate::error::{Error, Result};
 
-/// Bytes of a window, which is only a range of addresses until its steps are ready.
+/// Bytes of a window. The whole window is mapped at once, but only its ready steps are usable.
 const WINDOW_BYTES: usize = 1 << 20;
 /// Bytes of a step, the part of a window that is made ready at once. It is a multiple of every page
 /// size, and divides [`WINDOW_BYTES`].
 const STEP_BYTES: usize = 64 << 10;
 
-/// One system call writes the zeros of a whole step, because it can refer to this array many times.
+/// The source of the zeros of a step. One `pwritev` writes the whole step from 16 references to
+/// this array.
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
-/// How the system's cache holds a step. Linux makes each page as large as the write that creates
-/// it, if the file system supports this (ext4 since Linux 6.16), and writes back whole pages.
+/// The size of the pages in which the system's cache holds a step. If the file system supports
+/// large pages (ext4 since Linux 6.16), Linux makes a page as large as the write that creates it.
+/// Linux writes back whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pages {
-    /// Small pages, each touched on its own. A sync of one record writes one small page.
+    /// Small pages, each created by touching it. A sync of one small record writes one small page.
     Small,
-    /// One large page, created by writing zeros. This is faster, but a sync writes the whole large
-    /// page.
+    /// One large page, created by writing zeros. It is ready sooner than many small pages, but a
+    /// sync of one record writes the whole large page.
     Large,
 }
 
-/// Pages of the file in this process's memory.
+/// A range of the file that is mapped into this process's memory.
 ///
 /// Invariant: `start` is a mapping of [`WINDOW_BYTES`] bytes, exclusive to this value until it is
 /// dropped. Its first `ready` bytes are in the file, readable and writable. `filled <= ready`.
@@ -107,8 +111,8 @@ impl MappedWindow {
     }
 
     /// Makes the next step of the window ready, which starts at `offset` in `file`. Returns `false`
-    /// if that is impossible. A plain write may then still succeed. If not, it returns the reason
-    /// as its error.
+    /// if the step cannot be mapped although a plain write may still succeed. Returns an error if
+    /// the space cannot be allocated, for example because the disk is full.
     fn step(&mut self, file: &File, offset: u64, pages: Pages) -> rustix::io::Result<bool> {
         let bytes = STEP_BYTES as u64;
         if longest_file_bytes().is_some_and(|most| offset + bytes > most) {
@@ -130,7 +134,7 @@ impl MappedWindow {
             let start = self.start.as_ptr().add(self.ready);
             madvise(start.cast(), STEP_BYTES, Advice::LinuxPopulateWrite)
         };
-        // Linux before 5.14 does not know this advice. There the copy touches the pages.
+        // Linux before 5.14 does not know this advice. There the copy in `fill` creates the pages.
         let ready = matches!(touched, Ok(()) | Err(Errno::INVAL));
         if ready {
             self.ready += STEP_BYTES;
@@ -138,7 +142,7 @@ impl MappedWindow {
         Ok(ready)
     }
 
-    /// Copies as much of `from` as fits. Returns the rest.
+    /// Copies as much of `from` as the ready steps have room for. Returns the rest.
     fn fill<'a>(&mut self, from: &'a [u8]) -> &'a [u8] {
         let (now, later) = from.split_at(from.len().min(self.ready - self.filled));
         // SAFETY: the bytes from `filled` to `filled + now.len() <= ready` are in the mapping, to
@@ -172,12 +176,12 @@ pub(super) fn is_safe_to_map(file: &File) -> bool {
 
 #[derive(Debug)]
 pub(super) struct Mapped {
-    /// The file. Its `written_bytes` are those before the window.
+    /// The file, whose `written_bytes` do not include the bytes in the window.
     plain: RealWritableFile,
     /// `None` if `plain` writes all further bytes.
     window: Option<MappedWindow>,
-    /// The pages of the next step. They are small after a step with a sync, because more syncs are
-    /// likely.
+    /// The pages of the next step. They are small for the first step of the file, and after a step
+    /// in which the file was synced, because more syncs are then likely.
     next_pages: Pages,
 }
 
@@ -231,7 +235,10 @@ impl WritableFile for Mapped {
         self.plain.flush()
     }
 
-    fn discard_unflushed(&mut self) {}
+    /// Discards only from `plain`: bytes that a window took are in the file already.
+    fn discard_unflushed(&mut self) {
+        self.plain.discard_unflushed();
+    }
 
     fn sync(&mut self) -> Result<()> {
         self.next_pages = Pages::Small;
@@ -275,6 +282,24 @@ mod tests {
         file
     }
 
+    /// Regression: without a window, a record that was reported as failed for lack of space stayed in
+    /// the buffer, and a later sync wrote it.
+    #[test]
+    fn without_a_window_unflushed_bytes_are_discarded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = create(&path);
+        file.append(b"before").unwrap();
+        // As `make_room` does if there is no space for another window.
+        file.plain.skip(file.filled());
+        file.window = None;
+        file.append(b"failed").unwrap();
+        file.discard_unflushed();
+        file.sync().unwrap();
+        drop(file);
+        assert_eq!(std::fs::read(path).unwrap(), b"before");
+    }
+
     #[test]
     fn a_mapped_file_holds_what_a_plain_one_holds() {
         let dir = tempfile::tempdir().unwrap();
@@ -297,8 +322,8 @@ mod tests {
         }
         one.flush().unwrap();
         assert!(one.len() > 4 * WINDOW_BYTES as u64);
-        // `mapped` is read before the file is dropped, as after a kill: it has the bytes of
-        // `plain`, then zeros.
+        // `mapped` is read before `other` is dropped, so it is as after a kill: it holds the bytes
+        // of `plain`, then zeros.
         let (expected, found) = (std::fs::read(&plain).unwrap(), std::fs::read(&mapped).unwrap());
         assert!(found.starts_with(&expected), "appended bytes are not in the file");
         assert!(found[expected.len()..].iter().all(|&byte| byte == 0));
@@ -331,7 +356,7 @@ mod tests {
         let step = vec![7; STEP_BYTES];
         file.append(&step).unwrap();
         assert_eq!(file.next_pages, Pages::Large);
-        // Each of the first two steps is synced, and the third is not.
+        // The file is synced after its second and third step, and not after its fourth.
         for synced in [true, true, false] {
             file.append(&step).unwrap();
             if synced {
