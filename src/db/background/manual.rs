@@ -1,7 +1,8 @@
 //! Work that a caller waits for: `wait_for_compaction` and `compact_range`.
 //!
-//! A manual compaction is a series of ordinary compactions in the caller's thread. Automatic
-//! compactions run in parallel. Neither kind touches what is [`Unavailable`].
+//! A manual compaction is a series of *steps*. Each step is an ordinary compaction in the caller's
+//! thread. Automatic compactions run in parallel. Neither kind uses what is [`Unavailable`]: files
+//! and ranges of running compactions and ingestions, and damaged files.
 //!
 //! ```text
 //!   level 0   old files, and whatever is older than one of them      ─┐
@@ -14,10 +15,10 @@
 //! holds an old entry. The deepest level is done when its files with old entries are rewritten.
 //!
 //! **A manual compaction terminates**, however fast other threads write. All old entries are in
-//! tables when work on the first level begins, and no compaction of either kind moves them up. So
-//! while a level is being emptied, it gets no old entry from above, because the levels above are
-//! done. Each step takes at least one table with an old entry out of the level. In the deepest
-//! level it rewrites at least one table that was there when work on that level began.
+//! tables when work on the first level begins, and compactions never move entries up. The levels
+//! above the current one are done, so no old entry comes from them. Each step takes at least one
+//! table with an old entry out of the current level. In the deepest level, each step instead
+//! rewrites at least one table that was there when work on that level began.
 //!
 //! **Manual and automatic compactions both make progress.** Before each step the automatic
 //! compactions that are due may start. If running compactions block all remaining steps, the manual
@@ -60,12 +61,13 @@ impl Manual {
 }
 
 impl Inner {
-    /// Waits until nothing runs and nothing is due.
+    /// Waits until no flush and no compaction runs or is due, and no manual compaction waits for
+    /// its next step.
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
         self.status.check_open()?;
         self.ensure_taken_over(&mut self.writing.lead())?;
-        // While a thread is in this call, the tree counts as settled: compactions also remove a
-        // share of dead data that is too small otherwise.
+        // While a thread is in this call, the tree counts as settled, so that compactions remove
+        // dead data even where its share would otherwise be too small.
         self.tree.lock().settlers += 1;
         let settled = self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()
@@ -174,15 +176,15 @@ impl Inner {
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
         let step_bytes = self.options.shape.table_bytes.saturating_mul(STEP_TABLES);
-        // The outputs of a step may reach from its first input to its last, and files of a level
-        // must not overlap. So a step takes adjacent files only.
+        // A step takes adjacent files only, because its outputs may cover all keys from its first
+        // input to its last, and must not overlap a file that stays in their level.
         let mut steps = files.split(is_done).flat_map(|files| steps(files, below, step_bytes));
         steps.find_map(|files| planner.plan_neighbours(files, level, output_level))
     }
 }
 
 /// Cuts adjacent files into steps. A step has one file, or has at most `step_bytes` together with
-/// the files of `below` that it overlaps.
+/// the files of `below` that become inputs too: those between its first and its last key.
 fn steps<'a, 'f>(
     mut files: &'a [&'f FileMeta],
     below: &[&FileMeta],
@@ -190,12 +192,12 @@ fn steps<'a, 'f>(
 ) -> Vec<&'a [&'f FileMeta]> {
     let mut steps = Vec::new();
     while !files.is_empty() {
-        let mut bytes = 0u64;
+        let mut own_bytes = 0u64;
         let fitting = files.iter().take_while(|file| {
-            let below = overlapping(below, user_key(&file.smallest), &file.largest);
-            let below: u64 = below.iter().map(|file| file.file_bytes).sum();
-            bytes = bytes.saturating_add(file.file_bytes).saturating_add(below);
-            bytes <= step_bytes
+            let below = overlapping(below, user_key(&files[0].smallest), &file.largest);
+            let below_bytes: u64 = below.iter().map(|file| file.file_bytes).sum();
+            own_bytes = own_bytes.saturating_add(file.file_bytes);
+            own_bytes.saturating_add(below_bytes) <= step_bytes
         });
         let (step, rest) = files.split_at(fitting.count().max(1));
         steps.push(step);
@@ -235,5 +237,22 @@ mod tests {
         let below = [file(8, 0, 2, 5), file(9, 12, 25, 100), file(10, 40, 60, 1)];
         let below: Vec<_> = below.iter().collect();
         assert_eq!(numbers(&below, 30), [vec![0], vec![1], vec![2], vec![3, 4], vec![5]]);
+    }
+
+    /// Regression: files below that are in the gap between two files of a step were not counted,
+    /// although they become inputs too. So a step of two small files could rewrite a whole level.
+    #[test]
+    fn files_below_in_the_gaps_between_the_files_of_a_step_count_once() {
+        let files = [file(0, 0, 5, 10), file(1, 50, 55, 10), file(2, 56, 60, 10)];
+        let files: Vec<_> = files.iter().collect();
+        let in_gap: Vec<_> =
+            (0..20).map(|i| file(10 + i, 10 + i as u8, 10 + i as u8, 100)).collect();
+        let mut below: Vec<_> = in_gap.iter().collect();
+        let across = file(30, 52, 58, 100);
+        below.push(&across);
+        let steps = steps(&files, &below, 130);
+        let numbers: Vec<Vec<u64>> =
+            steps.iter().map(|step| step.iter().map(|file| file.number).collect()).collect();
+        assert_eq!(numbers, [vec![0], vec![1, 2]]);
     }
 }
