@@ -25,17 +25,21 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// saves 1 % of the reads from one that saves 3 %.
 const PERIOD: u32 = 1024;
 
-/// One in eight of a thread's lookups that read a data block is counted, and counts as eight. If
-/// all were counted, each read of a block would wait for other threads' writes to the same cache
-/// line.
+/// Of eight lookups of a thread that read a data block, one is counted, as eight. If all were
+/// counted, each of them would wait for other threads' writes to the counter's cache line.
 const SAMPLE: u32 = 8;
+
+/// The golden ratio as a fraction of 2^64. Whether a lookup is counted depends on the thread's number
+/// of reads times this factor. The number alone would not do: if each lookup makes two reads, its
+/// last bit is always the same, so that one lookup in four would be counted, or none.
+const SPREADING: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Default)]
 pub(super) struct FilterWorth {
-    /// The number of lookups that have read a data block.
+    /// The number of lookups that have read a data block, estimated from every eighth one.
     reads: AtomicU32,
-    /// The number of searches in vain, up to the last weighing, that the filter saved, or would
-    /// have saved while lookups passed it by.
+    /// The number of searches in vain that the filter had prevented before the last weighing, or
+    /// would have prevented while lookups passed it by.
     saved_before: AtomicU64,
     /// The number of seeks for which the filter made a search of the table unnecessary.
     saved_cursors: AtomicU64,
@@ -44,8 +48,8 @@ pub(super) struct FilterWorth {
 }
 
 impl FilterWorth {
-    /// Notes that the filter has denied the prefix of a range, so that a cursor need not search the
-    /// table.
+    /// Notes that a cursor need not search the table, because according to the filter no key has
+    /// the prefix of the cursor's range.
     pub fn saved_a_cursor(&self) {
         self.saved_cursors.fetch_add(1, Ordering::Relaxed);
     }
@@ -54,15 +58,16 @@ impl FilterWorth {
     /// the table so far. Returns whether the filter is to be weighed.
     #[inline]
     pub fn data_is_read(&self, thread_reads: u64) -> bool {
-        thread_reads.is_multiple_of(SAMPLE.into()) && {
+        let is_sampled = thread_reads.wrapping_mul(SPREADING) < u64::MAX / u64::from(SAMPLE);
+        is_sampled && {
             let reads = self.reads.fetch_add(SAMPLE, Ordering::Relaxed).wrapping_add(SAMPLE);
             reads.is_multiple_of(PERIOD)
         }
     }
 
-    /// Whether the filter, since the previous call, has saved less than data blocks in its place
-    /// would have saved. `saved` is the number of lookups so far for which the filter has prevented
-    /// a search in vain, or would have prevented it.
+    /// Whether the filter has saved fewer reads since the previous call than data blocks in its
+    /// place would have saved. `saved` is the number of lookups, since the table was opened, whose
+    /// search in vain the filter has prevented or would have prevented.
     pub fn saved_too_little(&self, saved: u64, filter_bytes: u64, data_bytes: u64) -> bool {
         let saved = saved.wrapping_add(self.saved_cursors.load(Ordering::Relaxed));
         let before = self.saved_before.swap(saved, Ordering::Relaxed);
@@ -78,5 +83,25 @@ impl FilterWorth {
     /// Whether lookups pass the filter by.
     pub fn is_worthless(&self) -> bool {
         self.is_worthless.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If each lookup read a part of the index and a data block, the number of reads was odd at each
+    /// data block. Only multiples of eight were counted, so a filter that was once not worth its
+    /// memory was never weighed again.
+    #[test]
+    fn one_lookup_in_eight_is_counted_however_many_reads_each_makes() {
+        for reads_each in 1..=16 {
+            for first in 0..8 {
+                let worth = FilterWorth::default();
+                let lookups = (0..64 * u64::from(PERIOD)).map(|i| first + i * reads_each);
+                let weighings = lookups.filter(|&reads| worth.data_is_read(reads)).count();
+                assert!((60..=68).contains(&weighings), "{reads_each} reads: {weighings}");
+            }
+        }
     }
 }
