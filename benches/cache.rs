@@ -9,10 +9,11 @@
 //! | `miss` | the whole miss: claim, allocation, `pread`, checksum, eviction, insertion |
 //! | `held` | the time under the cache's mutex, with one reading of the clock for each locking |
 //!
-//! The number in a name is the number of threads. Each thread misses equally often, and a figure is
-//! the mean over the threads. The file is in the system's cache, the block cache has a tenth of the
-//! file's size, and blocks are read in random order. The other work of a lookup (filter, index,
-//! decoding, search) is left out, so the mutex takes a smaller share of a whole lookup.
+//! The number in a name is the number of threads. All threads make the same number of misses, and a
+//! figure is the mean over the threads. The file is in the system's cache, the block cache has room
+//! for a tenth of the file, and blocks are read in random order. The other work of a lookup
+//! (filter, index, decoding, search) is left out, so in a whole lookup the mutex takes a smaller
+//! share of the time than here.
 //!
 //! The cache is not public, so this file compiles it, with a mutex that measures the time.
 
@@ -38,7 +39,8 @@ mod error;
 mod memory;
 #[path = "../src/slice.rs"]
 mod slice;
-/// Stands in for the crate's module `sync`, which the cache imports.
+/// Replaces the crate's module `sync`, which the cache imports, so that the cache uses the mutexes
+/// of [`timed`].
 mod sync {
     pub(crate) use crate::timed::{Condvar, Mutex, lock, try_lock};
     pub(crate) use crate::untimed_sync::{
@@ -151,6 +153,8 @@ mod timed {
 struct Block(LineBuf);
 
 impl Cached for Block {
+    type Ahead = ();
+
     fn into_buffer(self) -> Option<LineBuf> {
         Some(self.0)
     }

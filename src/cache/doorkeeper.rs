@@ -5,19 +5,23 @@
 //!   older   [ 1010 1100 … ]   the bits of the previous generation
 //! ```
 //!
-//! Where filters and indexes fill the cache, a data block is cached only at its second use, because
-//! most blocks are used only once in such a cache. Caching every block would evict parts of filters
-//! and indexes, and a hit on a part saves as much as a hit on a block. A part of a filter or index
-//! is cached at its first use only if nothing must be evicted for it. So parts that are used once
-//! evict no part that is used often, and the lookups that read them do not spend time on insertions
-//! and evictions. The structure is the doorkeeper of TinyLFU (Einziger, Friedman and Manes,
-//! "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions on Storage 13(4), 2017),
-//! with two generations in place of the paper's reset.
+//! Where filters and indexes fill the cache, most data blocks are used only once before they are
+//! evicted. Caching every block would evict parts of filters and indexes, and a hit on a part saves
+//! as much as a hit on a block. So a data block is cached only if it was used in both of the last
+//! two *generations* before this use. A part of a filter or index is cached if it was used in one of
+//! them, and otherwise only if nothing must be evicted for it. So parts that are used once evict no
+//! part that is used often, and the lookups that read them do not spend time on insertions and
+//! evictions.
 //!
-//! The number of a block or part selects its bit in each of two generations. A mark sets the bit of
-//! the newer generation. When this generation has about as many marks as the cache could hold
-//! blocks, the older generation is cleared and becomes the newer one. If two blocks share a bit,
-//! the second of them is cached at its first use.
+//! The structure is the doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly
+//! Efficient Cache Admission Policy", ACM Transactions on Storage 13(4), 2017), with two
+//! generations in place of the paper's reset.
+//!
+//! A generation is an array of bits. The number of a block or part selects one bit of each
+//! generation, and a use *marks* the number: it sets this bit in the newer generation. When this
+//! generation has about as many marks as the cache could hold blocks, the older generation is
+//! cleared and becomes the newer one. If two parts have the same bit, the second one is cached at its
+//! first use. This does no harm: if the part is not used again soon, it is evicted.
 
 use std::sync::OnceLock;
 
@@ -25,21 +29,41 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The block size from which the number of blocks that the cache could hold is estimated.
 const BLOCK_BYTES: usize = 4096;
-/// How many bits a generation has for each block that the cache could hold. When a generation ends,
-/// about 1/16 of its bits are set, which is the probability that it mistakes a new block for a
-/// marked one.
-const BITS_PER_BLOCK: usize = 16;
+/// How many bits a generation has for each block that the cache could hold. So about 1/32 of the
+/// bits are set when a generation ends. With this probability, each of the two generations takes a
+/// new block for a marked one. A data block that is kept for no reason is expensive, because the
+/// slots of all data blocks of its index part are allocated for it.
+const BITS_PER_BLOCK: usize = 32;
 const MIN_BLOCKS: usize = 64;
 
-/// Remembers which numbers were marked in this generation and the previous one. The first use
-/// allocates its memory: 1/1024 to 1/512 of the capacity, and at least 256 bytes.
+/// Remembers which numbers were marked in the newer and the older generation. The first use
+/// allocates its memory: 1/512 to 1/256 of the capacity, and at least 512 bytes.
 pub(super) struct Doorkeeper {
-    /// How many blocks make a generation: a power of two.
+    /// The number of marks after which a generation ends: a power of two.
     blocks: usize,
     /// The bits of both generations.
     words: OnceLock<Box<[AtomicU64]>>,
-    /// The number of blocks marked so far, in all generations.
+    /// The number of marks so far, in all generations.
     marks: AtomicUsize,
+}
+
+/// In which generations a number may have been marked before.
+#[derive(Clone, Copy)]
+pub(super) struct Marked {
+    in_newer: bool,
+    in_older: bool,
+}
+
+impl Marked {
+    /// In at least one generation.
+    pub fn once(self) -> bool {
+        self.in_newer || self.in_older
+    }
+
+    /// In both generations.
+    pub fn twice(self) -> bool {
+        self.in_newer && self.in_older
+    }
 }
 
 impl Doorkeeper {
@@ -48,10 +72,10 @@ impl Doorkeeper {
         Doorkeeper { blocks, words: OnceLock::new(), marks: AtomicUsize::new(0) }
     }
 
-    /// Marks `number`. Returns whether it may have been marked before, in this generation or in the
-    /// previous one. The numbers must be distributed evenly over all `u64` values. Threads that
-    /// mark at the same time may miss each other's marks.
-    pub fn knows(&self, number: u64) -> bool {
+    /// Marks `number`, and returns how it may have been marked before. The numbers must be
+    /// distributed evenly over all `u64` values. Threads that mark at the same time may miss each
+    /// other's marks.
+    pub fn mark(&self, number: u64) -> Marked {
         let words_each = self.blocks * BITS_PER_BLOCK / 64;
         let words =
             self.words.get_or_init(|| (0..2 * words_each).map(|_| AtomicU64::new(0)).collect());
@@ -60,18 +84,20 @@ impl Doorkeeper {
         let place = (number >> 6) as usize % words_each;
         let bit = 1 << (number % 64);
         let word = words[newer + place].load(Ordering::Relaxed);
-        if word & bit != 0 {
-            return true;
+        let marked = Marked {
+            in_newer: word & bit != 0,
+            in_older: words[older + place].load(Ordering::Relaxed) & bit != 0,
+        };
+        if !marked.in_newer {
+            words[newer + place].store(word | bit, Ordering::Relaxed);
         }
-        words[newer + place].store(word | bit, Ordering::Relaxed);
-        let known = words[older + place].load(Ordering::Relaxed) & bit != 0;
         let marks = self.marks.fetch_add(1, Ordering::Relaxed) + 1;
         if marks.is_multiple_of(self.blocks) {
             // The next generation takes the words of the older one.
             let next = &words[older..older + words_each];
             next.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
-        known
+        marked
     }
 }
 
@@ -91,18 +117,18 @@ mod tests {
         let (mut early, mut late, mut unknown) = (0, 0, 0);
         for _ in 0..200 {
             let number: u64 = rng.random();
-            unknown += usize::from(doorkeeper.knows(number));
+            unknown += usize::from(doorkeeper.mark(number).once());
             for _ in 0..blocks / 2 {
-                doorkeeper.knows(rng.random());
+                doorkeeper.mark(rng.random());
             }
-            early += usize::from(doorkeeper.knows(number));
+            early += usize::from(doorkeeper.mark(number).once());
             for _ in 0..3 * blocks {
-                doorkeeper.knows(rng.random());
+                doorkeeper.mark(rng.random());
             }
-            late += usize::from(doorkeeper.knows(number));
+            late += usize::from(doorkeeper.mark(number).once());
         }
         assert_eq!(early, 200);
-        // Other numbers have set some of the bits.
+        // By chance, other numbers have set the bits of some numbers.
         assert!(unknown < 40 && late < 40, "{unknown} and {late} of 200");
     }
 }

@@ -5,7 +5,7 @@
 //!   room is made for    by evicting
 //!   data                unused metadata, a few entries, while data has less than its share;
 //!                       then data
-//!   metadata            data, then metadata
+//!   metadata            data, then filters or indexes: those that give way (`balance`) first
 //!   data, where metadata fills the cache    as for metadata
 //!   a reservation       data, then metadata
 //!
@@ -17,16 +17,16 @@
 //! ```
 //!
 //! Most blocks are used once: by a scan, or because their keys are rarely read. So a new data block
-//! is on probation, in a tenth of the bytes of all data, and may displace data in use only after it
-//! is used again. A block that returns soon after its eviction counts as used again. This is
-//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023) with three
-//! changes: one bit records use, rings replace the queues, and stamps in empty slots replace the
-//! list of evicted keys.
+//! is on probation, in a ring that takes up to a tenth of the bytes of all data. There it is
+//! evicted unless it was used again, which moves it to the protected ring. A block that returns
+//! soon after its eviction is protected at once. This is S3-FIFO (Yang et al., "FIFO queues are all
+//! you need for cache eviction", SOSP 2023) with three changes: one bit records use, rings replace
+//! the queues, and stamps in empty slots replace the list of evicted keys.
 //!
-//! Where metadata fills the cache, only data that was used before is cached (`doorkeeper`), and
-//! such data enters the protected ring at once. When the hand of this ring reaches a block that was
-//! used since it entered, the block moves to the metadata ring, whose hand treats data and metadata
-//! alike.
+//! Where metadata fills the cache, only data blocks that were used before are cached
+//! (`doorkeeper`), and they enter the protected ring at once. When the hand of this ring reaches a
+//! block that was used since it entered, the block moves to the ring of indexes, whose hand treats
+//! data and indexes alike. Other blocks are evicted.
 //!
 //! No value is dropped here. Evicted values are collected in `leaving`, and the cache retires them
 //! while it holds no lock.
@@ -36,10 +36,10 @@ use std::sync::Arc;
 use super::kind::{BlockKind, KindUsage};
 use super::ring::{Entry, Header, MAX_SECOND_CHANCES, Ring, RingName};
 
-/// While data has less than 1/8 of the bytes that the rings may take, a new data block displaces
-/// metadata that was not used during a whole turn of the hand, so that the filters of cold tables
-/// cannot keep all data out. Above this share new data displaces data only, unless metadata fills
-/// the cache.
+/// While data has less than 1/8 of the bytes that the rings may take, a new data block first
+/// displaces metadata that was not used during a whole turn of the hand. So the filters of cold
+/// tables cannot keep all data out. When data has more than this share, a new data block displaces
+/// data only, unless metadata fills the cache.
 const DATA_SHARE: usize = 8;
 
 /// For a new data block, at most this many metadata entries are examined, and the unused ones are
@@ -50,7 +50,9 @@ const METADATA_STEPS_FOR_DATA: usize = 4;
 /// Data on probation takes up to 1/10 of the bytes of all data, as in the paper on S3-FIFO.
 const PROBATION_SHARE: usize = 10;
 
-/// The values that the cache owns, counts and evicts. Guarded by the cache's mutex.
+/// The values in the rings, the bytes that are charged for them and for reservations, and the
+/// evicted values that are not retired yet. Guarded by the cache's mutex. Values in a miss buffer
+/// ([`super::miss_buffers`]) are not here.
 pub(super) struct CacheState {
     pub usage_bytes: usize,
     /// The part of `usage_bytes` that pinned entries and reservations take.
@@ -60,9 +62,9 @@ pub(super) struct CacheState {
     /// The bytes of the data on probation.
     probation_bytes: usize,
     /// Indexed by [`RingName`].
-    rings: [Ring; 4],
-    /// One more than the number of data blocks evicted so far: the stamp that the next eviction
-    /// leaves.
+    rings: [Ring; 5],
+    /// The stamp that the next eviction leaves in a slot: one more than the number of data blocks
+    /// evicted so far.
     stamp: usize,
     /// Evicted values, collected until there are enough bytes to retire together.
     pub leaving: Vec<Arc<dyn Entry>>,
@@ -70,6 +72,8 @@ pub(super) struct CacheState {
     /// Whether the filters and indexes of all open tables would fill the cache if all were in
     /// memory. If so, a new data block may displace any metadata.
     metadata_fills: bool,
+    /// Whether filters are evicted before indexes ([`super::balance`]).
+    pub filters_give_way: bool,
     /// Whether `leaving` holds metadata, which must be retired at once: an index owns a reference
     /// to the cache, so an index that stayed in `leaving` would keep the cache alive.
     pub metadata_leaves: bool,
@@ -88,17 +92,18 @@ impl CacheState {
             leaving: Vec::new(),
             leaving_bytes: 0,
             metadata_fills: false,
+            filters_give_way: true,
             metadata_leaves: false,
         }
     }
 
-    /// Sets whether filters and indexes would fill the cache. When this becomes false, the data
-    /// blocks in the metadata ring move to the protected ring, because new data could hardly
-    /// displace them in the metadata ring.
+    /// Sets whether filters and indexes would fill the cache. When they no longer would, the data
+    /// blocks in the ring of indexes move to the protected ring, because new data could hardly
+    /// displace them from the ring of indexes.
     pub fn set_metadata_fills(&mut self, fills: bool) {
         if self.metadata_fills && !fills {
-            for _ in 0..self.rings[RingName::Metadata as usize].len() {
-                let Some(entry) = self.rings[RingName::Metadata as usize].next() else { break };
+            for _ in 0..self.rings[RingName::Indexes as usize].len() {
+                let Some(entry) = self.rings[RingName::Indexes as usize].next() else { break };
                 if entry.header().kind == BlockKind::Data {
                     entry.header().set_ring(RingName::Protected);
                 }
@@ -109,8 +114,8 @@ impl CacheState {
         self.metadata_fills = fills;
     }
 
-    /// Evicts values, if `may_evict` is set, until `entry` and the charged values fit into
-    /// `room_bytes`. Returns whether they fit.
+    /// Evicts values, if `may_evict` is set, until `entry` fits into `room_bytes` together with all
+    /// that is charged. Returns whether it fits.
     pub fn make_room(&mut self, room_bytes: usize, may_evict: bool, entry: &dyn Entry) -> bool {
         let header = entry.header();
         let Some(target_bytes) = room_bytes.checked_sub(header.charge_bytes) else { return false };
@@ -120,11 +125,13 @@ impl CacheState {
         let is_data = header.kind == BlockKind::Data && !self.metadata_fills;
         let data_bytes = self.by_kind[BlockKind::Data as usize].bytes;
         if is_data && data_bytes < room_bytes / DATA_SHARE {
-            let mut steps = METADATA_STEPS_FOR_DATA;
-            while self.usage_bytes > target_bytes {
-                let ring = &mut self.rings[RingName::Metadata as usize];
-                let Some(victim) = ring.next_unused(&mut steps) else { break };
-                self.evict(victim);
+            for ring in [RingName::Filters, RingName::Indexes] {
+                let mut steps = METADATA_STEPS_FOR_DATA / 2;
+                while self.usage_bytes > target_bytes {
+                    let ring = &mut self.rings[ring as usize];
+                    let Some(victim) = ring.next_unused(&mut steps) else { break };
+                    self.evict(victim);
+                }
             }
         }
         match is_data {
@@ -139,7 +146,7 @@ impl CacheState {
     pub fn evict_to(&mut self, target_bytes: usize) {
         self.evict_data_to(target_bytes);
         while self.usage_bytes > target_bytes {
-            let Some(victim) = self.rings[RingName::Metadata as usize].sweep() else { break };
+            let Some(victim) = self.next_metadata() else { break };
             self.evict(victim);
         }
     }
@@ -168,13 +175,31 @@ impl CacheState {
         if !self.metadata_fills {
             return self.rings[RingName::Protected as usize].sweep();
         }
-        loop {
+        for step in 0.. {
             let entry = self.rings[RingName::Protected as usize].next()?;
-            if !entry.header().take_used() {
+            if step == MAX_SECOND_CHANCES || !entry.header().take_used() {
                 return Some(entry);
             }
-            entry.header().set_ring(RingName::Metadata);
-            self.rings[RingName::Metadata as usize].push(entry);
+            entry.header().set_ring(RingName::Indexes);
+            self.rings[RingName::Indexes as usize].push(entry);
+        }
+        None
+    }
+
+    /// Removes from its ring the filter or index to evict next.
+    fn next_metadata(&mut self) -> Option<Arc<dyn Entry>> {
+        let (first, other) = match self.filters_give_way {
+            true => (RingName::Filters, RingName::Indexes),
+            false => (RingName::Indexes, RingName::Filters),
+        };
+        let victim = self.rings[first as usize].sweep();
+        victim.or_else(|| self.rings[other as usize].sweep())
+    }
+
+    /// Evicts the index that the hand meets next, if it was not used since the hand last passed it.
+    pub fn examine_index(&mut self) {
+        if let Some(unused) = self.rings[RingName::Indexes as usize].next_unused(&mut 1) {
+            self.evict(unused);
         }
     }
 
@@ -196,7 +221,7 @@ impl CacheState {
         self.leaving.push(victim);
     }
 
-    /// Evicts a value that is in its slot but does not fit.
+    /// Evicts a fresh value for which the rings have no room. The value is already in its slot.
     pub fn turn_away(&mut self, entry: Arc<dyn Entry>) {
         self.add(Arc::clone(&entry), 0);
         self.evict_now(&*entry);
@@ -246,7 +271,7 @@ impl CacheState {
         match header.ring() {
             RingName::Pinned => self.pinned_bytes -= header.charge_bytes,
             RingName::Probation => self.probation_bytes -= header.charge_bytes,
-            RingName::Protected | RingName::Metadata => {}
+            RingName::Protected | RingName::Filters | RingName::Indexes => {}
         }
     }
 }

@@ -21,11 +21,11 @@ pub enum BlockKind {
     Filter,
 }
 
-/// The tables whose filters and indexes are never evicted, once the first lookup has loaded them.
+/// The tables whose filters and indexes are never evicted after the first lookup has loaded them.
 ///
 /// Pinned values are charged like others. If they alone fill the cache, the cache keeps nothing
-/// else: data blocks, the filters and indexes of other tables, and pinned ones for which no room is
-/// left, are read again at every use.
+/// else: data blocks and the filters and indexes of other tables are read again at every use. So
+/// are those filters and indexes that should be pinned but have no room.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -37,8 +37,8 @@ pub enum BlockKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinMetadata {
-    /// No table. Filters and indexes are evicted after data, the ones that were not used recently
-    /// first. This is the best choice if the cache is smaller than all metadata.
+    /// No table. Filters and indexes are evicted after data: first those that were not used
+    /// recently. This is the best choice if the cache is smaller than all filters and indexes.
     #[default]
     None,
     /// Tables that are in level 0 when they are written or opened. Nearly every lookup searches

@@ -1,4 +1,5 @@
-//! [`MissBuffers`]: the state that cache misses need. Each miss buffer serves some of the threads.
+//! [`MissBuffers`]: where a cache miss leaves its new block, and takes the memory of evicted
+//! blocks, mostly without the cache's mutex. Each miss buffer serves some of the threads.
 //!
 //! ```text
 //!            miss buffer of some threads
@@ -7,10 +8,11 @@
 //!   buffers  [ ░ ░ ░ ]        the memory of spare values, for the next blocks
 //! ```
 //!
-//! A miss in a full cache adds one block and evicts another. Under the cache's mutex it would write
-//! a dozen cache lines that the previous miss has also written, mostly on another processor. Moving
-//! each line from that processor costs as much as a memory access. The lines of a miss buffer stay
-//! on the processors of its threads, and most misses do not take the mutex.
+//! A miss in a full cache adds one block and evicts another. If each miss did this under the
+//! cache's mutex, it would write a dozen cache lines that the previous miss has also written,
+//! mostly on another processor. Moving each line from that processor costs as much as a memory
+//! access. The lines of a miss buffer stay on the processors of its threads, and most misses do not
+//! take the mutex.
 //!
 //! Each miss buffer also keeps the memory of evicted blocks in a list, from which the next blocks
 //! take it. A general allocator would merge this memory with adjacent free memory, split it again,
@@ -19,10 +21,10 @@
 //! Invariants:
 //! - A *fresh* value, which is new and still in a miss buffer, is in its slot, but in no ring, so
 //!   it cannot be evicted. A miss buffer is emptied before the slots of its values are freed.
-//! - The fresh values of a miss buffer take at most [`MissBuffers::room_bytes`]. The cache leaves
-//!   this room free for each open miss buffer.
-//! - `unused_bytes` is the memory of a miss buffer's `spare` values and `buffers` (see the
-//!   picture).
+//! - The fresh values of a miss buffer take at most [`MissBuffers::room_bytes`]. For each open miss
+//!   buffer, the cache keeps this room free.
+//! - `unused_bytes` is the memory of the `spare` values and the `buffers` (see above) of one miss
+//!   buffer.
 //! - A miss buffer's lock is taken before the cache's mutex, never under the mutex. Data may be
 //!   dropped under the miss buffer's lock.
 
@@ -46,19 +48,19 @@ const MAX_SHARE: usize = 64;
 const MAX_ROOM_BYTES: usize = 64 << 10;
 const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The unused buffers of a miss buffer take at most this multiple of `room_bytes`. The same limit
-/// applies to its spare values. The multiple is above 1, because blocks have several sizes and a
-/// batch of lookups takes many at a time.
+/// The limit for the unused buffers of one miss buffer, and for its spare values, as a multiple of
+/// `room_bytes`. It is above 1, because blocks have several sizes, and because a batch of lookups
+/// takes many buffers at a time.
 const UNUSED_PER_ROOM: usize = 4;
-/// The limit of [`UNUSED_PER_ROOM`] is raised to this, which is enough for a few blocks, unless the
-/// unused buffers of all miss buffers, or their spare values, could then exceed 1/16 of the
-/// capacity.
+/// The least value of the limit of [`UNUSED_PER_ROOM`]: enough for a few blocks. Only a small cache
+/// has a lower limit, so that the unused buffers of all miss buffers take at most 1/16 of the
+/// capacity, and so do all spare values.
 const MIN_UNUSED_BYTES: usize = 16 << 10;
 
 /// The size of a *portion*, in bytes. Evicted values are retired together once they exceed a
-/// portion, and the garbage is collected once it exceeds a portion. A portion is so large that
-/// collecting costs little, and so small that it takes little of the capacity and that its memory
-/// is reused while it is still in the processor's caches.
+/// portion, and the garbage is collected once it exceeds a portion. A larger portion would take
+/// more of the capacity, and its memory would no longer be in the processor's caches when it is
+/// reused. A smaller one would be collected too often.
 pub(super) fn portion_bytes(capacity_bytes: usize) -> usize {
     (capacity_bytes / 512).clamp(2 << 10, 512 << 10)
 }
@@ -162,14 +164,15 @@ impl MissBuffers {
         });
     }
 
-    /// Keeps the memory of a value for a later value, if there is room.
+    /// Keeps the memory of a value for a later value. Frees the oldest kept memory if the limit is
+    /// exceeded.
     pub fn keep(&self, buffer: LineBuf) {
         self.with_buffer(|miss_buffer| miss_buffer.keep(buffer, self.most_unused_bytes));
     }
 
-    /// Returns a buffer of `len` bytes with any content, or `None`. If no buffer fits, drops up to
-    /// two spare values for their memory. The drops are needed here because no other call drops
-    /// spare values if all values bypass the miss buffer.
+    /// Returns a buffer of `len` bytes with any content, or `None`. If no kept buffer fits, drops
+    /// up to two spare values to get their buffers. If all values bypass the miss buffers, no other
+    /// call drops spare values.
     pub fn take_buffer(&self, len: usize) -> Option<LineBuf> {
         self.with_buffer(|miss_buffer| {
             for _ in 0..2 {
@@ -215,7 +218,7 @@ impl MissBuffers {
 impl MissBufferState {
     fn take_buffer(&mut self, len: usize) -> Option<LineBuf> {
         let memory_bytes = LineBuf::needed_bytes(len);
-        // Blocks have few different sizes, so the search ends soon.
+        // Blocks have few different sizes, so the search soon finds one that fits.
         let i = self.buffers.iter().rposition(|buffer| buffer.memory_bytes() == memory_bytes)?;
         let is_last = i + 1 == self.buffers.len();
         let taken = if is_last { self.buffers.pop_back()? } else { self.buffers.remove(i)? };
@@ -242,10 +245,10 @@ impl MissBufferState {
         self.fresh.drain(..)
     }
 
-    /// Drops one spare value, and a second one if the spare values take more than half of their
-    /// limit. Each miss allocates about as much memory as this call frees, so the allocator reuses
-    /// the memory. Dropping all values at once would overflow the allocator's per-thread lists, and
-    /// threads would wait for its locks.
+    /// Drops one spare value, and a second one if the others take more than half of their limit.
+    /// Each miss allocates about as much memory as this call frees, so the allocator reuses the
+    /// memory. If all spare values were dropped at once, they would overflow the allocator's
+    /// per-thread lists, and threads would wait for its locks.
     fn drop_spare(&mut self, miss_buffers: &MissBuffers) {
         self.drop_one_spare(miss_buffers);
         if self.spare_bytes > miss_buffers.most_unused_bytes / 2 {

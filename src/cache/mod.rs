@@ -9,12 +9,14 @@
 //!                    │       │   │
 //!   BlockCache   ring Probation ⟲ hand        data that was not used again yet: evicted first
 //!                ring Protected ⟲ hand        other data: evicted next
-//!                ring Metadata  ⟲ hand        evicted for other metadata, when no data is left
+//!                ring Filters   ⟲ hand        evicted for other metadata, when no data is left;
+//!                ring Indexes   ⟲ hand        which of the two goes first: balance
 //!                ring Pinned                  never evicted, but charged
 //!
 //!   miss_buffers one for each group of threads: new blocks on their way to a ring, and
 //!                evicted blocks whose memory the next blocks take
 //!   doorkeeper   where metadata fills the cache: which blocks were used before
+//!   balance      where metadata fills the cache: whether filters or indexes give way
 //!   pool         from 64 MiB on: memory in large pages
 //! ```
 //!
@@ -27,14 +29,16 @@
 //!   mutex.
 //! - Evicted values wait in the garbage until no reader can hold them.
 //! - Garbage, and unused bytes of the [`pool`] and of the [`miss_buffers`], reduce the room for
-//!   blocks, except for the first `tolerated_bytes`. So the heap is bounded by the capacity and by
-//!   the values that are being loaded.
+//!   blocks, except for the first `tolerated_bytes`. So the heap is bounded by the capacity, these
+//!   tolerated bytes, and the values that are being loaded. [`MAX_UNUSED_SHARE`] names the
+//!   exceptions.
 //! - No value is retired or dropped while the cache's mutex is held.
 //!
 //! A hit takes no lock. It writes at most the value's reference bit, and only if the bit is not
 //! set. Except in small caches, most misses of data blocks take the lock of a miss buffer and not
 //! the mutex.
 
+mod balance;
 mod doorkeeper;
 mod eviction;
 mod kind;
@@ -51,9 +55,10 @@ use std::sync::Arc;
 
 use crate::memory::LineBuf;
 use crate::sync;
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, try_lock};
 
+use balance::Balance;
 use doorkeeper::Doorkeeper;
 use eviction::CacheState;
 pub use kind::{BlockKind, KindUsage, PinMetadata};
@@ -66,22 +71,22 @@ use ring::{Entry, part_at};
 /// sleeps again.
 const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// While there is more garbage than this, no value is evicted for a loaded one, and a loaded value
-/// that does not fit is not kept. A reader that is suspended under its guard keeps all garbage
-/// alive. This garbage must neither let the heap grow nor empty the cache. With more threads than
-/// processors, the system suspends a reader under its guard every few milliseconds. The more
-/// garbage accumulates until this reader continues, the more memory is allocated meanwhile and
-/// freed afterwards (`docs/measurements/2026-11-25-small-cache.md`).
+/// The limit for garbage above which no value is evicted for a loaded one, and a loaded value that
+/// does not fit is not kept. A reader that the system suspends under its guard keeps all later
+/// garbage alive, which must neither let the heap grow nor empty the cache. With more threads than
+/// processors, this happens every few milliseconds. The more garbage accumulates until the reader
+/// continues, the more memory is allocated meanwhile and freed afterwards
+/// (`docs/measurements/2026-11-25-small-cache.md`).
 fn most_garbage_bytes(capacity_bytes: usize) -> usize {
-    // In small caches, this is a few blocks.
+    // In small caches, this is a few blocks: 64 KiB, or 1/8 of the capacity if that is less.
     (capacity_bytes / 64).max(64 << 10).min(capacity_bytes / 8)
 }
 
-/// Garbage and unused memory up to this size do not count against the capacity. This covers two
-/// portions ([`portion_bytes`]) of garbage that wait until other threads begin their next lookups,
-/// one or two portions of spare values that the next misses drop, and other unused memory. A cache
-/// that evicts at every miss always has about this much garbage and unused memory. Counting them
-/// would make each eviction cause more evictions.
+/// Garbage and unused memory up to this size do not count against the capacity. A cache that evicts
+/// at every miss always has about this much of them, and counting them would make each eviction
+/// cause more evictions. The size covers two portions ([`portion_bytes`]) of garbage that wait
+/// until other threads begin their next lookups, one or two portions of spare values that the next
+/// misses drop, and other unused memory.
 fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (6 * portion_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
@@ -93,19 +98,24 @@ const MAX_UNUSED_SHARE: usize = 2;
 
 /// The filters and indexes of all open tables *fill* the cache if they would take more than this
 /// share of it (numerator and denominator). Each filter or index is stored whole or in parts. If
-/// all of them would fill the cache if they were whole, new ones are written in parts
-/// (`table/parts.rs`). If they fill the cache in the form in which they are stored, a large whole
-/// filter or index is loaded in pieces (`table/pieces`), because evicting it and loading it again
-/// as a whole would cause more reads.
+/// all of them would fill the cache as whole ones, new ones are written in parts
+/// (`table/parts.rs`). If they fill the cache as they are stored, a large whole filter or index is
+/// loaded in pieces (`table/pieces`), because evicting it and loading it again as a whole would
+/// cause more reads.
 const METADATA_SHARE: (usize, usize) = (7, 8);
+
+/// An upper bound for what a part of a filter or index takes in addition to its stored bytes, without
+/// heads and slots.
+const PART_HEADER_BYTES: usize = 512;
 
 /// How the cache keeps a value that was loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keeping {
     No,
-    /// A data block is evicted first, unless it is used again.
+    /// Kept. A data block enters the probation ring, from which it is evicted first unless it is
+    /// used again.
     OnProbation,
-    /// A data block counts as one that was used again.
+    /// Kept. A data block enters the protected ring, as if it had been used again.
     Protected,
 }
 
@@ -117,8 +127,9 @@ pub(crate) enum Keeping {
 /// second chance. A new data block is on probation: it stays only if it is used again soon, so that
 /// a scan does not displace what lookups use. A value that does not fit is used once and not kept.
 ///
-/// Open tables are charged too, about 3 KiB each. They are never rejected, and leave less room for
-/// blocks. If they alone exceed the capacity, every block is read again at each use.
+/// Open tables are charged too, about 3 KiB each, which leaves less room for blocks. A table is
+/// opened even if no room is left for it. If the open tables alone exceed the capacity, every block
+/// is read again at each use.
 ///
 /// From a capacity of 64 MiB on, blocks and filters are in pages of 2 MiB if the kernel has them
 /// (Linux), because with small pages a lookup also misses the TLB. Free memory in these pages
@@ -126,8 +137,8 @@ pub(crate) enum Keeping {
 ///
 /// An evicted value stays in memory until the lookups that may use it have ended. So the heap
 /// exceeds the capacity by up to 1/64 of the capacity, and briefly by what the last miss of each
-/// thread displaced. Make the cache many times as large as the largest filter, because a miss of
-/// this filter displaces as many bytes.
+/// thread evicted. Make the cache many times as large as the largest filter, because loading this
+/// filter evicts as many bytes as it takes.
 ///
 /// ```
 /// # let (first, second) = (tempfile::tempdir()?, tempfile::tempdir()?);
@@ -149,13 +160,17 @@ pub struct BlockCache {
     /// The bytes that the filters and indexes of all open tables would take in memory, each in the
     /// form in which it is stored: whole or in parts.
     metadata_bytes: AtomicUsize,
-    /// Like `metadata_bytes`, but as if all of the metadata were whole.
+    /// Like `metadata_bytes`, but as if no filter or index were stored in parts.
     whole_metadata_bytes: AtomicUsize,
     state: Mutex<CacheState>,
     /// As many as [`WAITING_PLACES`].
     waiting_places: Box<[WaitingPlace]>,
     miss_buffers: MissBuffers,
     doorkeeper: Doorkeeper,
+    balance: Balance,
+    filters_give_way: AtomicBool,
+    /// See [`BlockCache::had_room_for`].
+    free_bytes: AtomicUsize,
     pool: Option<Arc<Pool>>,
 }
 
@@ -171,7 +186,7 @@ impl WaitingPlace {
     }
 }
 
-/// Evicted values, on their way through the garbage.
+/// Evicted values that are retired together. They are garbage until no reader can reach them.
 struct Evicted {
     cache: Arc<BlockCache>,
     bytes: usize,
@@ -191,6 +206,9 @@ impl BlockCache {
             waiting_places: (0..WAITING_PLACES).map(|_| WaitingPlace::new()).collect(),
             miss_buffers: MissBuffers::new(capacity_bytes),
             doorkeeper: Doorkeeper::new(capacity_bytes),
+            balance: Balance::new(capacity_bytes),
+            filters_give_way: AtomicBool::new(true),
+            free_bytes: AtomicUsize::new(capacity_bytes),
             pool: Pool::new(capacity_bytes),
         })
     }
@@ -206,15 +224,15 @@ impl BlockCache {
         self.whole_metadata_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the filters and indexes of all open tables would fill most of the cache in the form
-    /// in which they are stored. If so, they compete with data, and those that are large and stored
+    /// Whether the filters and indexes of all open tables, as they are stored, would fill the cache
+    /// ([`METADATA_SHARE`]). If so, they compete with data, and those that are large and stored
     /// whole are loaded in pieces.
     pub(crate) fn metadata_fills_it(&self) -> bool {
         self.is_filled_by(self.metadata_bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether the filters and indexes of all open tables would fill most of the cache if all of
-    /// them were whole. If so, new filters and indexes are split into parts.
+    /// Whether the filters and indexes of all open tables would fill the cache ([`METADATA_SHARE`])
+    /// if all of them were whole. If so, new filters and indexes are split into parts.
     pub(crate) fn whole_metadata_fills_it(&self) -> bool {
         self.is_filled_by(self.whole_metadata_bytes())
     }
@@ -224,26 +242,71 @@ impl BlockCache {
         bytes / part > self.capacity_bytes / whole
     }
 
-    /// How to keep a data block that was not in memory. `number` identifies the block, and must be
-    /// distributed evenly over all `u64` values. Where metadata fills the cache, a block that was
-    /// not used before is not kept.
+    /// How to keep a data block that a lookup has to read because it is not in memory. `number`
+    /// identifies the block, and must be distributed evenly over all `u64` values. Where metadata
+    /// fills the cache, a block that was not used before is not kept.
     #[inline]
     pub(crate) fn keeping_of_data(&self, number: impl FnOnce() -> u64) -> Keeping {
         match self.metadata_fills_it() {
             false => Keeping::OnProbation,
-            true if self.doorkeeper.knows(number()) => Keeping::Protected,
+            true if self.doorkeeper.mark(number()).twice() => Keeping::Protected,
             true => Keeping::No,
         }
     }
 
-    /// How to keep a part of a filter or index that was not in memory and takes `bytes` bytes.
-    /// `number` is as in [`BlockCache::keeping_of_data`]. Where metadata fills the cache, a part
-    /// that was not used before is kept only if the cache has room for it.
+    /// How to keep a part of a filter or index that a lookup has to read and that takes `bytes`
+    /// bytes. `number` is as in [`BlockCache::keeping_of_data`]. Where metadata fills the cache, a
+    /// part that was not used before is kept only if the cache has room for it.
     pub(crate) fn keeping_of_part(&self, number: u64, bytes: usize) -> Keeping {
         match self.metadata_fills_it() {
-            true if !self.doorkeeper.knows(number) && !self.has_room_for(bytes) => Keeping::No,
+            true if !self.doorkeeper.mark(number).once() && !self.had_room_for(bytes) => {
+                Keeping::No
+            }
             _ => Keeping::OnProbation,
         }
+    }
+
+    /// Counts an absent key for which a filter in memory would have saved a read ([`balance`]).
+    /// `in_vain`: whether the index was searched for it.
+    pub(crate) fn filter_missed(&self, in_vain: bool) {
+        if self.metadata_fills_it() {
+            self.balance.filter_missed(in_vain);
+        }
+    }
+
+    /// Counts a search of an index that reads a part of it ([`balance`]).
+    pub(crate) fn index_missed(&self) {
+        if self.metadata_fills_it() {
+            self.balance.index_missed();
+        }
+    }
+
+    /// Counts a search of an index that reads a data block ([`balance`]).
+    pub(crate) fn index_searched(self: &Arc<BlockCache>) {
+        if self.metadata_fills_it() && self.balance.index_searched() {
+            let evicted = {
+                let mut state = lock(&self.state);
+                state.examine_index();
+                self.balance.index_was_examined(&state.by_kind);
+                self.store_free_bytes(&state);
+                self.take_evicted(&mut state)
+            };
+            self.retire(evicted);
+        }
+    }
+
+    /// Whether the cache would keep a part of a filter that nothing else is read with. `number` and
+    /// `bytes` are as in [`BlockCache::keeping_of_part`].
+    pub(crate) fn keeps_filter_part(&self, number: u64, bytes: usize) -> bool {
+        let was_marked = self.doorkeeper.mark(number).once();
+        was_marked && !self.filters_give_way.load(Ordering::Relaxed) || self.had_room_for(bytes)
+    }
+
+    /// Decides which values are evicted first.
+    fn weigh_metadata(&self, state: &mut CacheState) {
+        state.set_metadata_fills(self.metadata_fills_it());
+        state.filters_give_way = self.balance.filters_give_way(&state.by_kind);
+        self.filters_give_way.store(state.filters_give_way, Ordering::Relaxed);
     }
 
     /// The process in which the cache was made.
@@ -302,9 +365,9 @@ impl BlockCache {
         self.miss_buffers.take_buffer(len).or_else(of_pool).unwrap_or_else(|| LineBuf::zeroed(len))
     }
 
-    /// Whether the pool may grow by `bytes`. If the pool took all of the capacity, memory outside
-    /// of it (headers of blocks, open tables) would displace blocks in vain, because the memory of
-    /// an evicted block stays in the pool and still counts.
+    /// Whether the pool may grow by `bytes`. The pool must not take all of the capacity, because
+    /// memory outside of it (headers of blocks, open tables) would then evict blocks in vain: the
+    /// memory of an evicted block stays in the pool and still counts.
     fn may_take(&self, bytes: usize) -> bool {
         let state = lock(&self.state);
         let other_bytes = self.garbage_bytes.load(Ordering::Relaxed) + self.unused_bytes();
@@ -318,12 +381,13 @@ impl BlockCache {
         self.pool.as_ref().map_or(0, |pool| pool.free_bytes()) + self.miss_buffers.unused_bytes()
     }
 
-    /// The bytes that the rings may take while there is no garbage and no unused memory.
+    /// The most bytes that may be charged for values in rings and for reservations, while there is
+    /// no garbage and no unused memory.
     fn most_room_bytes(&self) -> usize {
         self.capacity_bytes.saturating_sub(self.miss_buffers.reserved_bytes())
     }
 
-    /// The bytes that the rings may take, given the garbage and the unused memory.
+    /// Like `most_room_bytes`, but less by the garbage and the unused memory.
     fn room_bytes(&self) -> usize {
         // Unused memory counts only up to a limit. Each eviction adds to the unused memory of the
         // pool until a whole slab is empty, so without a limit the cache could empty itself and
@@ -340,6 +404,12 @@ impl BlockCache {
         usage_bytes.saturating_add(bytes) <= self.room_bytes()
     }
 
+    /// Whether there was room for a part of `bytes` stored bytes after the last insertion of a value
+    /// into a ring. Needs no lock.
+    fn had_room_for(&self, bytes: usize) -> bool {
+        bytes + PART_HEADER_BYTES <= self.free_bytes.load(Ordering::Relaxed)
+    }
+
     fn has_much_garbage(&self) -> bool {
         self.garbage_bytes.load(Ordering::Relaxed) > most_garbage_bytes(self.capacity_bytes)
     }
@@ -353,8 +423,9 @@ impl BlockCache {
             state.usage_bytes += bytes;
             state.pinned_bytes += bytes;
             state.reserved_bytes += bytes;
-            state.set_metadata_fills(self.metadata_fills_it());
+            self.weigh_metadata(&mut state);
             state.evict_to(self.most_room_bytes());
+            self.store_free_bytes(&state);
             (self.take_evicted(&mut state), state.usage_bytes > self.most_room_bytes())
         };
         self.retire(evicted);
@@ -364,8 +435,9 @@ impl BlockCache {
         Reservation { cache: Arc::clone(self), bytes, metadata: MetadataBytes::default() }
     }
 
-    /// Inserts `entry`, or drops it if there is no room; `publish` fills its slot, which had the
-    /// stamp `stamp`. Returns the evicted values, which the caller retires when it holds no lock.
+    /// Inserts `entry` and calls `publish`, which fills its slot. If there is no room, drops
+    /// `entry` instead. `stamp` is the stamp that the slot had. Returns the evicted values, which
+    /// the caller retires when it holds no lock.
     fn insert(
         self: &Arc<BlockCache>,
         entry: Arc<dyn Entry>,
@@ -388,8 +460,8 @@ impl BlockCache {
         self.miss_buffers.miss(|miss_buffer| {
             let bytes = miss_buffer.fresh_bytes + entry.header().charge_bytes;
             let room_bytes = self.miss_buffers.room_bytes();
-            // If the miss buffer is full, its values move to the rings now. If it is more than half
-            // full, they do so only if the mutex is free.
+            // The values of a full miss buffer move to the rings now, and those of one that is more
+            // than half full if the mutex is free. A closed miss buffer needs the mutex to open.
             let state = match bytes {
                 _ if !miss_buffer.is_open || bytes > room_bytes => Some(lock(&self.state)),
                 _ if bytes > room_bytes / 2 => try_lock(&self.state),
@@ -414,13 +486,15 @@ impl BlockCache {
         let may_evict = !self.has_much_garbage();
         let mut state = lock(&self.state);
         let room_bytes = self.room_bytes();
-        state.set_metadata_fills(self.metadata_fills_it());
+        self.weigh_metadata(&mut state);
         if state.make_room(room_bytes, may_evict, &*entry) {
             entry.header().set_cached();
             state.add(entry, stamp);
             publish();
         }
-        self.take_evicted(&mut state)
+        let evicted = self.take_evicted(&mut state);
+        self.store_free_bytes(&state);
+        evicted
     }
 
     /// Moves the fresh values of a miss buffer to their rings.
@@ -430,11 +504,12 @@ impl BlockCache {
         state: &mut CacheState,
     ) -> Option<Arc<Evicted>> {
         let may_evict = !self.has_much_garbage();
-        // A miss buffer is closed if pinned values leave too little room for all miss buffers.
+        // A miss buffer is closed while pinned values and reservations leave too little room for
+        // all miss buffers.
         let opens =
             state.pinned_bytes <= self.capacity_bytes - self.miss_buffers.most_reserved_bytes();
         self.miss_buffers.set_open(miss_buffer, opens);
-        state.set_metadata_fills(self.metadata_fills_it());
+        self.weigh_metadata(state);
         state.evict_to(self.most_room_bytes());
         let room_bytes = self.room_bytes();
         for Fresh { entry, stamp } in miss_buffer.take_fresh() {
@@ -459,7 +534,8 @@ impl BlockCache {
         }
     }
 
-    /// Turns the evicted values into garbage if they exceed a portion or include metadata.
+    /// Takes the evicted values out of `state`, as garbage to retire, if they exceed a portion or
+    /// include metadata. Until then they wait in `state.leaving`.
     fn take_evicted(self: &Arc<BlockCache>, state: &mut CacheState) -> Option<Arc<Evicted>> {
         let is_portion = state.leaving_bytes > portion_bytes(self.capacity_bytes);
         if !is_portion && !state.metadata_leaves {
@@ -473,7 +549,14 @@ impl BlockCache {
         Some(Arc::new(Evicted { cache: Arc::clone(self), bytes, entries }))
     }
 
-    /// Retires the evicted values. The caller must hold no lock.
+    /// Stores what [`BlockCache::had_room_for`] needs.
+    fn store_free_bytes(&self, state: &CacheState) {
+        let free_bytes = self.room_bytes().saturating_sub(state.usage_bytes);
+        self.free_bytes.store(free_bytes, Ordering::Relaxed);
+    }
+
+    /// Retires the evicted values. Without any, collects the garbage if there is much of it. The
+    /// caller must hold no lock, because both may run destructors.
     fn retire(&self, evicted: Option<Arc<Evicted>>) {
         if let Some(evicted) = evicted {
             let bytes = evicted.bytes;
@@ -499,14 +582,19 @@ pub(crate) struct MetadataBytes {
     pub as_stored: usize,
     /// Their bytes if they were whole.
     pub if_whole: usize,
+    /// The bytes of the filters, in the form that they have where metadata fills the cache.
+    pub filters: usize,
+    /// The bytes of the indexes in this form.
+    pub indexes: usize,
 }
 
 impl Reservation {
-    /// Adds the bytes of a table's filters and indexes to the cache's sums, for as long as the
-    /// reservation lives.
+    /// Counts these bytes of a table's filters and indexes among those of all open tables, for as
+    /// long as the reservation lives.
     pub fn expecting(mut self, metadata: MetadataBytes) -> Reservation {
         self.cache.metadata_bytes.fetch_add(metadata.as_stored, Ordering::Relaxed);
         self.cache.whole_metadata_bytes.fetch_add(metadata.if_whole, Ordering::Relaxed);
+        self.cache.balance.add(metadata.filters, metadata.indexes);
         self.metadata = metadata;
         self
     }
@@ -517,9 +605,10 @@ impl Drop for Reservation {
         if !self.cache.process.is_current() {
             return;
         }
-        let MetadataBytes { as_stored, if_whole } = self.metadata;
+        let MetadataBytes { as_stored, if_whole, filters, indexes } = self.metadata;
         self.cache.metadata_bytes.fetch_sub(as_stored, Ordering::Relaxed);
         self.cache.whole_metadata_bytes.fetch_sub(if_whole, Ordering::Relaxed);
+        self.cache.balance.subtract(filters, indexes);
         let mut state = lock(&self.cache.state);
         state.usage_bytes -= self.bytes;
         state.pinned_bytes -= self.bytes;
@@ -534,8 +623,8 @@ impl Retired for Evicted {
 }
 
 impl Drop for Evicted {
-    /// No reader can reach the entries any more. Data becomes spare values of this thread's miss
-    /// buffer while there is room.
+    /// Runs when no reader can reach the entries any more. Data becomes spare values of this
+    /// thread's miss buffer, as far as its limit allows; the rest is dropped.
     fn drop(&mut self) {
         let miss_buffers = &self.cache.miss_buffers;
         // Metadata is dropped under no lock, because dropping an index takes the cache's mutex.

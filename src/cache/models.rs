@@ -9,9 +9,11 @@ use super::*;
 use crate::sync::canary::Canary;
 use crate::sync::{check_model, collect, pin};
 
-impl Cached for Canary {}
+impl Cached for Canary {
+    type Ahead = ();
+}
 
-/// The cache holds one value of this size.
+/// The cache of `cache_for_one` holds one value of this size, but not two.
 const VALUE_BYTES: usize = 1 << 20;
 
 fn cache_for_one() -> Arc<BlockCache> {
@@ -132,8 +134,8 @@ fn loom_two_evictions_beside_a_reader_leave_the_charge_of_one_value() {
     });
 }
 
-/// A value in a miss buffer is in no ring, so it cannot be evicted. A reservation as large as the
-/// cache takes it out of the miss buffer and evicts it, while another thread reads it.
+/// A value in a miss buffer must move to a ring before it can be evicted. A reservation as large as
+/// the cache causes both, while another thread reads the value.
 #[test]
 fn loom_a_reader_never_meets_a_value_that_came_through_a_lane_and_was_dropped() {
     check_model(|| {

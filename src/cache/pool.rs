@@ -6,16 +6,16 @@
 //! slab         | piece | piece |░░| piece |░░░░░░░|     32,768 lines of 64 bytes; a bit for each
 //! ```
 //!
-//! A piece is a run of lines. A piece that fits into one slab is taken from the first free run that
-//! is long enough. The search for this run starts in the slab of the latest such piece, goes on to
-//! the last slab, and continues with the slabs before the start. Freed runs join automatically,
-//! because the bits do not record pieces. A piece larger than a slab starts at the start of a slab
-//! and covers several.
+//! A piece is a run of lines, for one buffer. A piece that fits into one slab is taken from the
+//! first free run that is long enough. The search begins in the slab where the last search ended,
+//! and continues after the last slab with the first one. Adjacent free runs are one run, because
+//! the bits do not record pieces. A piece larger than a slab starts at the start of a slab and
+//! covers several.
 //!
 //! Invariants:
 //! - A line whose bit is set belongs to one piece. The other lines are not accessed.
-//! - A slab that is not resident has no bit set. An empty slab is given back to the operating
-//!   system, unless no other slab has a free line. So at most one empty slab is resident.
+//! - A slab that is not resident has no bit set. A slab that becomes empty is given back to the
+//!   operating system if another slab has a free line. So at most one empty slab is resident.
 //! - `free_bytes` is the memory of resident slabs that belongs to no piece, and the memory of the
 //!   bits. The cache counts it against its capacity, so the memory stays bounded however large the
 //!   holes between pieces are.
@@ -36,7 +36,8 @@ const MIN_CAPACITY_BYTES: usize = 32 * SLAB_BYTES;
 
 pub(super) struct Pool {
     pages: LargePages,
-    /// A forked child does not give pieces back.
+    /// A forked child does not give pieces back, because another thread of the parent may have held
+    /// the lock at the fork.
     process: Process,
     free_bytes: AtomicUsize,
     state: Mutex<PoolState>,
@@ -45,7 +46,7 @@ pub(super) struct Pool {
 struct PoolState {
     /// The slabs in the order of their addresses, up to the last that was ever resident.
     slabs: Vec<Slab>,
-    /// The slab of the latest piece that fits into one slab.
+    /// The slab of the latest piece that fits into one slab. The next search begins there.
     current: usize,
     /// Free lines in all resident slabs.
     free_lines: usize,
@@ -54,7 +55,7 @@ struct PoolState {
 struct Slab {
     resident: bool,
     free_lines: usize,
-    /// An upper bound for the length of the runs of free lines.
+    /// An upper bound for the length of the longest run of free lines.
     longest: usize,
     /// A bit for each line, set if the line belongs to a piece.
     used: Box<[u64; SLAB_WORDS]>,
@@ -109,7 +110,7 @@ impl LineLender for Pool {
         let line = (start.addr().get() - self.pages.start().addr().get()) / LINE_BYTES;
         let mut state = lock(&self.state);
         state.give_back(line, bytes / LINE_BYTES, |slab| {
-            // SAFETY: the state has no bit of this slab set.
+            // SAFETY: no bit of this slab is set, so no piece is in it, and the lock is held.
             unsafe { self.pages.release(slab) }
         });
         self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
@@ -176,7 +177,8 @@ impl PoolState {
             run = if slab.resident { 0 } else { run + 1 };
             run == count
         });
-        // The last run of absent slabs may continue past the end of `self.slabs`.
+        // If `self.slabs` has no such run, the absent slabs at its end are the start of one that
+        // continues past this end.
         let first = in_row.map_or(self.slabs.len() - run, |last| last + 1 - count);
         let end = first.checked_add(count).filter(|&end| end <= most_slabs)?;
         self.slabs.resize_with(end.max(self.slabs.len()), Slab::absent);
@@ -194,8 +196,8 @@ impl PoolState {
         self.free_lines -= lines;
     }
 
-    /// Takes a piece's lines back. Passes each slab that becomes empty to `release`, unless no
-    /// other slab has a free line.
+    /// Takes a piece's lines back. Calls `release` for each slab that becomes empty, if another
+    /// slab has a free line.
     fn give_back(&mut self, line: usize, lines: usize, release: impl Fn(usize)) {
         let (mut at, end) = (line, line + lines);
         while at < end {
@@ -243,8 +245,8 @@ impl Slab {
         Err(longest)
     }
 
-    /// Returns the first line at or after `from` that is used, or free if `used` is `false`.
-    /// Returns the number of lines if there is none.
+    /// Returns the first line at or after `from` that is used or, if `used` is `false`, free.
+    /// Returns [`SLAB_LINES`] if there is none.
     fn next(&self, from: usize, used: bool) -> usize {
         let flipped = if used { 0 } else { u64::MAX };
         let mut hidden = u64::MAX << (from % 64);
@@ -330,9 +332,9 @@ mod tests {
     #[test]
     fn what_was_given_back_is_used_again() {
         let pool = Pool::new(MIN_CAPACITY_BYTES).unwrap();
-        // The pool is filled. Then every second piece is freed, and new pieces fill the holes. When
-        // the new pieces are freed too, each hole is as long as one piece, so no hole fits a larger
-        // piece.
+        // The pool is filled. Then every second piece is freed, and new pieces fill the holes
+        // exactly. When the new pieces are freed too, a piece of twice their size fits into no
+        // hole.
         let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_| true)).collect();
         assert_eq!(pieces.len(), 32 * (SLAB_LINES / 64));
         let mut odd: Vec<_> = pieces.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).collect();

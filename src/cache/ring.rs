@@ -8,14 +8,14 @@
 //!   the table of c is closed:   [ b | a | d ]
 //! ```
 //!
-//! The ring is stored as a queue whose first entry the hand meets next. The entries that the hand
-//! meets after it are adjacent in memory, and are prefetched before the hand reaches them. If an
-//! entry leaves from the middle, the first entry takes its position. So the first entry stays for
-//! longer, which does no harm because the removal has made room.
+//! The ring is stored as a queue, whose first entry the hand meets next. The pointers to the
+//! entries that follow are adjacent in memory, so these entries are prefetched before the hand
+//! reaches them. If an entry leaves from the middle, the first entry takes its position. So the
+//! first entry stays for longer, which does no harm because the removal has made room.
 //!
-//! The position of an entry is its index plus the number of entries that have left at the front,
-//! modulo 2^32. Apart from the move of the first entry, it does not change when other entries
-//! leave.
+//! The position of an entry is its index in the queue plus the number of entries that have left,
+//! modulo 2^32. An entry in the ring gets another position only if it is the first one and takes
+//! the place of an entry that leaves.
 //!
 //! An LRU list is not used, because a hit in it writes to a structure that all readers share. Here
 //! a hit sets a bit in the entry, which the reader uses anyway, and only if the bit is not set.
@@ -29,13 +29,14 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use super::kind::BlockKind;
 
-/// [`Ring::sweep`] passes over at most this many used entries, and then takes the next one, used or
-/// not, so that it need not wait for a whole turn around a large ring.
+/// [`Ring::sweep`] examines at most this many used entries, and then takes the next one, used or
+/// not. Otherwise, it could take a whole turn around a large ring.
 pub(super) const MAX_SECOND_CHANCES: usize = 64;
 
-/// The number of entries between the hand and the entry that is prefetched.
+/// How many entries ahead of the hand an entry is prefetched.
 const ENTRY_AHEAD: usize = 4;
-/// The number of entries between the hand and the entry whose slot is prefetched.
+/// How many entries ahead of the hand the slot of an entry is prefetched. The entry, which holds
+/// the address of its slot, is prefetched earlier.
 const SLOT_AHEAD: usize = 2;
 
 /// The ring that a value is in.
@@ -44,13 +45,19 @@ const SLOT_AHEAD: usize = 2;
 pub(super) enum RingName {
     Probation,
     Protected,
-    Metadata,
+    Filters,
+    Indexes,
     Pinned,
 }
 
 impl RingName {
-    pub const ALL: [RingName; 4] =
-        [RingName::Probation, RingName::Protected, RingName::Metadata, RingName::Pinned];
+    pub const ALL: [RingName; 5] = [
+        RingName::Probation,
+        RingName::Protected,
+        RingName::Filters,
+        RingName::Indexes,
+        RingName::Pinned,
+    ];
 }
 
 /// The cache's bookkeeping for one value.
@@ -84,8 +91,8 @@ pub(super) trait Entry: Send + Sync + 'static {
     /// See [`Cached::holds`](super::slots::Cached::holds).
     fn holds(&self, address: usize) -> bool;
 
-    /// Drops this reference to the value. Returns the value's memory for another value, or `None`
-    /// if the value has other owners, or has no memory that another value could use.
+    /// Drops this reference to the value. If it was the last one, returns the value's memory if
+    /// another value can use it.
     fn into_buffer(self: Arc<Self>) -> Option<LineBuf>;
 }
 
@@ -123,7 +130,7 @@ impl Header {
         self.was_cached.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the cache has ever owned the value.
+    /// Whether a miss buffer or a ring has ever owned the value.
     pub fn was_cached(&self) -> bool {
         self.was_cached.load(Ordering::Relaxed)
     }
@@ -132,7 +139,7 @@ impl Header {
         self.position.store(position, Ordering::Relaxed);
     }
 
-    /// Whether the value was used since the previous call.
+    /// Whether the value was used since the previous call. Clears the bit.
     pub fn take_used(&self) -> bool {
         let used = self.referenced.load(Ordering::Relaxed);
         if used {
@@ -166,7 +173,8 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Heap bytes that one entry may cost in a ring whose queue has just doubled.
+    /// The most heap bytes that a ring takes for an entry: a queue that has just doubled is half
+    /// empty.
     pub const ENTRY_BYTES: usize = 2 * size_of::<Arc<dyn Entry>>();
 
     pub fn is_empty(&self) -> bool {
@@ -220,8 +228,8 @@ impl Ring {
     }
 
     /// Takes out the entry that the hand meets next, used or not. Prefetches one of the entries
-    /// that the hand meets soon, and the slot of another, because both may have been unused for a
-    /// whole turn.
+    /// that the hand meets soon, and the slot of another, because both may have left the
+    /// processor's caches during a whole turn.
     pub fn next(&mut self) -> Option<Arc<dyn Entry>> {
         let entry = self.queue.pop_front()?;
         self.first = self.first.wrapping_add(1);
@@ -298,9 +306,9 @@ mod tests {
         assert_eq!(number(&*swept), 4 + MAX_SECOND_CHANCES);
     }
 
-    /// Closing a table once removed a block of another table from the ring, because the entry to
-    /// remove was found by its index in the queue, which was outdated after entries had left at the
-    /// front. Now it is found by its position.
+    /// Closing a table once removed a block of another table from the ring: the entry to remove was
+    /// found by its index in the queue, which became wrong when entries left at the front. Now it
+    /// is found by its position, which stays right.
     #[test]
     fn any_entry_can_leave_at_any_time_and_all_others_stay() {
         let mut ring = Ring { first: u32::MAX - 500, ..Ring::default() };

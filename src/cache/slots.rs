@@ -1,10 +1,10 @@
 //! Slots: through a slot, a reader reaches a resident value by one load, without a hash table, lock
 //! or fence.
 //!
-//! A [`Slots`] belongs to the owner of its values: a table has one for its filter and one for its
-//! index, and a parsed index has one with a slot for each data block. All slots start empty.
-//! [`Slots::get`] finds a resident value. [`Slots::load`] loads a value once, however many threads
-//! miss it at the same moment.
+//! The cache owns the values, and the user of the values owns the [`Slots`]: a table has one for
+//! its filter and one for its index, and a parsed index has one with a slot for each data block.
+//! All slots start empty. [`Slots::get`] finds a resident value. [`Slots::load`] loads a value
+//! once, however many threads miss it at the same moment.
 //!
 //! ```text
 //!   Slots.array  [ stamp · | pointer ahead | claim · | ... ]   an odd number is no pointer: the slot
@@ -13,14 +13,15 @@
 //!                                        garbage, until no guard can reach it
 //! ```
 //!
-//! *Ahead* is the address of the memory that every use of the value reads first. It is stored next
-//! to the pointer, so that the processor's cache misses of this memory and of the [`Resident`],
-//! which holds the value, overlap. The address is used only to prefetch, so an outdated one costs a
+//! *Ahead* is the address of the memory that every use of a data block reads first. It is stored
+//! next to the pointer, so that the processor's cache misses of this memory and of the
+//! [`Resident`], which holds the block, overlap. Filters and indexes have no such memory, because
+//! what a lookup reads of them depends on its key. Their slots are only the pointer. The address is used only to prefetch, so an outdated one costs a
 //! useless fetch and does no other harm.
 //!
-//! A thread that fills a slot first *claims* it by a bit in the slot. The thread writes the slot's
-//! line anyway, whereas a lock would be on a further line, which threads that fill other slots also
-//! write. A thread that finds the slot claimed sets another bit there, and sleeps until it is
+//! A thread that fills a slot first *claims* it by setting a bit in the slot, whose cache line the
+//! thread writes anyway. A lock would be in another cache line, which threads that fill other slots
+//! also write. A thread that finds the slot claimed sets another bit there, and sleeps until it is
 //! woken.
 //!
 //! ```text
@@ -41,9 +42,10 @@
 //!    the value;
 //! 2. eviction empties the slot and *retires* that count, so the count is dropped only after the
 //!    guard was dropped;
-//! 3. dropping the `Slots` drops the rings' counts at once, without the garbage. `Slots::drop` has
-//!    `&mut self`, so no borrowed [`Lease`] exists. In a lookup the guard keeps the read state
-//!    alive, and with it the version, the tables and their `Slots`.
+//! 3. dropping the `Slots` drops the rings' counts without waiting for guards, because no reader
+//!    has a pointer from these slots then: `Slots::drop` has `&mut self`, so no borrowed [`Lease`]
+//!    exists. It does not run during a lookup, whose guard keeps the read state alive, and with it
+//!    the version, the tables and their `Slots`.
 //!
 //! User code may read a value without a guard (`sync/reclaim/lending.rs`). Before a value is
 //! dropped as in 2 or 3, [`Cached::holds`] tells whether an address that user code reads is in the
@@ -79,6 +81,10 @@ const REMOVED_AT_ONCE: usize = 64;
 
 /// A value that a cache can keep.
 pub(crate) trait Cached: Send + Sync + 'static {
+    /// What a slot stores to prefetch the bytes of [`Cached::read_first`]: [`LinesAhead`], or `()`
+    /// if there are no such bytes.
+    type Ahead: Ahead;
+
     /// The bytes that every use of the value reads first. They are prefetched with the resident.
     fn read_first(&self) -> &[u8] {
         &[]
@@ -99,8 +105,8 @@ pub(crate) trait Cached: Send + Sync + 'static {
     }
 }
 
-/// A value that was loaded through the cache. It lives as long as a reader holds it, even after
-/// eviction. The fields that eviction reads come first, next to the counts.
+/// A value that was loaded through the cache. A reader that holds the value keeps it alive, even
+/// after eviction. The fields that eviction reads come first, next to the counts of the `Arc`.
 #[repr(C)]
 pub(crate) struct Resident<T> {
     header: Header,
@@ -116,8 +122,9 @@ const CLAIMED: usize = 2;
 const AWAITED: usize = 4;
 const STAMP_SHIFT: u32 = 3;
 
-/// What an empty slot holds: the stamp of the eviction that emptied it. The stamp is 0 if the slot
-/// was never full.
+/// What an empty slot holds: the stamp of the eviction that emptied it, or 0 if the slot was never
+/// full. By the stamp the cache recognizes a block that returns soon after its eviction
+/// (`eviction.rs`).
 fn empty<T>(stamp: usize) -> *mut Resident<T> {
     ptr::without_provenance_mut(stamp << STAMP_SHIFT | NO_POINTER)
 }
@@ -141,6 +148,43 @@ const USUAL_LINES_AHEAD: usize = 5;
 /// only a part of it.
 const MAX_LINES_AHEAD: usize = 16;
 
+/// The part of a slot from which the bytes that a use of the value reads first are prefetched.
+pub(crate) trait Ahead: Default + Send + Sync {
+    fn set(&self, read_first: &[u8]);
+
+    fn prefetch(&self);
+}
+
+impl Ahead for () {
+    fn set(&self, _read_first: &[u8]) {}
+
+    #[inline]
+    fn prefetch(&self) {}
+}
+
+/// The address of the first line of the bytes, and in its low bits the number of lines ([`lines_of`]).
+#[derive(Default)]
+pub(crate) struct LinesAhead(AtomicUsize);
+
+impl Ahead for LinesAhead {
+    fn set(&self, read_first: &[u8]) {
+        self.0.store(lines_of(read_first), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        let ahead = self.0.load(Ordering::Relaxed);
+        let first = ptr::without_provenance::<u8>(ahead & !(LINE_BYTES - 1));
+        // If the value has fewer lines, fetching the lines past its end costs less than a branch.
+        for line in 0..USUAL_LINES_AHEAD {
+            prefetch(first.wrapping_add(line * LINE_BYTES));
+        }
+        for line in USUAL_LINES_AHEAD..ahead % LINE_BYTES {
+            prefetch(first.wrapping_add(line * LINE_BYTES));
+        }
+    }
+}
+
 /// The address of the first line that holds `bytes`, and in its low bits the number of lines, or 0
 /// if there are more than [`MAX_LINES_AHEAD`].
 fn lines_of(bytes: &[u8]) -> usize {
@@ -150,7 +194,7 @@ fn lines_of(bytes: &[u8]) -> usize {
     if lines > MAX_LINES_AHEAD { first } else { first | lines }
 }
 
-/// What the cache charges for a value with these heap bytes.
+/// The bytes that the cache charges for a value that owns `heap_bytes` on the heap.
 fn charge_bytes<T>(heap_bytes: usize) -> usize {
     let counts_bytes = 2 * size_of::<usize>();
     heap_bytes.saturating_add(counts_bytes + size_of::<Resident<T>>() + Ring::ENTRY_BYTES)
@@ -216,14 +260,14 @@ impl<T: Cached> Entry for Resident<T> {
     }
 }
 
-// SAFETY: a resident's value is neither replaced nor changed, and its bytes keep `T`'s promise.
+// SAFETY: a resident's value is neither replaced nor changed, so its bytes stay as `T` promises.
 unsafe impl<T: StableBytes> StableBytes for Resident<T> {
     fn stable_bytes(&self) -> &[u8] {
         self.value.stable_bytes()
     }
 }
 
-/// A resident in use: borrowed under a guard, or owned because it was just loaded.
+/// A resident in use: borrowed under a guard, or owned by an `Arc`.
 pub(crate) struct Lease<'g, T> {
     pointer: NonNull<Resident<T>>,
     /// Keeps the resident alive if no guard does. `pointer` is a separate field, so that `deref`
@@ -301,20 +345,18 @@ impl<T> Deref for Lease<'_, T> {
     }
 }
 
-struct Slot<T> {
-    /// [`empty`], a claim of it, or `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring or a miss
-    /// buffer owns.
+struct Slot<T: Cached> {
+    /// [`empty`], possibly with [`CLAIMED`] and [`AWAITED`], or `Arc::as_ptr` of an
+    /// `Arc<Resident<T>>` that a ring or a miss buffer owns.
     resident: AtomicPtr<Resident<T>>,
-    /// The address of the first line to fetch with the resident, and in its low bits the number of
-    /// lines ([`lines_of`]). They belong to the last value that was loaded, even after its
-    /// eviction.
-    ahead: AtomicUsize,
+    /// It belongs to the last value that was loaded, even after its eviction.
+    ahead: T::Ahead,
 }
 
 /// A fixed array of slots, each empty or holding one resident `T`.
 pub(crate) struct Slots<T: Cached> {
-    /// It is not a `Box`, because residents point into this array, and moving a `Box` asserts that
-    /// no other pointer leads into its memory.
+    /// Not a `Box`, because residents point into this array. By Rust's aliasing rules, moving a
+    /// `Box` asserts that no other pointer leads into its memory.
     array: LineArray<Slot<T>>,
     cache: Arc<BlockCache>,
     kind: BlockKind,
@@ -322,9 +364,9 @@ pub(crate) struct Slots<T: Cached> {
     ring: RingName,
 }
 
-impl<T> Slot<T> {
+impl<T: Cached> Slot<T> {
     fn new() -> Slot<T> {
-        Slot { resident: AtomicPtr::new(empty(0)), ahead: AtomicUsize::new(0) }
+        Slot { resident: AtomicPtr::new(empty(0)), ahead: T::Ahead::default() }
     }
 }
 
@@ -332,13 +374,14 @@ impl<T: Cached> Slots<T> {
     /// Creates `count` empty slots for values of one kind. The values of a `pinned` array are
     /// charged, but never evicted. The owner of the array charges [`Slots::heap_bytes`] for it.
     ///
-    /// The array is allocated like a block, in large pages if the cache has them, because a lookup
-    /// may read any of its lines.
+    /// A lookup may read any line of the array. So the array is allocated like a block: in large
+    /// pages if the cache has them, which saves TLB misses.
     pub fn new(cache: &Arc<BlockCache>, count: usize, kind: BlockKind, pinned: bool) -> Slots<T> {
         let ring = match kind {
             _ if pinned => RingName::Pinned,
             BlockKind::Data => RingName::Probation,
-            BlockKind::Index | BlockKind::Filter => RingName::Metadata,
+            BlockKind::Index => RingName::Indexes,
+            BlockKind::Filter => RingName::Filters,
         };
         Slots {
             array: LineArray::new(
@@ -361,8 +404,8 @@ impl<T: Cached> Slots<T> {
         self.array.len()
     }
 
-    /// Returns the resident in slot `i`, if there is one. Costs one load, and a write only if the
-    /// resident was not used since the hand passed it.
+    /// Returns the resident in slot `i`, if there is one. Costs one load, and a write only for the
+    /// first use of the resident since the clock's hand (`ring.rs`) passed it.
     #[inline]
     pub fn get<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<Lease<'g, T>> {
         let pointer = self.pointer(i, guard)?;
@@ -377,8 +420,9 @@ impl<T: Cached> Slots<T> {
         Some(resident)
     }
 
-    /// Returns the pointer in slot `i`, and marks its resident as used. The pointer is not made
-    /// from a reference to the resident, because a reference would not cover the counts next to it.
+    /// Returns the pointer in slot `i`, and marks its resident as used. [`Lease::to_arc`] uses this
+    /// pointer to access the `Arc`'s counts next to the resident, for which a pointer made from a
+    /// reference to the resident would not be valid.
     #[inline(always)]
     fn pointer(&self, i: usize, _guard: &Guard) -> Option<NonNull<Resident<T>>> {
         let pointer = full(self.array[i].resident.load(Ordering::Acquire))?;
@@ -415,21 +459,13 @@ impl<T: Cached> Slots<T> {
             prefetch(counts.wrapping_add(offset));
         }
         prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
-        let ahead = slot.ahead.load(Ordering::Relaxed);
-        let first = ptr::without_provenance::<u8>(ahead & !(LINE_BYTES - 1));
-        // Few values have fewer lines than [`USUAL_LINES_AHEAD`]. For such values, fetching lines
-        // past their end costs less than a branch.
-        for line in 0..USUAL_LINES_AHEAD {
-            prefetch(first.wrapping_add(line * LINE_BYTES));
-        }
-        for line in USUAL_LINES_AHEAD..ahead % LINE_BYTES {
-            prefetch(first.wrapping_add(line * LINE_BYTES));
-        }
+        slot.ahead.prefetch();
     }
 
     /// Fills slot `i` from `read`, which returns the value and the heap bytes it owns. If another
-    /// thread is filling the slot, waits for it and uses its value. A value that does not fit into
-    /// the cache is returned and not kept. An error leaves the slot empty.
+    /// thread is filling the slot, waits for that thread and returns its value, or reads if the
+    /// slot is still empty. A value that does not fit into the cache is returned and not kept. An
+    /// error leaves the slot empty.
     ///
     /// `read` must not load the same slot. If `was_used` is set, the value is data that was used
     /// recently, so it enters the protected ring instead of probation.
@@ -454,14 +490,15 @@ impl<T: Cached> Slots<T> {
         let resident = Arc::new(Resident { header, slot, value });
         let entry: Arc<dyn Entry> = resident.clone();
         let leaving = self.cache.insert(entry, claim.stamp(), || claim.publish(&resident));
-        // The claim ends before other values are dropped, because a thread may wait for this claim.
+        // The claim ends before evicted values are dropped, because a thread may wait for this
+        // claim.
         drop(claim);
         self.cache.retire(leaving);
         Ok(Lease::<T>::owning(resident))
     }
 
-    /// Evicts all residents of this array, whose values must not be data. The caller holds no
-    /// guard.
+    /// Evicts all residents of this array, whose values must not be data. Hold no lock that the
+    /// destructor of a value could take.
     pub fn evict_all(&self) {
         let mut state = lock(&self.cache.state);
         for slot in &*self.array {
@@ -538,8 +575,8 @@ impl<T: Cached> Slots<T> {
     }
 }
 
-/// The right to fill slot `i`, which only one thread has at a time. When it is dropped, the slot is
-/// full, or empty as before, and all threads that wait for it are woken.
+/// The right to fill slot `i`, which only one thread has at a time. Dropping the claim wakes all
+/// threads that wait for the slot. If no value was published, the slot is then empty as before.
 struct Claim<'a, T: Cached> {
     slots: &'a Slots<T>,
     i: usize,
@@ -563,8 +600,7 @@ impl<T: Cached> Claim<'_, T> {
     /// Lets readers find the resident. A ring or a miss buffer owns the resident, or will own it
     /// before it could be evicted.
     fn publish(&self, resident: &Arc<Resident<T>>) {
-        let ahead = lines_of(resident.value.read_first());
-        self.slots.array[self.i].ahead.store(ahead, Ordering::Relaxed);
+        self.slots.array[self.i].ahead.set(resident.value.read_first());
         self.end(Arc::as_ptr(resident).cast_mut());
     }
 

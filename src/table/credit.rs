@@ -2,7 +2,7 @@
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
-/// The price of a read: credits and prices are counted in eighths of a read.
+/// The price of one read. Credits and prices are counted in eighths of a read.
 pub(super) const READ: u32 = 8;
 
 /// The credit of one part or piece of a filter, in eighths of a read.
@@ -19,7 +19,7 @@ impl Credit {
     }
 
     /// Adds `earned`, up to a credit of `most`. If two threads add at the same time, one addition
-    /// may be lost, which costs at most one read.
+    /// may be lost. The filter is then read later, which costs at most one read.
     pub fn earn(&self, earned: u32, most: u32) {
         let credit = self.0.load(Ordering::Relaxed);
         if credit < most {

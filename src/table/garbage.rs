@@ -14,11 +14,12 @@
 //!          3 value             once no snapshot is in 3 .. 8, because 8 hides it
 //! ```
 //!
-//! [`Hidden`] sums up many hidden versions. The *span* of a hidden version goes from its own
-//! sequence number to that of the entry that hides it. `low` is the smallest number of all these
-//! spans, and `high` is the largest. If no snapshot is in `low .. high`, none is in any of the
-//! spans, so all the versions are droppable. The reverse does not hold: the versions of a sum may
-//! be droppable although a snapshot is in `low .. high`. So the counts err on the side of keeping.
+//! A version is *hidden* if the table holds a newer entry of its key. Its *span* goes from its own
+//! sequence number to that of the next newer entry, which hides it. [`Hidden`] sums up many hidden
+//! versions: `low` is the smallest number of all their spans, and `high` is the largest. If no
+//! snapshot is in `low .. high`, none is in any of the spans, so all the versions are droppable. If
+//! a snapshot is in `low .. high`, it may still be in none of the spans. Then droppable versions
+//! count as needed.
 //!
 //! **The counts are hints.** They decide when a table is rewritten, never which entry survives. A
 //! table without counts, such as one of RocksDB, is assumed to have no hidden versions. Impossible
@@ -33,15 +34,15 @@ use crate::error::Damage;
 /// joined.
 const MAX_SUMS: usize = 8;
 
-/// Versions that newer entries of the same table hide, summed up.
+/// The sum of some hidden versions (see the module).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hidden {
     /// The smallest sequence number of a hidden version.
     pub low: SequenceNumber,
     /// The largest sequence number of an entry that hides one of the versions.
     pub high: SequenceNumber,
-    /// The number of hidden versions, and of deletions that are not hidden themselves but directly
-    /// hide one of the versions.
+    /// The number of entries that are droppable together: the hidden versions, and the deletions
+    /// that directly hide one of them and are not hidden themselves.
     pub entries: u64,
     /// How many deletions directly hide one of the versions.
     pub deletions: u64,
@@ -50,7 +51,8 @@ pub(crate) struct Hidden {
 }
 
 impl Hidden {
-    /// Whether no snapshot needs any of the hidden versions. `snapshots` are in ascending order.
+    /// Whether it is certain that no snapshot needs any of the hidden versions. `snapshots` are in
+    /// ascending order.
     pub fn is_droppable(&self, snapshots: &[SequenceNumber]) -> bool {
         let first = snapshots.partition_point(|&snapshot| snapshot < self.low);
         snapshots.get(first).is_none_or(|&snapshot| snapshot >= self.high)
@@ -125,7 +127,7 @@ impl Garbage {
         Ok(Some(garbage))
     }
 
-    /// How many of the table's deletions hide no older version in the table.
+    /// How many of the table's `deletions` deletions hide no older version in the table.
     pub fn lone_deletions(&self, deletions: u64) -> u64 {
         let paired: u64 = self.hidden.iter().map(|hidden| hidden.deletions).sum();
         deletions.saturating_sub(paired)
@@ -150,7 +152,7 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// `repeats`: whether the previous entry has the same user key.
+    /// Counts the next entry. `repeats`: whether the previous entry has the same user key.
     #[inline]
     pub fn see(&mut self, internal_key: &[u8], value_bytes: usize, repeats: bool) {
         let sequence = key::sequence(internal_key);
@@ -258,8 +260,8 @@ mod tests {
         assert_eq!(sum(|h| h.bytes), 2 * (3 + 8 + 10));
     }
 
-    /// A merge operand and the older entries of its key are kept, so if they were counted the table
-    /// would be rewritten for ever.
+    /// If a merge operand and the older entries of its key were counted, the table would be
+    /// rewritten again and again, because compactions keep these entries.
     #[test]
     fn what_lies_at_or_below_an_entry_of_unknown_kind_is_not_counted() {
         assert_eq!(count(&[(b"ant", 9, 1), (b"ant", 7, 2), (b"ant", 5, 1)]), []);

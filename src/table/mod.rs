@@ -25,9 +25,9 @@
 //! format/      everything else in the file
 //! ```
 //!
-//! Nothing in this folder depends on levels or on versions of a tree. A lookup does not interpret
-//! the kind of an entry: it returns the newest entry at or before a sequence number, whatever its
-//! kind byte is.
+//! Nothing in this folder depends on levels, or on the versions of a tree, which are sets of
+//! tables. A lookup does not interpret the kind of an entry: whether the newest entry at or before
+//! a sequence number is a value or a tombstone, the lookup returns it.
 
 pub(crate) mod block;
 mod builder;

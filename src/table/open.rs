@@ -19,7 +19,8 @@ use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, is_bytewis
 pub(crate) const PROPERTIES_BLOCK: &str = "rocksdb.properties";
 pub(crate) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
 pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
-/// Listed in the metaindex only if the footer has no room for the index's handle.
+/// The name of the index. The metaindex lists it from format_version 6 on, because the footer then
+/// has no room for the index's handle.
 pub(crate) const INDEX_BLOCK: &str = "rocksdb.index";
 
 /// The block of this name.
@@ -27,10 +28,11 @@ pub(crate) fn find_block(metaindex: &[(String, BlockHandle)], wanted: &str) -> O
     metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
 }
 
-/// The offset of the first of the blocks that opening reads. `index_top`: the handle of the index's
-/// top, if the index is in parts. In this crate's tables the filter's top is directly in front of
-/// the index's top. In other tables the filter's top may be far away, and opening then reads it
-/// separately.
+/// Where the tail of the file starts that opening reads: the smallest offset of the metaindex, the
+/// properties, the range deletions, the compression dictionary and the tops. `index_top`: the
+/// handle of the index's top; `None` if the index is whole, or if its form is not known yet. The
+/// filter's top belongs to the tail only if it is directly in front of the index's top, as in this
+/// crate's tables. In other tables it may be far away, and opening then reads it separately.
 pub(super) fn tail_start<N: AsRef<str>>(
     metaindex: &[(N, BlockHandle)],
     metaindex_handle: BlockHandle,
@@ -49,8 +51,8 @@ pub(super) fn tail_start<N: AsRef<str>>(
     offsets.fold(metaindex_handle.offset.min(tops), u64::min)
 }
 
-/// The number of bytes from `start` to the end of the file, or 0 if opening does not read that many
-/// at once.
+/// The number of bytes from `start` to the end of the file, or 0 if they are more than opening
+/// reads at once ([`MAX_TAIL_BYTES`]).
 pub(super) fn tail_bytes(file_bytes: u64, start: u64) -> u64 {
     let bytes = file_bytes.saturating_sub(start);
     if bytes <= MAX_TAIL_BYTES { bytes } else { 0 }
@@ -113,8 +115,8 @@ pub(super) fn read_dictionary(
     }
 }
 
-/// The sequence number that ingestion gave to all entries. `None` for a table that was not
-/// ingested, or whose sequence number is not known.
+/// The sequence number that ingestion gave to all entries: `from_manifest`, or else that of the
+/// properties. `None` for a table that was not ingested, or if neither is known.
 pub(super) fn global_sequence_of(
     properties: &TableProperties,
     from_manifest: Option<SequenceNumber>,

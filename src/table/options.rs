@@ -20,9 +20,10 @@ use super::garbage::Garbage;
 /// ```
 #[derive(Debug, Clone)]
 pub struct TableOptions {
-    /// The size at which a data block is full, in bytes before compression, its trailer included.
-    /// Default 4096. A lookup reads one block: larger blocks compress better and cost more to read.
-    /// Without compression, a multiple of 4096 fills whole pages of the device.
+    /// The size at which a data block ends, in bytes before compression, its trailer included.
+    /// Default 4096. A lookup reads a whole block, so larger blocks cost more to read, but they
+    /// compress better. Without compression, choose a multiple of 4096, so that a block fills whole
+    /// pages of the device.
     pub block_bytes: usize,
     /// The distance in entries from one restart point of a data block to the next. A restart point
     /// is an entry whose key is stored whole. Default 16. With a smaller number the table is
@@ -40,10 +41,10 @@ pub struct TableOptions {
 
 /// Whether a table's filter and index are stored whole or in parts of about 4 KiB.
 ///
-/// A lookup that does not find a whole filter or index in the block cache may have to read all of
-/// it. Of a filter or index in parts, a lookup reads only the part that it needs. So parts are for
-/// tables whose filters and indexes do not all fit into the cache. If filter and index are in
-/// memory, a lookup is some nanoseconds faster when they are whole. RocksDB reads both forms.
+/// If a filter or index is whole and not in the block cache, a lookup may have to read all of it.
+/// If it is in parts, the lookup reads only the part that it needs. So parts are for tables whose
+/// filters and indexes do not all fit into the cache. If filter and index are in memory, a lookup
+/// is some nanoseconds faster when they are whole. RocksDB reads both forms.
 ///
 /// ```
 /// use maypole::table::{MetadataForm, TableOptions};
@@ -60,7 +61,8 @@ pub enum MetadataForm {
     Auto,
     /// Filter and index are one block each.
     Whole,
-    /// Parts, each read separately. A filter or an index that would have one part is stored whole.
+    /// Filter and index are in parts, each of which is read separately. A filter or an index that
+    /// would have one part is stored whole.
     Parts,
 }
 
@@ -104,8 +106,8 @@ pub(crate) enum Dialect {
 pub struct TableSummary {
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Opening the table reads this many bytes at the end of the file; 0 if opening does not read
-    /// that many at once.
+    /// The number of bytes at the end of the file that opening the table reads; 0 if they are too
+    /// many to be read at once.
     pub(crate) tail_bytes: u64,
     /// Entries of all kinds, range deletions included.
     pub entries: u64,
@@ -121,8 +123,8 @@ pub struct TableSummary {
     pub raw_key_bytes: u64,
     /// Bytes of all values, before compression.
     pub raw_value_bytes: u64,
-    /// The first internal key: user key and 8 bytes of sequence number and kind. Empty if the table
-    /// has no entries.
+    /// The first internal key: user key and 8 bytes of sequence number and kind. It may be that of
+    /// a range deletion. Empty if the table has neither entries nor range deletions.
     pub smallest: Vec<u8>,
     /// The last internal key. If a range deletion ends after the last entry, this field is the end
     /// of the range, with sequence number 2^56 - 1 and kind 15. The range excludes its end, so the

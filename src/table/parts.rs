@@ -1,4 +1,4 @@
-//! Filters and indexes in parts: which part is responsible for a key, and how it is read.
+//! Filters and indexes in parts: which part is responsible for a key, and how the part is read.
 //!
 //! ```text
 //! file      data blocks | filter parts | index parts | top of the filter | top of the index | …
@@ -19,10 +19,10 @@
 //!   to the one part that can hold a key;
 //! - the first separator of an index part is after the last separator of the part before.
 //!
-//! A top that is damaged or empty counts as absent. If the top of the index is absent, a lookup
-//! reads the stored top again, and all parts with it, as one whole index. If the top is damaged,
-//! this read reports it. If the top of the filter is absent, the filter answers "maybe" to all
-//! keys.
+//! A top that is damaged or empty counts as absent. Without the top of the filter, the filter
+//! answers "maybe" to all keys. Without the top of the index, a lookup loads the whole index: it
+//! reads the stored top again, and all parts. If the stored top is damaged, the lookup returns this
+//! error.
 
 use std::ops::Deref;
 
@@ -91,10 +91,10 @@ impl Table {
         part.min(top.parts() - 1)
     }
 
-    /// Whether any part of the filter for the keys from `lower` up to, but without, `upper`
-    /// (`None`: no end) answers "maybe" for their common prefix. A part between the first and the
-    /// last holds only keys of the range, so it answers "maybe", and no further part is read. Hold
-    /// no guard.
+    /// Whether the filter answers "maybe" for `prefix`, which all keys from `lower` up to, but
+    /// without, `upper` (`None`: no end) have in common. Queries the parts for these keys, one
+    /// after the other, up to the first "maybe". It reads at most two parts, because a part between
+    /// the first and the last holds only keys of the range, so it answers "maybe". Hold no guard.
     pub(super) fn filter_admits_range(
         &self,
         prefix: &[u8],
@@ -105,7 +105,7 @@ impl Table {
         let last = upper.map_or(self.filter_parts() - 1, part_of);
         let prefix = LookupKey::new(prefix, MAX_SEQUENCE);
         let mut parts = part_of(lower)..=last;
-        // If the bounds are not in order, the range is empty.
+        // If `upper` is before `lower`, there may be no parts, and the answer is "no".
         parts.any(|part| match self.filter_for(part, &prefix) {
             Ok(filter) => filter.may_contain(&prefix) != FilterAnswer::No,
             Err(_) => true,
@@ -181,8 +181,9 @@ impl Table {
         read.collect::<Result<_>>().map(Some)
     }
 
-    /// Reads the whole index, its parts as one, without using the cache. `buffer` makes memory for
-    /// the heads, which every search reads.
+    /// Reads the whole index without using the cache. Parts are joined into one index. `buffer`
+    /// makes the memory for the heads of the separators ([`super::index`]), which every search
+    /// reads.
     pub fn read_index(&self, buffer: impl Buffer) -> Result<Index> {
         let file = self.block_file();
         let add = |parser: &mut IndexParser, handle| {
@@ -224,13 +225,14 @@ impl Table {
         top: &Index,
         part: usize,
         fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+        has_heads: bool,
         buffer: impl Buffer,
     ) -> Result<Index> {
         let (file, handle) = (self.block_file(), top.handle(part));
         let bytes = file.decode_metadata(fetch(handle)?)?;
         let parse = || {
             let block = Block::new(bytes)?;
-            let index = Index::of_block(block, self.index_form(), file.limit(), buffer)?;
+            let index = Index::of_block(block, self.index_form(), file.limit(), has_heads, buffer)?;
             let last = index.len().checked_sub(1);
             let ends = last.map(|last| [index.separator(0), index.separator(last)]);
             check_part(top, part, ends)?;
@@ -260,17 +262,19 @@ impl Table {
         let (slots, place) = self.index_slot(part);
         let handle = self.index_part_or_piece_handle(part);
         let keeping = self.keeping_of_part(handle);
+        self.cache.index_missed();
         self.load(slots, place, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
+            // Where filters and indexes fill the cache, a part takes as little memory as possible.
+            let is_lean = handle.is_some() && !self.pins_metadata && self.cache.metadata_fills_it();
             let index = match (&self.index_top, self.pieces.index()) {
-                (Some(top), _) => self.read_index_part(top, part, fetch, buffer)?,
+                (Some(top), _) => self.read_index_part(top, part, fetch, !is_lean, buffer)?,
                 (None, Some(pieces)) if part > 0 => {
                     self.read_index_piece(pieces, place, fetch, buffer)?
                 }
                 (None, _) => self.read_index(buffer)?,
             };
-            let late = handle.is_some() && !self.pins_metadata && self.cache.metadata_fills_it();
-            let blocks = BlockSlots::new(&self.cache, index.len(), late);
+            let blocks = BlockSlots::new(&self.cache, index.len(), is_lean);
             let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
             let parts = self.index_numbers(part);
             let is_kept = keeping != Keeping::No;
@@ -309,8 +313,8 @@ impl Table {
                 None => self.read_filter_part(stored, part, fetch, buffer),
             };
             let filter = match read {
-                // The untrusted filter is cached too, so that lookups do not read the damaged bytes
-                // again.
+                // The filter that cannot be trusted is cached too, so that lookups do not read the
+                // damaged bytes again.
                 Err(Error::Corruption { .. }) => TableFilter::untrusted("its bytes are damaged"),
                 other => other?,
             };
@@ -319,10 +323,11 @@ impl Table {
         })
     }
 
-    /// A scan must read no block twice, whatever the parts contain. [`Index::check_position`]
-    /// rejects a block that is misplaced within a part. This function rejects a data block that
-    /// starts with a key of an earlier part or piece of the index. In an index in parts it also
-    /// rejects an empty block, which has no key to check.
+    /// Rejects the first data block of a part or piece of the index if the block starts with a key
+    /// of another part or piece. [`Index::check_position`] has rejected a block that is misplaced
+    /// within its part. Because of both checks, a scan reads no block twice, whatever the parts
+    /// contain. In an index in parts this function also rejects an empty block, which has no key to
+    /// check.
     pub(super) fn check_part_of(
         &self,
         index: &TableIndex,
@@ -336,9 +341,9 @@ impl Table {
             _ => return Ok(()),
         };
         if block.entries().is_empty() {
-            // For a block of a stored part, only its first key shows that no other part leads to
-            // it. A piece may lead to an empty block, because the whole index was checked before it
-            // was cut, and leads to no block twice.
+            // Only the first key of a block shows that no other stored part leads to the block. A
+            // piece may lead to an empty block: the whole index was checked before it was cut into
+            // pieces, so no two pieces lead to one block.
             return match is_stored {
                 true => Err(Damage::new(0, "a data block with entries", "none")),
                 false => Ok(()),

@@ -7,9 +7,9 @@
 //! value  first user key after the range
 //! ```
 //!
-//! No data block, index or filter contains the ranges, so every lookup must check them too,
-//! whatever the filter says. Opening a table loads them into memory, so that the check reads
-//! nothing.
+//! No data block, index or filter contains the ranges. So every lookup must check the ranges, even
+//! if the filter says that the table does not hold the key. Opening a table loads them into memory,
+//! so that this check reads nothing.
 //!
 //! The ranges are written in the order of internal keys, and read in any order, because RocksDB's
 //! `SstFileWriter` does not sort them.
@@ -89,7 +89,7 @@ pub(super) fn read_ranges(
 /// Writes the block of range deletions. Call order: `add* finish`.
 pub(super) struct RangeBlockBuilder {
     block: BlockBuilder,
-    /// The first internal key, and the largest end of all ranges.
+    /// The internal key of the first range. `last_end` is the largest end of all ranges.
     first: Vec<u8>,
     last_end: Vec<u8>,
     internal_key: Vec<u8>,
@@ -116,9 +116,9 @@ impl RangeBlockBuilder {
         self.internal_key.clear();
         key::put_internal_key(&mut self.internal_key, start, key::pack(sequence, kind));
         let bytes = self.internal_key.len() + end.len();
-        // An upper bound for the size of the block with the range: the entry adds three lengths of
-        // up to 5 bytes and a restart point. The size must fit into 32 bits, as offsets in a block
-        // do.
+        // The most bytes that the block may have with this range: the entry has three lengths of up
+        // to 5 bytes each, and adds a restart point of 4 bytes. The size must fit into 32 bits,
+        // because the offsets in a block have 32 bits.
         let with_range = self.block.estimated_bytes() + bytes + 4 + 15;
         let wrong = if start >= end {
             Some("a range deletion whose range is empty".to_string())
@@ -147,9 +147,9 @@ impl RangeBlockBuilder {
         Ok(())
     }
 
-    /// The finished block, its first internal key, and the exclusive end of all ranges: an internal
-    /// key with the largest end of a range as its user key, which sorts before every entry of that
-    /// user key.
+    /// The finished block, its first internal key, and the exclusive end of all ranges as an
+    /// internal key. This key has the largest end of a range as its user key, and sorts before
+    /// every entry of that user key.
     pub fn finish(&mut self) -> (&[u8], Vec<u8>, Vec<u8>) {
         (self.block.finish(), std::mem::take(&mut self.first), key::range_end(&self.last_end))
     }

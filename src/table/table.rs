@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use crate::cache::slots::{Cached, Lease, Slots};
+use crate::cache::slots::{Cached, Lease, LinesAhead, Slots};
 use crate::cache::{BlockCache, BlockKind, Keeping, MetadataBytes, Reservation};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
@@ -66,21 +66,22 @@ pub(crate) struct TableContext {
     pub reads_every_filter: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub global_sequence: Option<SequenceNumber>,
-    /// The sequence number of all entries of a table that may have been ingested. It applies only
-    /// if the table's properties say that the table was written for ingestion.
+    /// Like `global_sequence`, for a table of which it is not known whether it was ingested. This
+    /// number applies only if the table's properties say that the table was written for ingestion.
     pub sequence_if_ingested: Option<SequenceNumber>,
-    /// Opening reads this many bytes at the end of the file by one read; 0 if the number is not
-    /// known.
+    /// The number of bytes at the end of the file that opening reads by one read; 0 if the number
+    /// is not known.
     pub tail_bytes: u64,
     /// The smallest and the largest internal key, if the tree stores them. The table's range
-    /// deletions apply only between these two keys. RocksDB writes a range deletion whole into each
-    /// table that the range reaches. So another table may have an entry whose key is in the range,
-    /// but outside of this table's bounds. This entry may have been written after the range
-    /// deletion, and a compaction may have set its sequence number to 0. Without the bounds, the
-    /// range deletion would hide it.
+    /// deletions apply only between these two keys. The reason is that RocksDB does not cut a range
+    /// deletion at the bounds of tables: it writes the whole range into each table that the range
+    /// reaches. So another table may have an entry whose key is in the range, but outside of this
+    /// table's bounds. This entry may be newer than the range deletion, although a compaction has
+    /// set its sequence number to 0. Without the bounds, the range deletion would hide this newer
+    /// entry.
     pub key_bounds: Option<[Vec<u8>; 2]>,
-    /// Whether a table in LevelDB's format is read, too. A database of this crate has no such
-    /// tables.
+    /// Whether a table in LevelDB's format is accepted. It is not when a database opens its own
+    /// tables, because none of them has this format.
     pub takes_leveldbs: bool,
 }
 
@@ -89,17 +90,22 @@ pub(crate) struct TableContext {
 const BESIDE_TABLE_BYTES: usize = 1750;
 
 /// Bytes of memory that an index entry takes in addition to its stored bytes: the slot of its data
-/// block, the head and the end of its separator, and its handle.
-pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
+/// block, its handle, and the head and the end of its separator ([`super::index`]).
+pub(super) const INDEX_ENTRY_BYTES: u64 = 40;
 
 /// Bytes of memory that an entry of an index part takes in addition to its stored bytes: the slot
 /// of its data block, the head of its separator, and a share of the memory that each part takes
 /// once.
 const PART_ENTRY_BYTES: u64 = 28;
 
-/// The multiplier that hashes the table and the offset of a block to the number by which the cache
-/// recognizes the block ([`Table::number_of`]): 2^64 divided by the golden ratio (Knuth, The Art of
-/// Computer Programming 3, section 6.4).
+/// Bytes of memory that an entry of an index part takes in addition to its stored bytes where
+/// filters and indexes fill the cache: a share of the memory that each part
+/// takes once.
+const LEAN_ENTRY_BYTES: u64 = 4;
+
+/// The multiplier of the hash of a table and a block's offset by which the cache recognizes the
+/// block ([`Table::number_of`]). It is 2^64 divided by the golden ratio (Knuth, The Art of Computer
+/// Programming 3, section 6.4).
 const SPREADING: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An open table. Shared between threads.
@@ -114,19 +120,20 @@ pub(crate) struct Table {
     /// `None`: the filter is whole.
     pub(super) filter_top: Option<Box<FilterTop>>,
     pub(super) pieces: Pieces,
-    /// A credit for each part of the filter.
+    /// For each part of the filter, its credit, which decides whether a lookup reads the part
+    /// ([`super::lookup::admission`]).
     pub(super) filter_credits: Box<[Credit]>,
     pub(super) filter_worth: FilterWorth,
     /// Whether filter and index stay in memory once they are loaded.
     pub(super) pins_metadata: bool,
     /// Whether lookups read every filter, even if the read costs more than it saves.
     pub(super) reads_every_filter: bool,
-    /// The filter that point lookups query for whole keys.
+    /// The filter, if it holds whole keys. Point lookups query it for them.
     pub(crate) whole_key_filter: Option<StoredFilter>,
     /// Whether `whole_key_filter` is a [`StoredFilter::Full`]. Every lookup tests this, and a test
     /// of `whole_key_filter` itself would take six more instructions.
     pub(super) has_full_filter: bool,
-    /// The filter, where it can be queried for prefixes.
+    /// The filter, if it holds prefixes and it is known how they were cut.
     prefix_filter: Option<PrefixFilter>,
     pub(super) index_handle: BlockHandle,
     index_form: IndexForm,
@@ -134,7 +141,7 @@ pub(crate) struct Table {
     ranges: Option<Arc<RangeTombstones>>,
     metaindex: Vec<(String, BlockHandle)>,
     properties: TableProperties,
-    /// An upper bound for the number of entries of most data blocks.
+    /// Most data blocks have at most this many entries.
     usual_entries: u32,
     /// The share of the cache's memory that is reserved for the open table itself.
     _reserved: Reservation,
@@ -149,6 +156,8 @@ unsafe impl StableBytes for Block {
 }
 
 impl Cached for Block {
+    type Ahead = LinesAhead;
+
     fn read_first(&self) -> &[u8] {
         self.heads()
     }
@@ -163,30 +172,41 @@ impl Cached for Block {
 }
 
 impl Cached for TableFilter {
+    type Ahead = ();
+
     fn into_buffer(self) -> Option<LineBuf> {
         Some(self.into_reader().into_memory())
     }
 }
 
-/// About how many bytes filter and index take in memory.
+/// Estimates how many bytes of memory filter and index take, as they are stored, and if they were
+/// stored whole.
 fn metadata_bytes(
     properties: &TableProperties,
     file_bytes: u64,
     index_is_whole: bool,
 ) -> MetadataBytes {
     let number = |name| properties.number(name).unwrap_or(0);
-    let stored_bytes = number(names::FILTER_BYTES).saturating_add(number(names::INDEX_BYTES));
-    let with_entries = |entry_bytes| {
+    let (filter_bytes, index_bytes) = (number(names::FILTER_BYTES), number(names::INDEX_BYTES));
+    let with_entries = |stored_bytes: u64, entry_bytes| {
         let entries_bytes = number(names::DATA_BLOCKS).saturating_mul(entry_bytes);
         // These numbers come from the file and may be wrong, so the file's size bounds them.
         stored_bytes.saturating_add(entries_bytes).min(file_bytes) as usize
     };
-    let if_whole = with_entries(INDEX_ENTRY_BYTES);
-    let as_stored = if index_is_whole { if_whole } else { with_entries(PART_ENTRY_BYTES) };
-    MetadataBytes { as_stored, if_whole }
+    let both_bytes = filter_bytes.saturating_add(index_bytes);
+    let if_whole = with_entries(both_bytes, INDEX_ENTRY_BYTES);
+    MetadataBytes {
+        as_stored: match index_is_whole {
+            true => if_whole,
+            false => with_entries(both_bytes, PART_ENTRY_BYTES),
+        },
+        if_whole,
+        filters: with_entries(filter_bytes, 0),
+        indexes: with_entries(index_bytes, LEAN_ENTRY_BYTES),
+    }
 }
 
-/// An upper bound for the number of entries of most data blocks.
+/// The number of entries that most data blocks do not exceed.
 fn usual_entries(properties: &TableProperties) -> u32 {
     // The last block is not counted, because it may be nearly empty.
     let blocks = properties.number(names::DATA_BLOCKS).unwrap_or(0).saturating_sub(1).max(1);
@@ -315,8 +335,8 @@ impl Table {
         &self.metaindex
     }
 
-    /// Opening reads this many bytes at the end of the file; 0 if opening does not read that many
-    /// at once.
+    /// The number of bytes at the end of the file that opening reads by one read; 0 if they are too
+    /// many for that.
     pub fn tail_bytes(&self) -> u64 {
         let index_top = self.index_top.as_ref().map(|_| self.index_handle);
         let start = tail_start(&self.metaindex, self.footer().metaindex, index_top);
@@ -340,12 +360,12 @@ impl Table {
         &self.file
     }
 
-    /// How the bytes of the table's filter are to be read, if it has one.
+    /// The encoding of the table's filter, if lookups can query the filter.
     pub fn filter_encoding(&self) -> Option<FilterEncoding> {
         self.any_filter().map(|stored| stored.encoding())
     }
 
-    /// What the properties say of the filter; nothing is read.
+    /// What the properties say of the filter, if lookups can query it. Reads nothing.
     pub fn filter_info(&self) -> Option<FilterInfo> {
         self.any_filter().and_then(|_| FilterInfo::of(&self.properties))
     }
@@ -379,7 +399,7 @@ impl Table {
         self.whole_key_filter.or(self.prefix_filter.map(|filter| filter.stored))
     }
 
-    /// The filter, where it can be queried for prefixes.
+    /// The filter, if it holds prefixes and it is known how they were cut.
     pub fn prefix_filter(&self) -> Option<PrefixFilter> {
         self.prefix_filter
     }
@@ -420,8 +440,8 @@ impl Table {
         self.load_filter(stored, part)
     }
 
-    /// Whether the filter of whole keys is in memory and says that the table does not hold the key.
-    /// `false` if the filter cannot be trusted.
+    /// Whether the filter holds whole keys, is in memory, and says that the table does not hold the
+    /// key. `false` if the filter cannot be trusted.
     pub fn resident_filter_denies(&self, user_key: &[u8], guard: &Guard) -> bool {
         let key = LookupKey::new(user_key, MAX_SEQUENCE);
         if self.whole_key_filter.is_none() {
@@ -434,7 +454,7 @@ impl Table {
         filter.is_some_and(|filter| filter.may_contain(&key) == FilterAnswer::No)
     }
 
-    /// Data block `i`, by one read of its own.
+    /// Loads data block `i`, which is not in memory, by a read of this block alone.
     #[cold]
     pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         let buffer = |len| self.data_buffer(len);
@@ -469,6 +489,7 @@ impl Table {
             Ticker::BlockCacheDataAdd,
             Ticker::BlockCacheDataBytesInsert,
         ];
+        self.cache.index_searched();
         let keeping = match index.is_kept {
             true => self.cache.keeping_of_data(|| self.number_of(index.index.handle(i))),
             false => Keeping::No,
@@ -489,13 +510,13 @@ impl Table {
 
     /// The number by which the cache recognizes a block of this table, distributed evenly over all
     /// `u64` values.
-    fn number_of(&self, handle: BlockHandle) -> u64 {
+    pub(super) fn number_of(&self, handle: BlockHandle) -> u64 {
         let table = std::ptr::from_ref(self).addr() as u64;
         (table ^ handle.offset).wrapping_mul(SPREADING).rotate_left(32)
     }
 
-    /// How the cache is to keep a part or piece of the filter or index, which is at `handle`. A
-    /// `handle` of `None` stands for a whole filter or index.
+    /// How the cache is to keep the part or piece of the filter or index that is at `handle`.
+    /// `None`: the filter or index is whole.
     pub(super) fn keeping_of_part(&self, handle: Option<BlockHandle>) -> Keeping {
         match handle {
             Some(handle) if !self.pins_metadata && !self.reads_every_filter => {
@@ -547,8 +568,8 @@ impl Table {
         Ok(())
     }
 
-    /// Loads slot `i` through the cache, and counts in `tickers`: misses, additions and bytes
-    /// inserted.
+    /// Loads slot `i` through the cache. `tickers`: the tickers of misses, of additions and of
+    /// inserted bytes.
     #[inline(always)]
     pub(super) fn load<T: Cached>(
         &self,
@@ -575,7 +596,8 @@ impl Table {
         Ok(lease)
     }
 
-    /// The sequence number that readers see for all entries, if it is not the stored one.
+    /// The sequence number that readers see for all entries. `None`: they see the stored sequence
+    /// numbers.
     pub fn global_sequence(&self) -> Option<SequenceNumber> {
         self.global_sequence
     }

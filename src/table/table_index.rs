@@ -26,6 +26,8 @@ pub(crate) struct TableIndex {
 }
 
 impl Cached for TableIndex {
+    type Ahead = ();
+
     fn into_buffer(self) -> Option<LineBuf> {
         self.index.into_memory()
     }
@@ -34,15 +36,15 @@ impl Cached for TableIndex {
 /// The slots of the data blocks of an index.
 ///
 /// The slots take a large share of the memory of an index part. If filters and indexes compete for
-/// the cache, the cache keeps few data blocks. The slots of a part are then allocated late, when
-/// the first of its blocks is kept.
-pub(crate) struct BlockSlots {
-    /// The slots that exist from the start; none if the slots are allocated late.
-    early: Slots<Block>,
-    late: OnceLock<Box<LateSlots>>,
+/// the cache, the cache keeps few data blocks, so most of these slots would stay empty. In this
+/// case the slots of a part are allocated late: when the first of its blocks is kept.
+pub(crate) enum BlockSlots {
+    /// Slots that exist from the start.
+    Early(Slots<Block>),
+    Late(OnceLock<Box<LateSlots>>),
 }
 
-struct LateSlots {
+pub(crate) struct LateSlots {
     slots: Slots<Block>,
     _reserved: Reservation,
 }
@@ -50,26 +52,29 @@ struct LateSlots {
 impl BlockSlots {
     /// The slots of `blocks` blocks, allocated late if `late` is set.
     pub fn new(cache: &Arc<BlockCache>, blocks: usize, late: bool) -> BlockSlots {
-        let early = if late { 0 } else { blocks };
-        BlockSlots {
-            early: Slots::new(cache, early, BlockKind::Data, false),
-            late: OnceLock::new(),
+        match late {
+            true => BlockSlots::Late(OnceLock::new()),
+            false => BlockSlots::Early(Slots::new(cache, blocks, BlockKind::Data, false)),
         }
     }
 
     /// Heap bytes of the slots that exist from the start.
     pub fn heap_bytes(&self) -> usize {
-        self.early.heap_bytes()
+        match self {
+            BlockSlots::Early(slots) => slots.heap_bytes(),
+            BlockSlots::Late(_) => 0,
+        }
     }
 
     /// The slots, for a caller that loads a block. `blocks`: the number of data blocks that the
     /// index or part leads to. Allocates the slots if they are to be allocated late and do not
     /// exist yet.
     pub fn to_load(&self, cache: &Arc<BlockCache>, blocks: usize) -> &Slots<Block> {
-        if self.early.len() == blocks {
-            return &self.early;
-        }
-        let late = self.late.get_or_init(|| {
+        let late = match self {
+            BlockSlots::Early(slots) => return slots,
+            BlockSlots::Late(late) => late,
+        };
+        let late = late.get_or_init(|| {
             let slots = Slots::new(cache, blocks, BlockKind::Data, false);
             let heap_bytes = size_of::<LateSlots>() + slots.heap_bytes();
             Box::new(LateSlots { slots, _reserved: cache.reserve(heap_bytes) })
@@ -77,37 +82,39 @@ impl BlockSlots {
         &late.slots
     }
 
-    /// The slots that slot `i` belongs to, if they are allocated.
+    /// The slots. `None`: they are to be allocated late, and do not exist yet.
     #[inline(always)]
-    fn with(&self, i: usize) -> Option<&Slots<Block>> {
-        match i < self.early.len() {
-            true => Some(&self.early),
-            false => cold_path(|| self.late.get().map(|late| &late.slots)),
+    fn allocated(&self) -> Option<&Slots<Block>> {
+        match self {
+            BlockSlots::Early(slots) => Some(slots),
+            BlockSlots::Late(late) => cold_path(|| late.get().map(|late| &late.slots)),
         }
     }
 
     /// See [`Slots::get`].
     #[inline]
     pub fn get<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<Lease<'g, Block>> {
-        self.with(i)?.get(i, guard)
+        self.allocated()?.get(i, guard)
     }
 
     /// See [`Slots::borrow`].
     #[inline]
     pub fn borrow<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<&'g Resident<Block>> {
-        self.with(i)?.borrow(i, guard)
+        self.allocated()?.borrow(i, guard)
     }
 
     /// Like [`Slots::prefetch`], but does nothing for slots that are allocated late.
     #[inline(always)]
     pub fn prefetch<const COUNT: usize>(&self, first: usize) {
-        self.early.prefetch::<COUNT>(first);
+        if let BlockSlots::Early(slots) = self {
+            slots.prefetch::<COUNT>(first);
+        }
     }
 
     /// See [`Slots::prefetch_resident`].
     #[inline]
     pub fn prefetch_resident(&self, i: usize) {
-        if let Some(slots) = self.with(i) {
+        if let Some(slots) = self.allocated() {
             slots.prefetch_resident(i);
         }
     }

@@ -9,22 +9,24 @@ use crate::memory::LineBuf;
 use super::format::file::BlockFile;
 use super::format::footer::BlockHandle;
 use super::format::properties::IndexForm;
+use super::index::handles::Handles;
 use super::index::{Index, IndexParser};
 
 /// The top of a filter in parts.
 pub(super) struct FilterTop {
-    handles: Box<[BlockHandle]>,
-    /// `None`: the filter is cut at the keys where the index is cut, so the top of the index has
-    /// the separators. Even then the index may have more parts than the filter: its last parts
-    /// belong to the last part of the filter.
+    handles: Handles,
+    /// The separators of the filter's parts. `None`: filter and index are cut at the same keys, so
+    /// the top of the index has these separators. Even then the index may have more parts: the
+    /// surplus parts at its end belong to the last part of the filter.
     separators: Option<Index>,
 }
 
 impl FilterTop {
     /// `index`: the top of the index.
     pub fn new(top: Index, index: Option<&Index>) -> FilterTop {
+        let handles: Vec<_> = (0..top.len()).map(|part| top.handle(part)).collect();
         FilterTop {
-            handles: (0..top.len()).map(|part| top.handle(part)).collect(),
+            handles: Handles::new(&handles),
             separators: match index {
                 Some(index) if index.begins_as(&top) => None,
                 _ => Some(top),
@@ -42,17 +44,17 @@ impl FilterTop {
     }
 
     pub fn handle(&self, part: usize) -> BlockHandle {
-        self.handles[part]
+        self.handles.get(part)
     }
 
-    /// Whether the filter is cut at the keys where the index is cut, except that several of the
-    /// last parts of the index may belong to the last part of the filter.
+    /// Whether filter and index are cut at the same keys, so that the filter needs no separators of
+    /// its own. Several of the last parts of the index may belong to the filter's last part.
     pub fn shares_separators(&self) -> bool {
         self.separators.is_none()
     }
 
     pub fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.handles) + self.separators.as_ref().map_or(0, Index::heap_bytes)
+        self.handles.heap_bytes() + self.separators.as_ref().map_or(0, Index::heap_bytes)
     }
 }
 
@@ -62,7 +64,7 @@ pub(super) fn read_top(
     handle: BlockHandle,
     form: IndexForm,
 ) -> Result<Option<Index>> {
-    // The entries of a top have the form of the index's entries, but no first keys.
+    // The blocks of the index may store the first key of each data block. A top stores none.
     let mut parser = IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
     let block = match file.read_metadata_block(handle) {
         Err(Error::Corruption { .. }) => return Ok(None),

@@ -17,7 +17,7 @@ use super::lookup::key::LookupKey;
 use super::open::{PROPERTIES_BLOCK, find_block};
 use super::table::Table;
 
-/// What [`SstReader::verify`](crate::table::SstReader::verify) found. Damage is an error instead.
+/// What [`SstReader::verify`](crate::table::SstReader::verify) returns for a table without damage.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -46,7 +46,7 @@ pub struct TableCheck {
     pub unknown_entries: u64,
 }
 
-/// Further results of a check of a whole table.
+/// What [`Table::survey`] found: a [`TableCheck`] and further results.
 #[derive(Default)]
 pub(crate) struct Survey {
     pub check: TableCheck,
@@ -100,8 +100,8 @@ impl Table {
             None => None,
         };
         for &(_, handle) in self.metaindex() {
-            // Opening has checked the properties, whose checksum has a rule of its own
-            // (`open::read_properties`).
+            // Opening has checked the properties. They are not checked here, because their checksum
+            // may be wrong without damage (`open::read_properties`).
             if find_block(self.metaindex(), PROPERTIES_BLOCK) != Some(handle) {
                 self.read_checked(handle)?;
             }
@@ -119,8 +119,8 @@ impl Table {
         let ranges = self.ranges().into_iter().flat_map(|ranges| ranges.iter());
         ranges.for_each(|range| survey.see(range.sequence));
         let check = &mut survey.check;
-        // Opening has read and checked the ranges. It has dropped the empty ones, but the number in
-        // the properties includes them.
+        // Opening has read and checked the range deletions. It has dropped those with an empty
+        // range, but the number in the properties includes them.
         let kept = self.ranges().map_or(0, |ranges| ranges.len() as u64);
         check.range_deletions = kept;
         let range_deletions = self.properties().number(names::RANGE_DELETIONS).unwrap_or(kept);
@@ -153,8 +153,8 @@ impl Table {
             if survey.check.entries > 0 && key::compare(last_key, internal_key).is_ge() {
                 return Err(Damage::new(0, "keys in ascending order", printed()));
             }
-            // Separators were made from stored keys, whose trailers lack the global sequence
-            // number, so the stored trailer is compared.
+            // The stored trailer is compared, because separators were made from stored keys, whose
+            // trailers lack the global sequence number.
             if index.find(user_key, cursor.stored_trailer()) != i {
                 return Err(Damage::new(0, "a key between its block's separators", printed()));
             }

@@ -24,7 +24,7 @@ impl Table {
         let parts = missing(&self.index).map(|part| self.index_part_handle(part).bytes);
         let (count, stored_bytes) = parts
             .fold((0, 0), |(count, sum): (u64, u64), bytes| (count + 1, sum.saturating_add(bytes)));
-        // The numbers come from the file and may be wrong.
+        // The sums saturate, because the numbers come from the file and may be wrong.
         let blocks = self.properties().number(names::DATA_BLOCKS).unwrap_or(0);
         let entries_bytes = blocks.saturating_mul(INDEX_ENTRY_BYTES);
         let missing_bytes = entries_bytes / self.index_parts() as u64 * count;
@@ -33,7 +33,7 @@ impl Table {
 
     /// Loads all parts of filter and index that are not in memory. Returns the bytes that the cache
     /// was charged for these parts. If the cache does not keep a part, loads no further part and
-    /// returns `None`. Holds no guard while it reads the file.
+    /// returns `None`. Holds no [`Guard`](crate::sync::Guard) while it reads the file.
     pub fn load_metadata(&self) -> Result<Option<u64>> {
         fn charged<T>(lease: &Lease<'_, T>) -> Option<u64> {
             let resident = lease.resident();

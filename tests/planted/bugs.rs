@@ -1,4 +1,4 @@
-//! The planted bugs, by layer, in one list, whatever its length.
+//! The planted bugs, by subject, in one list, however long the list gets.
 
 /// A mistake: `old`, which occurs once in `file`, is replaced by `new`.
 pub struct Bug {
@@ -6,8 +6,8 @@ pub struct Bug {
     pub file: &'static str,
     pub old: &'static str,
     pub new: &'static str,
-    /// The test program, `lib`, `bin` (the command line) or a folder of `tests`, and the test in it
-    /// that must fail.
+    /// The test program: `lib`, `bin` (the command line), or a folder of `tests`. `test` is the
+    /// test in it that must fail.
     pub program: &'static str,
     pub test: &'static str,
 }
@@ -616,7 +616,7 @@ pub const BUGS: &[Bug] = &[
         old: "true => Keeping::No,",
         new: "true => Keeping::Protected,",
         program: "lib",
-        test: "table::tests::parts::where_metadata_fills_the_cache_a_block_is_kept_from_its_second_use_on",
+        test: "table::tests::parts::where_metadata_fills_the_cache_a_block_that_is_used_often_is_kept",
     },
     Bug {
         name: "of many keys whose filter parts are absent, those past the first 32 are forgotten",
@@ -914,8 +914,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a part that was not used before displaces others",
         file: "src/cache/mod.rs",
-        old: "true if !self.doorkeeper.knows(number) && !self.has_room_for(bytes) => Keeping::No,",
-        new: "true if !self.doorkeeper.knows(number) && bytes > self.capacity() => Keeping::No,",
+        old: "true if !self.doorkeeper.mark(number).once() && !self.had_room_for(bytes) => {",
+        new: "true if !self.doorkeeper.mark(number).once() && bytes > self.capacity() => {",
         program: "lib",
         test: "table::tests::parts::where_metadata_fills_the_cache_a_part_that_is_used_once_displaces_nothing",
     },
@@ -1053,16 +1053,16 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a block is believed in the place of another",
         file: "src/table/index/mod.rs",
-        old: "if head.is_some_and(is_between) || self.find(",
-        new: "if true || self.find(",
+        old: "if head.is_some_and(is_between) || (",
+        new: "if true || (",
         program: "lib",
         test: "table::tests::damage::blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_missed",
     },
     Bug {
         name: "a block's place is checked on one side only",
         file: "src/table/index/mod.rs",
-        old: "|head| (i == 0 || self.heads[i - 1] < head) && head < self.heads[i];",
-        new: "|head| head < self.heads[i];",
+        old: "(i == 0 || heads[i - 1] < head) && head < heads[i]",
+        new: "head < heads[i]",
         program: "lib",
         test: "table::tests::damage::blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_missed",
     },

@@ -59,7 +59,7 @@ fn values_that_lost_their_room_while_they_waited_leave_their_slots() {
     }
     let all = cache.reserve(CAPACITY);
     assert_eq!((cache.usage(), resident(&slots)), (CAPACITY, vec![]));
-    // Nothing is kept while there is no room, and nothing accumulates.
+    // While the reservation takes all room, no loaded value is kept, not even in a miss buffer.
     for i in 0..200 {
         disk.load(&slots, i, 1000);
         assert_eq!(cache.usage(), CAPACITY);
@@ -73,7 +73,8 @@ fn values_that_lost_their_room_while_they_waited_leave_their_slots() {
     disk.wait_until_nothing_is_alive();
 }
 
-/// Threads that miss at the same time use different miss buffers, and still share all of the cache.
+/// Threads that miss at the same time use different miss buffers. Together they still fill nearly
+/// the whole cache, and never exceed its capacity.
 #[test]
 fn threads_with_miss_buffers_of_their_own_fill_the_cache_and_stay_within_it() {
     const BLOCKS: usize = 40_000;
@@ -101,7 +102,7 @@ fn threads_with_miss_buffers_of_their_own_fill_the_cache_and_stay_within_it() {
     disk.wait_until_nothing_is_alive();
 }
 
-/// A miss in a full cache allocates no block.
+/// A miss in a full cache takes the memory of an evicted block instead of allocating memory.
 #[test]
 fn the_next_block_gets_the_memory_of_an_evicted_one() {
     let cache = BlockCache::new(CAPACITY);
@@ -121,8 +122,8 @@ fn the_next_block_gets_the_memory_of_an_evicted_one() {
         };
         drop(slots.load(i, false, load).unwrap());
     }
-    // The cache is full after 7,700 blocks. A thread of another test may collect the garbage of
-    // this test, and that thread's miss buffer then keeps the memory, so not all later blocks reuse
+    // The cache is full after 7,700 blocks, and later blocks can reuse memory. Not all do: if a
+    // thread of another test collects the garbage of this test, that thread's miss buffer keeps the
     // memory.
     assert!(reused > 15_000, "{reused}");
 }

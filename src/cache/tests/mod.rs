@@ -1,6 +1,6 @@
-//! Tests of the contract of cache and slots, with values that are counted while they are alive. All
-//! tests use these values, which are defined at the start of this file, so they are in one file.
-//! Tests of values in miss buffers are in [`miss_buffers`].
+//! Tests of the contract of cache and slots, with values that are counted while they are alive.
+//! These values are defined at the start of this file. [`miss_buffers`] uses them too, for the
+//! tests of values in miss buffers.
 
 use std::convert::Infallible;
 use std::sync::atomic::AtomicUsize;
@@ -29,9 +29,13 @@ impl Drop for Block {
     }
 }
 
-impl Cached for Block {}
+impl Cached for Block {
+    type Ahead = ();
+}
 
 impl Cached for LineBuf {
+    type Ahead = LinesAhead;
+
     fn into_buffer(self) -> Option<LineBuf> {
         Some(self)
     }
@@ -75,9 +79,9 @@ impl Disk {
     }
 }
 
-/// Waits until readers of concurrent tests have dropped their guards. A reader that is suspended
-/// under its guard keeps evicted values alive, and the cache allows this garbage to grow, which
-/// would exceed the bounds that a test sets for the cache's own memory.
+/// Waits until readers of concurrent tests have dropped their guards. Such a guard keeps evicted
+/// values alive, so the cache would hold more garbage and fewer values than the calling test
+/// expects.
 fn wait_for_readers(cache: &BlockCache) {
     while cache.garbage_bytes.load(Ordering::Relaxed) > portion_bytes(cache.capacity()) {
         collect();
@@ -142,8 +146,8 @@ fn memory_of_evicted_values_is_counted_until_readers_let_go() {
         peak_bytes = peak_bytes.max(disk.alive_bytes());
     }
     assert!(peak_bytes <= (1 << 20) + (1 << 20) / 20, "{peak_bytes}");
-    // Memory that another test's reader keeps for a moment reduces the room for blocks until it is
-    // released.
+    // While a reader of another test keeps evicted values alive, there is less room for blocks. So
+    // blocks are loaded until the cache is full again.
     let slots = data(&cache, 1_000_000);
     for i in 0.. {
         if cache.usage() > (1 << 20) * 9 / 10 {
@@ -172,8 +176,8 @@ fn a_reader_that_stops_under_its_guard_neither_grows_the_heap_nor_empties_the_ca
     for i in 2000..4000 {
         disk.load(&slots, i, 4096);
     }
-    // The call of `resident` has marked all other values as used, so the new values have only the
-    // tenth of the room that probation has.
+    // The first call of `resident` has marked all values in the cache as used. So the new values
+    // have only the room of probation, a tenth of the bytes of all data.
     assert!(resident(&slots).iter().filter(|&&i| i >= 2000).count() > 15);
 }
 
@@ -197,7 +201,7 @@ fn a_scan_leaves_what_is_in_use() {
         disk.load(&used, i, 1000);
         assert!(used.get(i, &pin()).is_some());
     }
-    // The user needs the same blocks again, but a scan reads fifty times as many in between.
+    // Lookups load the same blocks again, while a scan loads fifty blocks for each of them.
     for i in 0..10_000 {
         disk.load(&scanned, i, 1000);
         if i % 50 == 0 {
@@ -261,15 +265,19 @@ fn what_was_used_long_ago_leaves() {
     assert!(resident(&new).len() > 240, "{} of the new are there", resident(&new).len());
 }
 
-/// While metadata fills the cache, data that is used often moves to the metadata ring. Once, when
-/// tables had been closed so that metadata no longer filled the cache, no other data could displace
-/// this data. Now it moves back to the protected ring.
+/// While metadata fills the cache, a data block that was used since it entered the protected ring
+/// moves to the ring of indexes. When tables are closed, so that metadata no longer fills the
+/// cache, the blocks in the ring of indexes move back to the protected ring. In an earlier version
+/// they stayed, and no other data could displace them.
 #[test]
 fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
     let (old, filters, new) = (data(&cache, 20), filters(&cache, 30), data(&cache, 200));
-    let open_tables =
-        cache.reserve(0).expecting(MetadataBytes { as_stored: 200_000, if_whole: 200_000 });
+    let open_tables = cache.reserve(0).expecting(MetadataBytes {
+        as_stored: 200_000,
+        if_whole: 200_000,
+        ..MetadataBytes::default()
+    });
     assert!(cache.metadata_fills_it());
     for i in 0..20 {
         drop(old.load(i, true, || disk.read(i, 4000)).unwrap());
@@ -343,14 +351,14 @@ fn data_displaces_metadata_that_nobody_uses_and_only_that() {
     for i in 0..18 {
         disk.load(&filters, i, 5000);
     }
-    // Half of the filters are in use between any two misses.
+    // Between any two misses, half of the filters are used.
     for i in 0..1000 {
         for used in 0..9 {
             assert!(filters.get(used, &pin()).is_some(), "filter {used} left at miss {i}");
         }
         disk.load(&data, i, 8000);
     }
-    // Data displaced filters that were not in use, but only until data had its share.
+    // Data displaced filters that were not used, but only until data had its share (`DATA_SHARE`).
     assert!((12..18).contains(&cache.usage_of(BlockKind::Filter).entries));
     assert!((2..6).contains(&cache.usage_of(BlockKind::Data).entries));
 }
@@ -489,19 +497,21 @@ fn dropping_slots_frees_and_uncharges_their_values_at_once() {
     disk.load(&other, 0, 1000);
     let kept = disk.load(&dropped, 7, 1000);
     drop(dropped);
-    // A lease that a caller keeps survives the eviction.
+    // A value that a caller keeps outlives its slots.
     assert_eq!((disk.alive_bytes(), kept.id), (2000, 7));
     assert_eq!(cache.usage_of(BlockKind::Data).entries, 1);
     drop((kept, other));
     assert_eq!((disk.alive_bytes(), cache.usage()), (0, 0));
 }
 
-/// A parsed index: it holds the slots of the data blocks it points to.
+/// A value that, like a parsed index, owns the slots of its data blocks.
 struct Index {
     data: Slots<Block>,
 }
 
-impl Cached for Index {}
+impl Cached for Index {
+    type Ahead = ();
+}
 
 #[test]
 fn data_leaves_in_portions_and_an_index_that_leaves_does_not_keep_the_cache() {
@@ -550,7 +560,7 @@ fn an_evicted_index_takes_its_data_blocks_along() {
         collect();
         thread::yield_now();
     }
-    // Some of the data is in miss buffers as spare values, which the drop of the cache drops.
+    // Miss buffers may hold some of the data as spare values, which are dropped with the cache.
     drop((indexes, cache));
     disk.wait_until_nothing_is_alive();
 }
@@ -562,8 +572,8 @@ fn evicted_data_is_dropped_by_the_next_misses_one_by_one() {
     let (cache, disk) = (BlockCache::new(CAPACITY), Disk::default());
     let blocks = if cfg!(miri) { 5_000 } else { 20_000 };
     let data = data(&cache, blocks);
-    // Readers of concurrent tests keep garbage alive. Afterwards one load may drop all of it. So
-    // only loads with little garbage are measured.
+    // Readers of concurrent tests keep garbage alive. Once they have ended, one load may drop all
+    // of it. So only loads with little garbage are measured.
     let is_calm = || {
         let waiting_bytes = cache.miss_buffers.unused_bytes();
         let garbage_bytes = cache.garbage_bytes.load(Ordering::Relaxed);
@@ -644,7 +654,7 @@ fn meet_only_live_values(capacity: usize, block_bytes: usize) {
         collect();
         thread::yield_now();
     }
-    // Some of the data is in miss buffers as spare values, which the drop of the cache drops.
+    // Miss buffers may hold some of the data as spare values, which are dropped with the cache.
     drop(cache);
     disk.wait_until_nothing_is_alive();
 }
@@ -718,8 +728,8 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
             });
             drop(lease);
             let garbage = cache.garbage_bytes.load(Ordering::Relaxed);
-            // The cache made room before this value took its memory, perhaps a new slab. So the
-            // total may exceed the capacity by this memory.
+            // A value may take a new slab of the pool before the cache next makes room. So the
+            // total may exceed the capacity by a slab and a value.
             let most_bytes = capacity + capacity / 64 + (2 << 20) + 80_000;
             assert!(cache.usage() + garbage + unused_bytes() <= most_bytes);
         }

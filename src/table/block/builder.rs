@@ -12,12 +12,12 @@ pub(crate) const MAX_ENTRY_BYTES: usize = 1 << 30;
 pub(crate) struct BlockBuilder {
     out: Vec<u8>,
     restarts: Vec<u32>,
-    /// Entries from one restart point to the next.
+    /// The number of entries from one restart point to the next.
     restart_interval: usize,
     since_restart: usize,
     last_key: Vec<u8>,
-    /// Whether a length precedes each value. Values of index entries need none, because block
-    /// handles delimit themselves.
+    /// Whether a length precedes each value. Values of index entries need none, because the
+    /// encoding of a block handle shows where the handle ends.
     value_lengths: bool,
 }
 

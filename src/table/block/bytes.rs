@@ -74,8 +74,9 @@ impl BlockBytes {
         self.buffer
     }
 
-    /// Returns the payload in memory without room. If this block's memory is already as small as
-    /// possible, it is returned. Otherwise the payload is copied into a buffer that `buffer` makes.
+    /// Returns the payload in memory that has no room. Reuses the memory of this block if it is
+    /// already as small as possible. Otherwise copies the payload into a buffer that `buffer`
+    /// makes.
     pub fn into_exact(self, buffer: impl FnOnce(usize) -> LineBuf) -> LineBuf {
         if LineBuf::needed_bytes(self.len) == self.buffer.memory_bytes() {
             return self.buffer.reused(self.len);

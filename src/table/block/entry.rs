@@ -45,7 +45,8 @@ impl Entry {
     }
 
     /// The three lengths and how many bytes they take. `None` unless the entry has the common form:
-    /// one byte for each length, except that the length of the value may take two.
+    /// one byte for each length, except that the length of the value may take two. `None` also if
+    /// fewer than 4 bytes are left.
     #[inline(always)]
     fn short_head(entries: &[u8], offset: usize) -> Option<(usize, usize, usize, usize)> {
         let head = entries[offset..].first_chunk().map(|head| u32::from_le_bytes(*head))?;
@@ -200,7 +201,7 @@ impl<'a> Scan<'a> {
         Ok(Some((&self.key, &self.entries[entry.value])))
     }
 
-    /// The range, in the block, of the value that [`Self::next`] returned last.
+    /// Where in the block the value is that the latest call of [`Self::next`] returned.
     pub fn value_range(&self) -> Range<usize> {
         self.value.clone()
     }

@@ -44,7 +44,7 @@ pub(crate) const HASH_INDEX_BIT: u32 = 1 << 31;
 /// How many cache lines a seek prefetches: enough for one or two entries.
 const SEEK_LINES: usize = 4;
 
-/// What a block knows about the position of a user key.
+/// Where a search for a user key starts, as far as the block's key heads show it.
 #[derive(Clone, Copy)]
 pub(crate) enum SeekStart {
     /// The block has no key heads.
@@ -135,7 +135,7 @@ impl Block {
         self.key_heads = KeyHeads::of(&mut self.bytes, self.entries_end);
     }
 
-    /// The memory that every search reads first: the key heads.
+    /// The key heads, which every search reads first. Empty if the block has none.
     pub fn heads(&self) -> &[u8] {
         self.key_heads.as_ref().map_or(&[], |key_heads| key_heads.rows(&self.bytes))
     }
@@ -187,7 +187,8 @@ impl Block {
         array.as_chunks().0.iter().map(|&offset| u32::from_le_bytes(offset))
     }
 
-    /// The offset of restart point `i`, which is checked to be at most the end of the entries.
+    /// The offset of restart point `i`. It is damage if the offset is beyond the end of the
+    /// entries.
     pub(crate) fn restart(&self, i: usize) -> Result<usize, Damage> {
         let at = self.entries_end + 4 * i;
         let offset = fixed32(&self.bytes[at..]) as usize;

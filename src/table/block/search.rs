@@ -13,10 +13,10 @@
 //! shared < 3      a larger byte within the first three: after the target, which is absent
 //! ```
 //!
-//! The drawing compares user keys, but `shared` counts bytes of internal keys. If all bytes of the
-//! previous entry's user key are matched, and `shared` exceeds that number, then the other shared
-//! bytes belong to the previous entry's trailer. In that case a [`BlockCursor`] does the search.
-//! The tests also compare this search with the cursor.
+//! The drawing compares user keys, but `shared` counts bytes of internal keys. If the previous
+//! entry's whole user key matches, and `shared` is larger than its length, the entry also shares
+//! bytes of the previous entry's trailer. In that case a [`BlockCursor`] does the search. The tests
+//! compare both kinds of search.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -37,7 +37,8 @@ use super::{Block, SeekStart, shown};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SearchResult {
     /// The first entry at or after the target has the target's user key, so it is the newest
-    /// version that the lookup may see: the entry's trailer, and the range of its value.
+    /// version that the lookup may see. The fields hold its trailer, and the range of its value in
+    /// the block.
     Found { trailer: u64, value: Range<usize> },
     /// The first entry at or after the target has another user key, so the table has no match.
     Absent,
@@ -67,8 +68,8 @@ impl Block {
     }
 
     /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
-    /// `start` is this block's [`Block::search_start`]. `global_sequence`: for an ingested file,
-    /// the sequence number that every key gets.
+    /// `start` is this block's [`Block::search_start`]. `global_sequence` is the sequence number
+    /// that readers see in every key of an ingested file; `None` for other files.
     #[inline(always)]
     pub(crate) fn find_from(
         &self,
@@ -122,10 +123,10 @@ impl Block {
             let entry = Entry::decode(entries, offset)?;
             let suffix = &entries[entry.suffix.clone()];
             if entry.shared <= same_bytes {
-                // Either this is the walk's first entry, whose shared bytes equal the target's, or
-                // `shared` is 0, as at a restart point. In both cases exactly the shared bytes are
-                // known to match. (A restart point may have more bytes in common with the target,
-                // but its suffix, the whole key, is compared.)
+                // The first entry of the walk shares only bytes that equal the target's. For each
+                // later entry, `same_bytes` is 0, so `shared` is 0, as at a restart point. In both
+                // cases exactly the shared bytes are known to match. (A restart point may have more
+                // bytes in common with the target, but its suffix, the whole key, is compared.)
                 matched = entry.shared;
             }
             same_bytes = 0;

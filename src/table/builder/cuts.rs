@@ -1,5 +1,5 @@
-//! [`Cuts`]: where filter and index are cut into parts ([`super::parted`]), and the results of
-//! writing them.
+//! [`Cuts`]: where filter and index are cut into parts ([`super::parted`]). Also the forms in which
+//! filter and index are passed on when they are built and written.
 
 use crate::filter::{FilterBlock, FilterBuilder};
 use crate::table::filter::block::{full_filter_name, parted_filter_name};
@@ -31,8 +31,8 @@ pub(super) struct BuiltFilter {
     pub ends: Vec<usize>,
 }
 
-/// The entries of a top: for each part, the user key and the trailer of its separator, and its
-/// handle.
+/// The entries of a top, which lists the parts of a filter or an index. Each entry has the user key
+/// and the trailer of the part's separator, and the part's handle.
 pub(super) type Top = Vec<(Vec<u8>, u64, BlockHandle)>;
 
 /// The index as it was written.
@@ -48,7 +48,7 @@ pub(super) struct WrittenIndex {
 
 impl Cuts {
     pub fn new(part_bytes: usize) -> Cuts {
-        // A filter part that is full has 4 keys for each 5 bytes, which is 10 bits per key.
+        // At 10 bits per key, a filter part has 4 keys for each 5 bytes.
         let most_keys = (part_bytes * 4 / 5).max(1);
         Cuts { most_index_bytes: part_bytes, most_keys, keys: 0, filters: Vec::new() }
     }

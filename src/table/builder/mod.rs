@@ -167,9 +167,9 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Adds the hashes that the filter is to hold for a key. As in RocksDB, a key outside of the
-    /// extractor's domain is not added to a filter of prefixes, and is added only as a whole key to
-    /// a filter of both.
+    /// Adds the hashes that the filter is to hold for a key: of the whole key, of its prefix, or of
+    /// both. As in RocksDB, nothing is added for the prefix if the key is outside of the
+    /// extractor's domain.
     #[inline]
     fn add_to_filter(&mut self, user_key: &[u8]) {
         let prefix_hash = |extractor: PrefixExtractor| extractor.prefix_of(user_key).map(hash64);
@@ -202,8 +202,8 @@ impl TableBuilder {
         self.file.len() + self.data.estimated_bytes() as u64
     }
 
-    /// Writes everything after the data, and syncs the file. The caller must sync the directory to
-    /// make the file's name durable.
+    /// Writes the last data block and everything after it, and syncs the file. The caller must sync
+    /// the directory to make the file's name durable.
     pub fn finish(mut self) -> Result<TableSummary> {
         if !self.data.is_empty() {
             self.end_data_block(None)?;
@@ -286,8 +286,8 @@ impl TableBuilder {
         Ok(has_points && key::user_key(last) == key::user_key(internal_key))
     }
 
-    /// Whether the entry must begin a new block. As in RocksDB with `block_align`, the trailer
-    /// counts towards the size of the block, because a page is to hold a block with its trailer.
+    /// Whether the entry must begin a new block. The size of a block includes its trailer, as in
+    /// RocksDB with `block_align`, because a page is to hold a block with its trailer.
     fn block_is_full(&self, key: &[u8], value: &[u8]) -> bool {
         if self.data.is_empty() {
             return false;
@@ -352,9 +352,9 @@ impl TableBuilder {
     /// Writes the index, or a part of it.
     fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
-        // If the cache is too small for a whole index, a reader can load pieces of it, but only if
-        // the index is stored uncompressed. The parts of an index in parts may be compressed,
-        // because each is small enough to be loaded whole.
+        // A large index that is not in parts is stored uncompressed, because a reader whose cache
+        // is too small for it can then load pieces of it. The parts of an index in parts may be
+        // compressed, because each is small enough to be loaded whole.
         let has_pieces = self.cuts.is_none() && block.len() as u64 >= pieces::MIN_BYTES;
         // A reader rejects an index that is larger than `most_metadata_bytes` after it is
         // uncompressed. An index that is stored uncompressed is never too large, because it is

@@ -9,15 +9,16 @@
 //! ```
 //!
 //! A part of the index ends when it is as large as a part should be, or when it has as many keys as
-//! a filter of that size holds. With large values an index has more bytes than a filter, so the
-//! filter is cut at the same key only if the current filter part has at least half as many keys as
-//! a filter part may have. Where the index is cut does not depend on the family of the filter, so a
-//! table can get another filter and keep its index.
+//! a filter of that size holds. The filter is cut at the same key only if the current filter part
+//! has at least half as many keys as a filter part may have. So one filter part may cover several
+//! index parts, as with large values, whose index has more bytes than the filter. Where the index
+//! is cut does not depend on the family of the filter, so a table can get another filter and keep
+//! its index.
 //!
-//! Lookups find a filter part by the whole key, and also query that part for the key's prefix,
-//! although keys with that prefix may be on both sides of a cut. Cursors query the parts of a
-//! range. So the prefixes of the two keys next to a cut are added to the filter parts on both sides
-//! of it, as in RocksDB.
+//! A lookup finds a filter part by the whole key, and queries it for that key or for its prefix. A
+//! cursor queries all parts of its range for a prefix. A cursor of RocksDB queries only the part of
+//! one key, although the prefix that it wants may be on the other side of a cut. So, as in RocksDB,
+//! the prefixes of the two keys next to a cut are added to the filter parts on both sides of it.
 
 use std::collections::BTreeMap;
 

@@ -26,7 +26,8 @@ fn varint(value: u64) -> Vec<u8> {
 }
 
 impl TableBuilder {
-    /// All names and values. Call this after everything before the properties is written.
+    /// The names and values of all properties. Call this when everything that precedes the
+    /// properties in the file is written.
     pub(super) fn properties(
         &self,
         data_bytes: u64,
@@ -65,9 +66,9 @@ impl TableBuilder {
         if let Some(creator) = &self.creator {
             put(names::DB_IDENTITY, creator.db.clone().into());
             put(names::SESSION_IDENTITY, creator.session.clone().into());
-            // A table of an `SstWriter` has a session identity that no other table has, because an
-            // `SstWriter` writes only one file. So the file's number is 1. A table of a database
-            // gets its own number below.
+            // A file number is unique within a session. An `SstWriter` writes only one file, and
+            // has a session of its own, so its file gets the number 1. A table of a database gets
+            // its own number below.
             put(names::ORIGINAL_FILE_NUMBER, varint(1));
         }
         match self.dialect {

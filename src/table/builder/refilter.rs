@@ -6,8 +6,8 @@
 //!                                                   of the filter: new
 //! ```
 //!
-//! The parts of an index in parts are copied, and the new filter is cut at the same keys. The tops
-//! are written anew, because the parts are at other offsets.
+//! If the index is in parts, the parts are copied, and the new filter is cut where parts of the
+//! index end ([`super::parted`]). The tops are new, because the parts are at other offsets.
 //!
 //! Every data block keeps its offset, so the index and the checksums of the copied blocks remain
 //! valid. For a table of this crate the result is byte for byte the table that [`TableBuilder`]
@@ -39,9 +39,9 @@ use crate::table::table::Table;
 use super::TableBuilder;
 
 impl Table {
-    /// Writes this table to `file`, which must be empty, with a filter as `filter` specifies. Reads
-    /// all of the table, and checks the checksum of each block that is copied. The summary has only
-    /// the file's sizes and the filter's figures.
+    /// Writes this table to `file`, which must be empty, with a filter that `filter` and
+    /// `filter_keys` specify. Reads all of the table, and checks the checksum of each block that is
+    /// copied. The returned summary has only the file's sizes and the filter's figures.
     pub(crate) fn refilter(
         &self,
         file: Box<dyn WritableFile>,

@@ -41,7 +41,7 @@ pub(crate) struct TableCursor {
     part: usize,
     block: Option<BlockCursor<BlockPin>>,
     ahead: ReadAhead,
-    /// If the scan came from another file, and has read no block of this one yet: its direction.
+    /// The direction of a scan that came from another file and has read no block of this one yet.
     entered: Option<Direction>,
     look: LookAhead,
     /// Set by [`Cursor::fetch_for_seek`]: the block that the seek goes to, and where in the block
@@ -204,7 +204,8 @@ impl TableCursor {
         }
     }
 
-    /// Runs one step of the current block's cursor. After a failure there is no current block.
+    /// Calls `step`, which moves the current block's cursor. After a failure there is no current
+    /// block.
     fn step_block(
         &mut self,
         index: &TableIndex,
@@ -233,7 +234,7 @@ impl TableCursor {
         self.block.as_ref().is_some_and(BlockCursor::valid)
     }
 
-    /// Prepares for steps from the position of the block's cursor.
+    /// Restarts the look-ahead at the position of the block's cursor.
     fn look_from_here(&mut self) {
         self.look = LookAhead { pause_at: 0, fetched: 0, bytes: FIRST_LOOK_BYTES };
     }
@@ -249,8 +250,8 @@ impl TableCursor {
         }
         if to + MAX_LOOK_BYTES > end && next < index.index.len() {
             if from == position || from + MAX_LOOK_BYTES <= end {
-                // This call fetches only the slot that holds the address of the next block. A later
-                // call fetches the block.
+                // The address of the next block is in a slot. This call fetches the slot, so that a
+                // later call can fetch the block.
                 index.blocks.prefetch_resident(next);
                 to = to.min(end);
             } else if to > end {
@@ -305,13 +306,13 @@ impl TableCursor {
         })
     }
 
-    /// While the current block has no more entries in `direction`, moves to the nearest entry of
-    /// the next block. Stops at the end of a part; after the last part there is no current block.
+    /// While the current block has no more entries in `direction`, enters the next block in that
+    /// direction. Stops at the end of a part; after the last part there is no current block.
     fn skip(&mut self, index: &TableIndex, direction: Direction) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             let (next, is_last_part) = match direction {
                 Direction::Forward => (self.i + 1, index.part + 1 == index.parts.end),
-                // The number before 0 wraps around, so it is not the number of a block.
+                // Before block 0 the number wraps around, so it is not the number of a block.
                 Direction::Backward => (self.i.wrapping_sub(1), index.part == index.parts.start),
             };
             if next >= index.index.len() {
@@ -346,8 +347,8 @@ impl TableCursor {
         index.index.find(key::user_key(target), key::trailer(target))
     }
 
-    /// The part of the index that can lead to an internal key; the last part if none can. May read
-    /// a whole index once, to divide it into pieces ([`super::pieces`]).
+    /// The part of the index that can lead to an internal key; the last part if none can. The first
+    /// call may read a whole index, in order to divide it into pieces ([`super::pieces`]).
     fn find_part(&self, target: &[u8]) -> Result<usize> {
         match &self.index {
             Some(index) if index.parts.len() == 1 => Ok(index.part),

@@ -7,13 +7,13 @@
 //!
 //! * A scan may end at any entry. So the first block is read alone, and each later read is twice as
 //!   large as the one before, up to a limit. A scan therefore reads at most about twice what it
-//!   uses. A scan that bypasses the cache is known to continue, so its read-ahead has full size
-//!   from the start.
+//!   uses. A scan that bypasses the cache is expected to continue to its bounds, so its read-ahead
+//!   has full size from the start.
 //! * Nothing is read past the scan's bounds. A read includes a few blocks that are in memory
 //!   already, because one longer read costs less than two, and because the operating system
 //!   mistakes reads with gaps between them for random reads. A read ends before a long row of
-//!   blocks that are in memory, unless the scan is known to continue.
-//! * Backward scans read ahead too. Linux does not read ahead in that direction.
+//!   blocks that are in memory, unless the scan is expected to continue.
+//! * Backward scans read ahead too, because Linux does not read ahead in that direction.
 //! * A read for several blocks may fail because of a block that is not needed yet. Then the wanted
 //!   block is read alone, so that a scan returns all entries before the damage, and the error names
 //!   the damaged block.
@@ -63,7 +63,7 @@ pub(crate) struct ScanOptions {
     /// Whether blocks that are read enter the cache. Off for compactions, whose blocks would evict
     /// those that lookups use.
     pub fill_cache: bool,
-    /// Whether the scan is known to continue to its bounds, so that read-ahead has its full size
+    /// Whether the scan is expected to continue to its bounds, so that read-ahead has its full size
     /// from the start.
     pub goes_on: bool,
     /// Bytes to read at once when the scan moves between adjacent blocks; with 0, each block is
@@ -75,7 +75,7 @@ pub(crate) struct ScanOptions {
 
 impl ScanOptions {
     /// The options for each of `runs` runs that are scanned together. A scan that does not fill the
-    /// cache is known to continue.
+    /// cache is expected to continue to its bounds.
     pub fn for_runs(runs: usize, fill_cache: bool, bounds: ScanBounds) -> ScanOptions {
         let read_ahead_bytes = share_of(MAX_SCAN_BYTES, runs);
         ScanOptions { fill_cache, goes_on: !fill_cache, read_ahead_bytes, bounds }
@@ -135,7 +135,7 @@ pub(crate) struct ScanSource<'a, R: Fn(usize) -> bool> {
     pub file: &'a BlockFile,
     pub index: &'a Index,
     pub options: &'a ScanOptions,
-    /// Whether a block is in memory, so that it need not be read.
+    /// Whether a read of several blocks may leave this block out, because the block is in memory.
     pub is_resident: R,
 }
 
@@ -147,7 +147,7 @@ pub(crate) struct ReadAhead {
     /// How many of `bytes` are valid.
     filled: usize,
     bytes: Vec<u8>,
-    /// `None`: the scan has not yet moved from a block to its neighbor.
+    /// `None` if the block that was read last is not a neighbor of the one before, as after a seek.
     direction: Option<Direction>,
     /// Bytes of the next read.
     next_bytes: u64,
@@ -249,7 +249,7 @@ impl ReadAhead {
         between(0, last)
     }
 
-    /// Fills the buffer with these bytes of the file, by one read. `None` if that read fails.
+    /// Fills the buffer with the range `bytes` of the file, by one read. `None` if that read fails.
     fn fill(&mut self, file: &BlockFile, bytes: Range<u64>) -> Option<()> {
         self.filled = 0;
         let length = usize::try_from(bytes.end - bytes.start).ok()?;
@@ -267,12 +267,12 @@ impl ReadAhead {
 impl<R: Fn(usize) -> bool> ScanSource<'_, R> {
     /// The range of the file that holds these blocks. There must be at least one.
     fn bytes_of(&self, blocks: &Range<usize>) -> Range<u64> {
-        // An index has only blocks within the file.
+        // The end never overflows, because an index has only blocks within the file.
         let end = self.index.handle(blocks.end - 1).end().unwrap_or(u64::MAX);
         self.index.handle(blocks.start).offset..end
     }
 
-    /// The blocks that may hold keys within the scan's bounds, including block `i`.
+    /// The blocks that may hold keys within the scan's bounds, and block `i` in any case.
     fn blocks_in_bounds(&self, i: usize) -> Range<usize> {
         let (lower, upper) = &self.options.bounds;
         let find = |key: &Arc<[u8]>| self.index.find(key, pack(MAX_SEQUENCE, SEEK_KIND));

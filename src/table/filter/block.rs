@@ -9,9 +9,9 @@
 //! filter.rocksdb.BuiltinBloomFilter                obsolete; ignored
 //! ```
 //!
-//! `FamilyInfo` (`filter/info.rs`) has the names that begin with `fullfilter`. RocksDB ignores
-//! names that it does not know. So if the filter of a table is of a family of Maypole's own,
-//! RocksDB reads the table as one without a filter.
+//! The names that begin with `fullfilter` come from `FamilyInfo` (`src/filter/info.rs`). RocksDB
+//! ignores names that it does not know, so it reads a table with a filter of one of Maypole's own
+//! families as a table without a filter.
 //!
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`crate::table::lookup::prefix`].
@@ -82,7 +82,7 @@ pub(crate) struct PrefixFilter {
 /// A table's filter in memory, or one part of it.
 pub(crate) struct TableFilter {
     reader: FilterReader,
-    /// How many of the filter's last answers in a row were "maybe", up to [`USELESS`].
+    /// The number of "maybe" answers since the last "no", at most [`USELESS`].
     maybes: AtomicU8,
 }
 
@@ -101,8 +101,8 @@ pub(crate) enum FilterAnswer {
 }
 
 impl TableFilter {
-    /// Decodes the filter, or a part of it, from a block that was read. A filter that is malformed
-    /// although its checksum is right is no error: it answers "maybe".
+    /// Decodes the filter, or a part of it, from a block that was read. A malformed filter with a
+    /// correct checksum is not an error: it answers "maybe" to every query.
     pub fn decode(
         file: &BlockFile,
         stored: StoredBlock,
@@ -133,14 +133,14 @@ impl TableFilter {
         }
     }
 
-    /// What the filter says of the prefix of a key. In a filter in parts, the part for the key
-    /// holds its prefix too.
+    /// The filter's answer for `prefix`, which is the prefix of `key`. If the filter is in parts,
+    /// call this on the part for `key`, because each part holds the prefixes of its own keys.
     pub fn may_contain_prefix(&self, key: &LookupKey<'_>, prefix: &[u8]) -> FilterAnswer {
         self.may_contain(&LookupKey::new(prefix, key.sequence))
     }
 
-    /// Notes whether the filter has answered "no". Returns `false` if at least the last [`USELESS`]
-    /// answers were "maybe", so that the filter need not stay in the cache.
+    /// Records an answer of the filter. Returns `false` if this answer and those before it were
+    /// "maybe" at least [`USELESS`] times in a row. Then the filter need not stay in the cache.
     #[inline]
     pub fn is_useful(&self, says_no: bool) -> bool {
         let maybes = self.maybes.load(Ordering::Relaxed);

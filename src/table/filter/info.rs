@@ -19,11 +19,13 @@ use crate::table::format::properties::{TableProperties, names};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FilterInfo {
-    /// The family that was built. `None` if the file does not say, or if the filter cannot be used.
+    /// The filter's family. `None` if the file does not name a known family, or if the filter
+    /// cannot be used.
     pub family: Option<Family>,
     /// Stored bytes, block trailers not counted.
     pub bytes: u64,
-    /// The number of hashes in the filter. For files that do not state it, the number of entries.
+    /// The number of hashes in the filter, each of a key or a prefix. If the file does not state
+    /// it, the number of the table's entries.
     pub keys: u64,
     /// The false-positive rate to expect, 0 to 1. `None` if only the file's properties were read
     /// and they do not state the rate, as in files of RocksDB.
@@ -60,10 +62,10 @@ pub(crate) fn keys(properties: &TableProperties) -> u64 {
     stated.unwrap_or(properties.entries())
 }
 
-/// The share of the table's keys that the filter part `part` holds. The number of keys in a part is
-/// not stored, so the part's share of the filter's bytes is returned. For a piece of a whole filter
-/// the share is 1: a piece knows the whole filter's size, and predicts the rate of the whole
-/// filter.
+/// The share of the table's keys that the filter part `part` holds. The file does not state a
+/// part's number of keys, so this is the part's share of the filter's bytes. For a piece of a whole
+/// filter the share is 1, because a piece knows the size of the whole filter, and predicts the
+/// false-positive rate of the whole filter.
 pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
     if part.is_piece() {
         return 1.0;
@@ -71,8 +73,9 @@ pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
     (part.bytes().len() as f64 / filter_bytes.max(1) as f64).min(1.0)
 }
 
-/// The false-positive rate to expect of one filter, whole or a part, that holds this share of the
-/// table's `keys`. The caller adds up the rates of the parts, weighted by their shares.
+/// The false-positive rate to expect of `filter`, which is a whole filter or one part, and holds
+/// `share` of the table's `keys`. For a filter in parts, the caller multiplies the rate of each
+/// part by the part's share, and adds up the products.
 pub(crate) fn predicted_fpr(filter: &FilterReader, keys: u64, share: f64) -> f64 {
     filter.predicted_fpr(((keys as f64 * share).round() as u64).max(1))
 }

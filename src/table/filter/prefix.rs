@@ -19,8 +19,9 @@
 //! * If [`PrefixExtractor::prefix_of_range`] returns a prefix, every key of the range is in the
 //!   domain and has that prefix.
 //!
-//! The name stored in a file decides how the file's filter is queried. The current options do not,
-//! because a database may be opened with another extractor than before.
+//! A file stores the name of the extractor that cut its prefixes, and its filter is queried with
+//! that extractor. The extractor in the current options is not used for this, because it may differ
+//! from the extractor with which the file was written.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,8 +49,9 @@ enum Rule {
     Delimiter { byte: u8, count: u32 },
 }
 
-/// What the filter of a new table holds. The filter's bits per key are bits per hash, so a filter
-/// of prefixes is smaller than a filter of whole keys if many keys share a prefix.
+/// What the filter of a new table holds. The filter holds one hash for each distinct key or prefix,
+/// and takes the configured bits per key for each hash. So a filter of prefixes is smaller than a
+/// filter of whole keys if many keys share a prefix.
 ///
 /// ```
 /// use maypole::table::{FilterKeys, PrefixExtractor, TableOptions};
@@ -64,10 +66,12 @@ pub enum FilterKeys {
     /// Whole keys: for point lookups.
     #[default]
     Whole,
-    /// Prefixes only: for ranges inside one prefix. A point lookup queries its key's prefix, and
-    /// learns nothing if the table has other keys with that prefix, or if the key has no prefix.
+    /// Prefixes only, for ranges whose keys all have one prefix. A point lookup queries the prefix
+    /// of its key. The filter cannot rule the table out if the table has another key with that
+    /// prefix, or if the key has no prefix.
     Prefix(PrefixExtractor),
-    /// Whole keys and prefixes: for point lookups and ranges, at the cost of both.
+    /// Whole keys and prefixes, for point lookups and ranges. The filter is as large as a filter of
+    /// keys and a filter of prefixes together.
     Both(PrefixExtractor),
 }
 
@@ -109,9 +113,10 @@ impl PrefixExtractor {
         Ok(PrefixExtractor(Rule::Capped(at_least_one("capped", bytes)?)))
     }
 
-    /// The prefix is the key up to and including its `count`-th `byte`: with keys such as
-    /// `row/column/…`, a count of 1 gives prefixes of rows, and 2 gives prefixes of columns. A key
-    /// with fewer such bytes has no prefix. RocksDB ignores filters of these prefixes.
+    /// The prefix is the key up to and including its `count`-th `byte`. For a key such as
+    /// `row/column/…` and the byte `/`, a count of 1 gives the prefix `row/`, and a count of 2
+    /// gives `row/column/`. A key with fewer such bytes has no prefix. RocksDB ignores filters of
+    /// these prefixes.
     ///
     /// # Errors
     ///
@@ -141,7 +146,7 @@ impl PrefixExtractor {
     pub fn prefix_of_range<'a>(&self, lower: &'a [u8], upper: Option<&[u8]>) -> Option<&'a [u8]> {
         let prefix = self.prefix_of(lower)?;
         // A key shorter than a capped prefix is its own prefix. Longer keys that start with it have
-        // other prefixes.
+        // other prefixes, so a range from such a key on has no common prefix.
         let is_short = matches!(self.0, Rule::Capped(bytes) if prefix.len() < bytes as usize);
         (!is_short && ends_within(prefix, upper)).then_some(prefix)
     }
@@ -178,10 +183,10 @@ fn at_least_one(form: &str, count: usize) -> Result<u32, SpecError> {
     }
 }
 
-/// Whether all keys from `prefix` up to, but without, `upper` start with `prefix`. All of them do
-/// if `upper` is at most the first key after all keys with the prefix. That key is the prefix
-/// without its trailing 0xff bytes, and with its last byte increased by one. If a prefix has only
-/// 0xff bytes, all keys after the prefix start with it.
+/// Whether all keys from `prefix` up to, but without, `upper` start with `prefix`. They do if
+/// `upper` is not after the first key that follows all keys with the prefix. To get that key, take
+/// the prefix without its trailing 0xff bytes, and increase the last byte by one. A prefix of only
+/// 0xff bytes has no such key: all keys after it start with it.
 fn ends_within(prefix: &[u8], upper: Option<&[u8]>) -> bool {
     let Some(last) = prefix.iter().rposition(|&byte| byte != 0xff) else { return true };
     upper.is_some_and(|upper| {
@@ -290,7 +295,8 @@ mod tests {
                     named += usize::from(end > i);
                     assert_eq!(prefixes[i], Some(prefix));
                     assert!(end <= run_end[i].max(i + 1), "{extractor} {lower:02x?} {upper:02x?}");
-                    // Longer keys within the range have the same prefix.
+                    // Keys longer than those of `universe` must have the prefix too, if they are
+                    // in the range.
                     if let Some(key) = keys[i..end].last() {
                         let longer = [&key[..], b"\xff\xff"].concat();
                         if upper.is_none_or(|upper| &longer[..] < upper) {

@@ -9,9 +9,9 @@
 //! 4   XXH3       low 32 bits of XXH3-64 over all but the last byte, ^ last byte * 0x6b9083d9
 //! ```
 //!
-//! From format_version 6 on, a *context* is added to the checksum, modulo 2^32. It depends on the
-//! offset and on the file, so that the checksum of a block is wrong at another offset and in
-//! another file.
+//! From format_version 6 on, a *context* is added to the checksum, modulo 2^32. The context depends
+//! on the block's offset and on the file. So if a block is written to a wrong offset or into a
+//! wrong file, its checksum does not match there.
 //!
 //! The XXH3 here is the final one of xxHash 0.8. Filters hash keys with an older draft of XXH3.
 
@@ -92,8 +92,8 @@ impl ChecksumKind {
     }
 }
 
-/// The context, which is added to the checksum of a block at `offset` from format_version 6 on.
-/// Below format_version 6 `base` is 0, and so is the context.
+/// The context (see the module) of a block at `offset`. `base` is the footer's
+/// `checksum_context_base`. Below format_version 6 the base is 0, and so is the context.
 pub(crate) fn context(base: u32, offset: u64) -> u32 {
     if base == 0 {
         return 0;

@@ -50,7 +50,7 @@ fn named(file: &dyn RandomAccessFile, tail: &[u8], mut error: Error) -> Error {
     error
 }
 
-/// Of this many reads of single blocks by a thread, one is timed.
+/// Each thread times one of this many of its reads of single blocks.
 const TIMED: u32 = 8;
 
 thread_local! {
@@ -62,13 +62,14 @@ thread_local! {
 pub(crate) struct BlockFile {
     file: Arc<dyn RandomAccessFile>,
     footer: Footer,
-    /// Where the footer starts; no block ends later.
+    /// See [`BlockFile::limit`].
     limit: u64,
     counters: Arc<Counters>,
     file_counters: FileCounters,
     /// The dictionary that data blocks are compressed with, if any.
     dictionary: Option<Box<Dictionary>>,
-    /// The last bytes of the file; empty once the table is open.
+    /// The last bytes of the file, which hold the blocks that opening reads. Empty once the table
+    /// is open.
     tail: Vec<u8>,
 }
 
@@ -85,9 +86,9 @@ pub(crate) struct StoredBlock {
 }
 
 impl BlockFile {
-    /// Opens a file and reads its tail: the last `tail_bytes` bytes, at least the footer.
-    /// `tail_bytes` is 0 if it is not known how many bytes opening needs. `takes_leveldbs`: whether
-    /// a table in LevelDB's format is accepted, too.
+    /// Opens a file and reads its tail. `tail_bytes` says how many bytes at the end of the file the
+    /// opening needs, or is 0 if this is not known. The tail has at least the footer, and at most
+    /// [`MAX_TAIL_BYTES`]. `takes_leveldbs`: whether a table in LevelDB's format is accepted, too.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
@@ -108,7 +109,7 @@ impl BlockFile {
         Ok(BlockFile { file, footer, limit, counters, file_counters, dictionary: None, tail })
     }
 
-    /// A file with a footer that the caller provides, because the file's end may hold none.
+    /// A file whose own footer is missing or unusable. The caller provides the footer.
     pub fn with_footer(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
@@ -119,9 +120,9 @@ impl BlockFile {
         BlockFile { file, footer, limit, counters, file_counters, dictionary, tail: Vec::new() }
     }
 
-    /// Makes the tail begin at `start`, by one more read, unless the tail would then be longer than
-    /// [`MAX_TAIL_BYTES`]. In that case it stays as it is, and each block after `start` is read
-    /// separately.
+    /// Extends the tail by one more read, so that it begins at `start` or before. The tail stays as
+    /// it is if it would become longer than [`MAX_TAIL_BYTES`]. Then each block in front of the
+    /// tail takes a read of its own.
     pub fn extend_tail(&mut self, start: u64) -> Result<()> {
         let length = self.file.len();
         let missing = (length - self.tail.len() as u64).saturating_sub(start);
@@ -179,7 +180,8 @@ impl BlockFile {
         &self.file_counters
     }
 
-    /// Where the footer starts: blocks end at or before it.
+    /// The offset at or before which all blocks end: where the footer starts or, after
+    /// [`BlockFile::with_footer`], the end of the file.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -200,7 +202,7 @@ impl BlockFile {
         self.uncompress_metadata(stored)
     }
 
-    /// A block of entries that is not data.
+    /// A block of entries that is not a data block, checked and uncompressed.
     pub fn read_metadata_block(&self, handle: BlockHandle) -> Result<Block> {
         Block::new(self.read_metadata(handle)?).map_err(|damage| self.damaged(damage, handle))
     }
@@ -256,10 +258,10 @@ impl BlockFile {
         Ok(())
     }
 
-    /// How long the buffer for a stored block is.
+    /// How many bytes a buffer for the stored block needs: payload and trailer.
     ///
     /// # Errors
-    /// If the block is not in the file, or there is no memory for it.
+    /// If the handle leads out of the file, or if there is no memory for the block.
     pub fn stored_bytes(&self, handle: BlockHandle) -> Result<usize> {
         handle.check(self.limit(), 0).map_err(|damage| self.damaged(damage, handle))?;
         // `check` has bounded the size by the length of the file and by 2^32, so it fits into
@@ -298,19 +300,20 @@ impl BlockFile {
         Ok(true)
     }
 
-    /// Counts a read that the caller makes. The caller must hold no guard, because a read from a
-    /// device may take arbitrarily long.
+    /// Counts a read that the caller makes. The caller must hold no guard: a read from a device may
+    /// take arbitrarily long, and a guard keeps retired memory from being freed.
     pub fn count_read(&self, bytes: usize) {
         before_reading();
         count_read(&self.counters, &self.file_counters, bytes);
     }
 
-    /// The payload of a checked block of data.
+    /// The uncompressed payload of a data block whose checksum was checked.
     pub fn uncompress(&self, stored: StoredBlock, buffer: impl Buffer) -> Result<BlockBytes> {
         self.uncompress_up_to(u64::MAX, stored, self.dictionary.as_deref(), buffer)
     }
 
-    /// The payload of a checked block that is not data.
+    /// The uncompressed payload of a block that is not a data block, and whose checksum was
+    /// checked.
     pub fn uncompress_metadata(&self, stored: StoredBlock) -> Result<BlockBytes> {
         self.uncompress_up_to(most_metadata_bytes(self.limit()), stored, None, LineBuf::zeroed)
     }
@@ -371,7 +374,7 @@ fn count_read(counters: &Counters, file_counters: &FileCounters, bytes: usize) {
 }
 
 impl StoredBlock {
-    /// A block whose bytes, with the trailer, are the front of `buffer`.
+    /// The block at `handle`. `buffer` begins with its payload and its trailer.
     pub fn new(buffer: LineBuf, handle: BlockHandle) -> StoredBlock {
         debug_assert!(buffer.len() as u64 >= handle.bytes + BLOCK_TRAILER_BYTES as u64);
         StoredBlock { buffer, handle }

@@ -90,7 +90,8 @@ impl BlockHandle {
         self.end().is_some_and(|end| end <= limit) && self.bytes < u64::from(u32::MAX)
     }
 
-    /// Returns damage if the block does not fit ([`Self::fits`]). `at`: where the handle is stored.
+    /// Returns damage if the block does not fit ([`Self::fits`]). `at` is the position that the
+    /// damage states: where the handle is stored.
     pub(crate) fn check(self, limit: u64, at: usize) -> Result<(), Damage> {
         if self.fits(limit) {
             return Ok(());
@@ -118,7 +119,9 @@ pub struct Footer {
     pub format_version: u32,
     /// The checksum of every block.
     pub checksum: ChecksumKind,
-    /// Base of the checksum context; 0 below format_version 6.
+    /// From format_version 6 on, the base of the context that is added to each block's checksum.
+    /// The context of a block depends on this base and on the block's offset. 0 below
+    /// format_version 6.
     pub checksum_context_base: u32,
     /// The metaindex block: the names and handles of the metadata blocks.
     pub metaindex: BlockHandle,
@@ -177,7 +180,8 @@ impl Footer {
             .map_err(|damage| damage.in_file(file, footer_offset))
     }
 
-    /// Returns the footer if the blocks that it names end before it.
+    /// Returns this footer, which is at `footer_offset`, if the metaindex and the index end at or
+    /// before this offset.
     fn checked(self, footer_offset: u64) -> Result<Footer, Damage> {
         for (handle, name) in [(Some(self.metaindex), "metaindex"), (self.index, "index")] {
             if let Some(handle) = handle
@@ -265,7 +269,7 @@ impl Footer {
         })
     }
 
-    /// The footer with which this crate ends a table.
+    /// The encoded footer of a table that this crate writes.
     pub(crate) fn encode_plain(metaindex: BlockHandle, index: BlockHandle) -> Vec<u8> {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
         out.push(ChecksumKind::Xxh3.to_byte());

@@ -8,9 +8,9 @@
 //! rocksdb.original.file.number          the file's number when it was made
 //! ```
 //!
-//! [`table_identity`] makes 16 bytes of these three properties: RocksDB's *internal unique id*
-//! (`table/unique_id.cc`). The MANIFEST records it, so that opening the database detects two
-//! exchanged files, and an older file under a newer file's name.
+//! [`table_identity`] computes 16 bytes from these three properties: RocksDB's *internal unique id*
+//! (`table/unique_id.cc`). The MANIFEST records the identity of each table. So when a table is
+//! opened, a file that was exchanged for another, or replaced by an older one, is detected.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ pub(crate) struct Creator {
 }
 
 impl Creator {
-    /// A new session of the database with this identity.
+    /// The creator of the tables of a new session, in the database with the identity `db`.
     pub fn new(db: String) -> Creator {
         let high = random() % 36u64.pow((SESSION_DIGITS - LOW_DIGITS) as u32);
         let low = random() >> (64 - LOW_BITS);
@@ -90,8 +90,9 @@ fn put_digits(out: &mut [u8], mut value: u64) {
     }
 }
 
-/// 64 random bits, from the hash keys that the standard library gets from the operating system. If
-/// the hash keys repeat, the clock and the counter still make two calls differ.
+/// 64 random bits: a hash with keys that the standard library gets from the operating system. The
+/// call's number, the process's id and the time are hashed, so that two calls differ even if they
+/// get the same keys.
 fn random() -> u64 {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();

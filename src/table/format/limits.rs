@@ -14,16 +14,16 @@
 //!                  reads no byte of the file twice
 //! ```
 //!
-//! Without the limit on names and keys, a block of *b* bytes could claim b² / 12 bytes of memory:
-//! the block could hold one long key, and entries of three bytes that share all of that key.
-//! Without the limit on the metaindex, `verify` could read one block a million times. Without the
-//! limit on the index, a lookup could read one block as often, or follow an index that leads to
-//! itself.
+//! Without the limit on names and keys, a block of *b* bytes could take b² / 12 bytes of memory: it
+//! could hold one key of b / 2 bytes, and b / 6 entries of three bytes that share all of that key.
+//! Without the limit on the metaindex, a million names could lead to one block, which `verify`
+//! would then read a million times. Without the limit on the index, a lookup could read one block a
+//! million times too, or follow an index that leads to itself.
 //!
-//! Undamaged tables stay within the limits. In tables of this crate, an uncompressed index has
-//! whole separators, and an index is compressed only if it is within the limit
-//! ([`crate::table::builder`]). Indexes of RocksDB share prefixes only within one restart interval,
-//! which is one entry by default.
+//! Undamaged tables stay within the limits. An index of this crate stores its separators whole, so
+//! they take no more memory than the uncompressed index, and an index that exceeds the limit is not
+//! compressed ([`crate::table::builder`]). In an index of RocksDB, separators share prefixes only
+//! within one restart interval, which is one entry by default.
 
 use crate::error::Damage;
 

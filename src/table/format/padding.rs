@@ -9,18 +9,20 @@
 //! Devices and operating systems read whole pages. A block of 4 KiB that crosses a page boundary
 //! costs two pages: a device transfers 8 KiB for it, and a batch of lookups gets half as many
 //! blocks in the same time. So a block is moved to the next page if it then occupies fewer pages,
-//! and if that page is near. If entries are small, a block ends before the entry that would make it
-//! larger than the block size. So with a block size of 4 KiB, a block that begins at a page
-//! boundary ends half an entry before the end of the page on average, and the padding is that long.
-//! With entries of an unfavorable size, padding takes at most a sixteenth of the file. If entries
-//! are large or blocks are compressed, most blocks are not moved.
+//! and if the gap has at most 256 bytes.
+//!
+//! If entries are small, a block ends before the entry that would make it larger than the block
+//! size. So with a block size of 4 KiB, a block that begins at a page boundary ends half an entry
+//! before the end of the page on average, and the padding has that length. Padding never takes more
+//! than a sixteenth of the file. If entries are large or blocks are compressed, most blocks end too
+//! far from a page boundary to be followed by padding.
 //!
 //! Gaps do not disturb readers, because readers find each block by its handle in the index. This
 //! holds for every version of RocksDB, whose option `block_align` makes such gaps too.
 //!
-//! Padding is not zeros, because a page that a device has lost reads as zeros and must not pass for
-//! padding. A block of entries cannot be mistaken for padding either, because its first byte is 0,
-//! the number of bytes that its first key shares.
+//! Padding consists of dots. Zeros are not used, because a page that a device has lost reads as
+//! zeros, and must not pass for padding. An uncompressed block cannot pass for padding, because its
+//! first byte is 0: the number of bytes that its first key shares.
 
 use super::footer::BlockHandle;
 
@@ -33,8 +35,8 @@ const MAX_PADDING_BYTES: u64 = 256;
 /// The longest padding. Shorter padding is the front of it.
 const PADDING: [u8; MAX_PADDING_BYTES as usize] = [b'.'; MAX_PADDING_BYTES as usize];
 
-/// The padding before a data block that could begin at `offset`. `stored_bytes` includes the
-/// block's trailer.
+/// The padding to write in front of a data block of `stored_bytes`, trailer included, if the
+/// previous block ends at `offset`.
 pub(crate) fn padding_before(offset: u64, stored_bytes: u64) -> &'static [u8] {
     let in_page = offset % PAGE_BYTES;
     let padding = (PAGE_BYTES - in_page) % PAGE_BYTES;
@@ -46,7 +48,8 @@ pub(crate) fn padding_before(offset: u64, stored_bytes: u64) -> &'static [u8] {
 /// The padding from `offset` to the end of its page, or nothing if that is more than may precede a
 /// block.
 pub(crate) fn padding_to_page(offset: u64) -> &'static [u8] {
-    // A block as large as a page needs one page less if it begins at a page boundary.
+    // A block as large as a page always saves a page by beginning at a page boundary, so only the
+    // length of the padding decides.
     padding_before(offset, PAGE_BYTES)
 }
 

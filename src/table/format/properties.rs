@@ -20,11 +20,12 @@
 //!                                         that is not read
 //! ```
 //!
-//! RocksDB picks its decompressor by the property `rocksdb.compression`; Maypole uses the type in
-//! the trailer of each block. From format_version 7 on, the property also names the compression
-//! manager (`BuiltinV2;04;`: manager, types of the blocks), and a table whose manager is not
-//! RocksDB's own is rejected. `rocksdb.format.version` decides nothing: old files state 0 whatever
-//! their footer says.
+//! RocksDB picks its decompressor by the property `rocksdb.compression`; Maypole picks it by the
+//! type in each block's trailer. From format_version 7 on, the property also names the compression
+//! manager: in `BuiltinV2;04;`, `BuiltinV2` is the manager, and `04` the only type of the blocks. A
+//! table whose blocks were compressed by a manager other than RocksDB's own is rejected.
+//! `rocksdb.format.version` decides nothing, because old files state 0 there whatever the
+//! format_version in the footer is.
 //!
 //! This file is long because the name and the decoding of each property belong together.
 
@@ -89,7 +90,8 @@ pub(crate) mod names {
     pub const PREDICTED_FPR: &str = "maypole.filter.predicted.fpr";
     /// Maypole's own: the specification of the filter that was requested.
     pub const FILTER_SPEC: &str = "maypole.filter.spec";
-    /// Maypole's own: the family that was built instead of the requested one.
+    /// Maypole's own: the family that was built instead of the requested one. Absent if the
+    /// requested family was built.
     pub const FILTER_FALLBACK: &str = "maypole.filter.fallback";
     /// Maypole's own: counts of the entries that may become droppable ([`crate::table::garbage`]).
     pub const GARBAGE: &str = "maypole.garbage";
@@ -104,10 +106,10 @@ pub(crate) const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
 /// This crate's comparator, and RocksDB's default: plain byte order.
 pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
 
-/// Other names of the same order. This one is MyRocks's.
+/// Names of other comparators with the same order. `RocksDB_SE_v3.10` is a comparator of MyRocks.
 const BYTEWISE_EQUALS: [&str; 1] = ["RocksDB_SE_v3.10"];
 
-/// RocksDB's own compression, by its names in tables of format_version 7.
+/// The names of RocksDB's own compression managers, in tables of format_version 7.
 const BUILT_IN_COMPRESSION: [&str; 2] = ["BuiltinV1", "BuiltinV2"];
 
 /// Whether the comparator of this name orders keys as bytes.
@@ -215,8 +217,9 @@ impl TableProperties {
         self.bytes.len() + size_of_val(&*self.ends)
     }
 
-    /// Where in `payload`, a properties block, the global sequence number is. RocksDB overwrites
-    /// this number at ingestion, so the checksum of the block may be wrong.
+    /// Where the global sequence number is in `payload`, which is a properties block. RocksDB
+    /// overwrites this number at ingestion, but not the checksum of the block, which is that of the
+    /// block before ingestion.
     pub(crate) fn global_sequence_range(payload: &[u8]) -> Option<Range<usize>> {
         let bytes = BlockBytes::new(LineBuf::copy_from(payload), payload.len());
         let block = Block::new(bytes).ok()?;
@@ -277,6 +280,7 @@ impl TableProperties {
     }
 
     /// The name of the compression manager, if it compressed any block and is not RocksDB's own.
+    /// `None` below format_version 7, where tables name no manager.
     pub(crate) fn foreign_compression(&self, format_version: u32) -> Option<&str> {
         let (manager, types) = self.text(names::COMPRESSION)?.split_once(';')?;
         let is_own = manager.is_empty() || BUILT_IN_COMPRESSION.contains(&manager);
@@ -285,7 +289,8 @@ impl TableProperties {
     }
 
     /// The number and the name of the table's column family. `None` for RocksDB's default family
-    /// and for an unknown one. Callers must not mix families, whose tables may hold equal keys.
+    /// and for an unknown one. A database must not hold tables of different families, because equal
+    /// keys in two families are different keys.
     pub(crate) fn column_family(&self) -> Option<(u64, String)> {
         let number = self.number(names::COLUMN_FAMILY_ID)?;
         let name = self.text(names::COLUMN_FAMILY_NAME).unwrap_or_default();
@@ -334,7 +339,8 @@ impl TableProperties {
         })
     }
 
-    /// A flag that decides how the file is parsed: false if absent, damage if neither 0 nor 1.
+    /// A property that decides how the file is parsed. It is false if it is absent, and damage if
+    /// it is neither 0 nor 1.
     fn flag(&self, name: &str) -> Result<bool, Damage> {
         match (self.raw(name), self.number(name)) {
             (None, _) => Ok(false),
@@ -359,8 +365,8 @@ pub(crate) struct IndexForm {
     pub first_keys: bool,
     /// Separators are user keys; else internal keys.
     pub user_keys: bool,
-    /// Values have no length before them. In an entry with a shared prefix, the value is only the
-    /// difference between the block's size and that of the previous block.
+    /// Values have no length before them. If the separator of an entry shares a prefix with the
+    /// previous one, the entry's value is only the difference between the sizes of the two blocks.
     pub delta_values: bool,
 }
 

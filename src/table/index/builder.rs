@@ -14,16 +14,19 @@ use crate::table::format::footer::BlockHandle;
 /// byte, so no version of the separator's user key sorts before the separator.
 const SEPARATOR_KIND: u8 = 0x16;
 
-/// Bytes of an entry without its user key: two lengths, a handle, a restart point.
+/// About how many bytes an index entry takes in addition to its user key: two lengths, a handle and
+/// a restart point.
 const ENTRY_BYTES: usize = 14;
 
-/// The index, kept in memory until its form is known.
+/// The index of a table that is being written. It stays in memory until all data blocks are
+/// written, because only then is it known whether separators can be user keys.
 #[derive(Default)]
 pub(crate) struct IndexBuilder {
     /// The user keys of the separators, back to back.
     keys: Vec<u8>,
-    /// For each entry: where the separator's user key ends in `keys`, the separator's trailer,
-    /// which is used only if separators are stored as internal keys, and the handle of the block.
+    /// For each entry: where the separator's user key ends in `keys`, the separator's trailer, and
+    /// the handle of the block. The trailers are used only if separators are stored as internal
+    /// keys.
     entries: Vec<(usize, u64, BlockHandle)>,
     /// For each part that has ended, the number of entries in it and in all parts before.
     part_ends: Vec<usize>,

@@ -11,10 +11,11 @@
 //!                                      where the previous one's trailer ends
 //! memory     heads    [u64 u64 u64 …]   8 bytes of each separator after the common prefix
 //!            ends of groups  [u64 …]    every 16th head once more, after all heads
+//!                                       (a part or piece in a small cache has no heads)
 //!            entries  the stored block, or parsed:
 //! parsed     keys     the separators' user keys back to back; ends[i] is where the i-th ends
 //!            trailers the separators' trailers; none when they are user keys
-//!            blocks   [offset, size]
+//!            handles  where the blocks are (`handles`)
 //! ```
 //!
 //! The heads are searched as plain integers in one array. That is faster than decoding stored
@@ -22,20 +23,26 @@
 //! compared.
 //!
 //! **Large trees.** The heads of all tables together do not fit into the processor's fast caches.
-//! In a binary search over all heads, each cache line determines the next one, so that the search
-//! would wait for several cache misses in turn. The ends of groups are few enough to stay in a fast
-//! cache. A binary search over them leads to a group, whose two cache lines are fetched at the same
-//! time. A point lookup also fetches the slots of the group's blocks then.
+//! In a binary search over all heads of a table, each step would have to wait for its cache miss
+//! before the next step can begin. So the search has two steps. The first is a binary search over
+//! the ends of groups, which are few enough to stay in a fast cache. It leads to one group of 16
+//! heads, whose two cache lines are then fetched at the same time. A point lookup also fetches the
+//! cache slots of the group's blocks then.
 //!
 //! A separator that is a user key sorts after every version of that key, as an internal key with
 //! trailer 0 does. So both forms of separators are searched in the same way.
 //!
-//! A two-level index is an index of indexes ([`super::parts`]): both levels have this form. A part
-//! is small, and is often loaded and evicted, so loading it must be cheap. If each entry is a
-//! restart point, the part keeps its stored form ([`Index::of_block`]): it is checked and gets
-//! heads, but is not parsed further.
+//! In a two-level index ([`super::parts`]), the upper level is an index of the parts, and each part
+//! is an index of data blocks. Both levels have this form. A part is small, and is often loaded and
+//! evicted, so loading it must be cheap. So if each of its entries is a restart point, a part keeps
+//! its stored form in memory ([`Index::of_block`]): it is checked, but not parsed.
+//!
+//! Where filters and indexes fill the cache, parts and pieces of indexes have no heads, because the
+//! heads would take a quarter of their memory, and a read costs more than a slower search. Such a
+//! part is searched by a binary search over its stored entries.
 
 pub(super) mod builder;
+pub(super) mod handles;
 pub(super) mod pieces;
 
 use std::cmp::Ordering;
@@ -51,6 +58,7 @@ use super::block::Block;
 use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
 use super::format::limits::KeyBytes;
 use super::format::properties::IndexForm;
+use handles::Handles;
 
 /// Heads in a group: two cache lines. A search finds the group first, and then searches its heads.
 pub(crate) const GROUP: usize = 16;
@@ -170,7 +178,8 @@ impl IndexParser {
         &self.handles
     }
 
-    /// The first and the last of the separators from entry `first` on, as user keys and trailers.
+    /// The separators of entry `first` and of the last entry, as user keys and trailers. `None` if
+    /// there are no more than `first` entries.
     pub fn separators_from(&self, first: usize) -> Option<[(&[u8], u64); 2]> {
         let last = self.ends.len().checked_sub(1).filter(|&last| last >= first)?;
         let separator = |i: usize| {
@@ -200,7 +209,7 @@ impl IndexParser {
         let head_of = |i| common_prefix.head_after(user_key(i)).expect("all begin with it");
         let heads = with_ends_of_groups(count, head_of, buffer);
         Index {
-            heads,
+            heads: Some(heads),
             common_prefix,
             len: count,
             has_trailers: !self.form.user_keys,
@@ -208,7 +217,7 @@ impl IndexParser {
                 keys,
                 ends,
                 trailers: self.trailers,
-                handles: self.handles.iter().map(|h| (h.offset, h.bytes as u32)).collect(),
+                handles: Handles::new(&self.handles),
             },
         }
     }
@@ -245,14 +254,14 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// An index, or a part or piece of one, in memory. Entry `i` leads to the `i`-th of its data
-/// blocks.
+/// An index, or a part or piece of one, in memory. Entry `i` leads to data block `i` of this index,
+/// part or piece. If this is a top, entry `i` leads to part or piece `i`.
 pub(crate) struct Index {
     /// The common prefix of all separators' user keys.
     common_prefix: Prefix,
     /// The heads of all separators, and then again the head of the last separator of each whole
     /// group.
-    heads: LineArray<u64>,
+    heads: Option<LineArray<u64>>,
     len: usize,
     /// Whether separators are internal keys.
     has_trailers: bool,
@@ -266,8 +275,7 @@ enum Entries {
         ends: Vec<u32>,
         /// Empty when separators are user keys.
         trailers: Vec<u64>,
-        /// Offset and payload bytes.
-        handles: Vec<(u64, u32)>,
+        handles: Handles,
     },
     Stored(StoredEntries),
 }
@@ -279,10 +287,7 @@ struct StoredEntries {
 }
 
 struct StoredEntry<'a> {
-    user_key: &'a [u8],
-    /// Where the user key starts.
-    key_start: usize,
-    trailer: u64,
+    key: StoredKey<'a>,
     handle: BlockHandle,
     /// Where the entry ends.
     end: usize,
@@ -304,23 +309,40 @@ fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// The entry that starts at `start` and shares nothing with the previous entry. `None` if it is
-/// malformed.
+/// A separator of [`StoredEntries`].
+struct StoredKey<'a> {
+    user_key: &'a [u8],
+    /// Where the user key starts.
+    start: usize,
+    trailer: u64,
+    /// Where the separator ends.
+    end: usize,
+}
+
+/// The separator of the entry that starts at `start` and shares nothing with the previous entry.
+/// `None` if it is malformed.
 #[inline(always)]
-fn decode_whole(entries: &[u8], form: IndexForm, start: usize) -> Option<StoredEntry<'_>> {
+fn decode_key(entries: &[u8], form: IndexForm, start: usize) -> Option<StoredKey<'_>> {
     let mut at = start;
     let shared = short_number(entries, &mut at)?;
     let non_shared = short_number(entries, &mut at)? as usize;
     if !form.delta_values {
         short_number(entries, &mut at)?;
     }
-    let key_start = at;
-    let (user_key, trailer) = split(entries[key_start..].get(..non_shared)?, form)?;
-    at += non_shared;
-    let offset = short_number(entries, &mut at)?;
-    let handle = BlockHandle { offset, bytes: short_number(entries, &mut at)? };
-    let entry = StoredEntry { user_key, key_start, trailer, handle, end: at };
-    (shared == 0).then_some(entry)
+    let (user_key, trailer) = split(entries[at..].get(..non_shared)?, form)?;
+    let key = StoredKey { user_key, start: at, trailer, end: at + non_shared };
+    (shared == 0).then_some(key)
+}
+
+/// The entry that starts at `start` and shares nothing with the previous entry. `None` if it is
+/// malformed.
+#[inline(always)]
+fn decode_whole(entries: &[u8], form: IndexForm, start: usize) -> Option<StoredEntry<'_>> {
+    let key = decode_key(entries, form, start)?;
+    let mut end = key.end;
+    let offset = short_number(entries, &mut end)?;
+    let handle = BlockHandle { offset, bytes: short_number(entries, &mut end)? };
+    Some(StoredEntry { key, handle, end })
 }
 
 impl StoredEntries {
@@ -335,41 +357,58 @@ impl StoredEntries {
         self.decode(i).expect("all entries were checked")
     }
 
-    /// The separators' common prefix and their heads. `None` if the entries also hold the first
+    /// The separator of entry `i` of a block that was checked.
+    #[inline(always)]
+    fn key(&self, i: usize) -> StoredKey<'_> {
+        let start = self.block.restart(i).ok();
+        let key = start.and_then(|start| decode_key(self.block.entries(), self.form, start));
+        key.expect("all entries were checked")
+    }
+
+    /// The [`head`](crate::encoding::bytes::head) of the bytes of a separator after the first
+    /// `prefix_bytes` bytes, which all separators share.
+    #[inline(always)]
+    fn head(&self, key: &StoredKey<'_>, prefix_bytes: usize) -> u64 {
+        let end = key.start + key.user_key.len();
+        head_within(self.block.bytes(), key.start + prefix_bytes..end)
+    }
+
+    /// The separators' common prefix, and their heads if `has_heads` is set. `None` if the entries also hold the first
     /// keys of their blocks, if some entry is not a restart point, or if the block is damaged. The
     /// caller then parses the block by [`IndexParser::add`], which reports damage.
-    fn check(&self, limit: u64) -> Option<(Prefix, Vec<u64>)> {
+    fn check(&self, limit: u64, has_heads: bool) -> Option<(Prefix, Vec<u64>)> {
         if self.form.first_keys {
             return None;
         }
         let count = self.block.restart_count();
-        let (first, last) = (self.decode(0)?.user_key, self.decode(count - 1)?.user_key);
+        let (first, last) = (self.decode(0)?.key.user_key, self.decode(count - 1)?.key.user_key);
         let prefix = &first[..common_prefix_len(first, last)];
         let entries = self.block.entries();
-        let mut heads = Vec::with_capacity(count);
+        let mut heads = Vec::with_capacity(if has_heads { count } else { 0 });
         let (mut before, mut before_head, mut end, mut behind) = (None, 0, 0, 0);
         // Each entry begins where the previous entry ends, and its restart point must have the same
         // offset.
         for restart in self.block.restarts() {
             let entry = decode_whole(entries, self.form, end)?;
-            let handle = entry.handle;
-            strip_prefix(entry.user_key, prefix)?;
-            let key_end = entry.key_start + entry.user_key.len();
-            let head = head_within(self.block.bytes(), entry.key_start + prefix.len()..key_end);
+            let (key, handle) = (&entry.key, entry.handle);
+            strip_prefix(key.user_key, prefix)?;
+            let head = self.head(key, prefix.len());
             // In most cases the heads decide.
             let ascends = before_head < head
                 || before.is_none_or(|before| {
-                    let before = decode_whole(entries, self.form, before);
+                    let before = decode_key(entries, self.form, before);
                     before.is_some_and(|before| {
-                        let order = before.user_key.cmp(entry.user_key);
-                        order.then(entry.trailer.cmp(&before.trailer)).is_le()
+                        let order = before.user_key.cmp(key.user_key);
+                        order.then(key.trailer.cmp(&before.trailer)).is_le()
                     })
                 });
             if restart as usize != end || handle.offset < behind || !ascends || !handle.fits(limit)
             {
                 return None;
             }
-            heads.push(head);
+            if has_heads {
+                heads.push(head);
+            }
             (before, before_head) = (Some(end), head);
             (end, behind) = (entry.end, handle.end()?);
         }
@@ -389,23 +428,25 @@ impl Index {
 
     /// The index that this block holds. The block is kept as it is if all its entries are restart
     /// points, and none holds the first key of its data block. Otherwise the block is parsed.
-    /// `limit` is that of [`IndexParser::new`], `buffer` that of [`IndexParser::finish`].
+    /// A block that is kept has heads only if `has_heads` is set. `limit` is that of
+    /// [`IndexParser::new`], `buffer` that of [`IndexParser::finish`].
     pub fn of_block(
         block: Block,
         form: IndexForm,
         limit: u64,
+        has_heads: bool,
         buffer: impl FnOnce(usize) -> LineBuf,
     ) -> Result<Index, Damage> {
         let stored = StoredEntries { block, form };
-        let Some((common_prefix, heads)) = stored.check(limit) else {
+        let Some((common_prefix, heads)) = stored.check(limit, has_heads) else {
             let mut parser = IndexParser::new(form, limit);
             parser.add(&stored.block)?;
             return Ok(parser.finish(buffer));
         };
         Ok(Index {
             common_prefix,
-            heads: with_ends_of_groups(heads.len(), |i| heads[i], buffer),
-            len: heads.len(),
+            heads: has_heads.then(|| with_ends_of_groups(heads.len(), |i| heads[i], buffer)),
+            len: stored.block.restart_count(),
             has_trailers: !form.user_keys,
             entries: Entries::Stored(stored),
         })
@@ -418,33 +459,31 @@ impl Index {
 
     pub fn handle(&self, i: usize) -> BlockHandle {
         match &self.entries {
-            Entries::Parsed { handles, .. } => {
-                let (offset, bytes) = handles[i];
-                BlockHandle { offset, bytes: bytes.into() }
-            }
+            Entries::Parsed { handles, .. } => handles.get(i),
             Entries::Stored(stored) => stored.entry(i).handle,
         }
     }
 
-    /// Starts to fetch handle `i` from memory, for a lookup that is about to read the block.
+    /// Prefetches handle `i` into the processor's cache, for a lookup that is about to read the
+    /// block. Does nothing if the entries are kept as they are stored.
     #[inline]
     pub fn prefetch_handle(&self, i: usize) {
         if let Entries::Parsed { handles, .. } = &self.entries {
-            prefetch(handles.as_ptr().wrapping_add(i));
+            handles.prefetch(i);
         }
     }
 
     pub fn user_key(&self, i: usize) -> &[u8] {
         match &self.entries {
             Entries::Parsed { keys, ends, .. } => nth_key(keys, ends, i),
-            Entries::Stored(stored) => stored.entry(i).user_key,
+            Entries::Stored(stored) => stored.key(i).user_key,
         }
     }
 
     fn trailer(&self, i: usize) -> u64 {
         match &self.entries {
             Entries::Parsed { trailers, .. } => trailers.get(i).copied().unwrap_or(0),
-            Entries::Stored(stored) => stored.entry(i).trailer,
+            Entries::Stored(stored) => stored.key(i).trailer,
         }
     }
 
@@ -452,7 +491,8 @@ impl Index {
         (self.user_key(i), self.trailer(i))
     }
 
-    /// Whether this index begins with the separators of `other`, the last of which may differ.
+    /// Whether this index has at least as many separators as `other`, and begins with the same
+    /// ones. The last separator of `other` is not compared.
     pub fn begins_as(&self, other: &Index) -> bool {
         let common = other.len().saturating_sub(1);
         self.len() > common && (0..common).all(|i| self.separator(i) == other.separator(i))
@@ -464,16 +504,19 @@ impl Index {
         self.find_in_group(self.find_group(user_key), user_key, trailer)
     }
 
-    /// The first step of [`Index::find`]: the group that most likely has the block. Prefetches the
-    /// group's heads.
+    /// The first step of [`Index::find`]: the group that most likely has the block. The block can
+    /// only be in a later group if the head of the group's last separator equals that of the key.
+    /// Prefetches the group's heads. Without heads there is one group, which has all blocks.
     #[inline(always)]
     pub fn find_group(&self, user_key: &[u8]) -> Group {
         let Some(target) = self.common_prefix.head_after(user_key) else {
-            // The key is before all separators, or after them.
+            // The key does not begin with the prefix that all separators share, so it is before all
+            // of them or after all of them.
             let is_before = user_key < self.common_prefix.bytes();
             return Group { first: if is_before { 0 } else { self.len() }, target: 0 };
         };
-        let (heads, group_ends) = self.heads.split_at(self.len());
+        let Some(heads) = &self.heads else { return Group { first: 0, target } };
+        let (heads, group_ends) = heads.split_at(self.len());
         let first = group_ends.partition_point(|&head| head < target) * GROUP;
         for line in (0..GROUP).step_by(LINE_BYTES / size_of::<u64>()) {
             prefetch(heads.as_ptr().wrapping_add(first + line));
@@ -484,8 +527,9 @@ impl Index {
     /// The second step of [`Index::find`], for the same key.
     #[inline(always)]
     pub fn find_in_group(&self, group: Group, user_key: &[u8], trailer: u64) -> usize {
+        let Some(heads) = &self.heads else { return self.find_stored(group, user_key, trailer) };
         let Group { first, target } = group;
-        let heads = &self.heads[..self.len()];
+        let heads = &heads[..self.len()];
         let group = &heads[first..heads.len().min(first + GROUP)];
         let below = match group.try_into() {
             Ok(group) => count_below::<GROUP>(group, target),
@@ -494,7 +538,7 @@ impl Index {
         };
         let i = first + below;
         match heads.get(i) == Some(&target) {
-            true => self.settle_tie(i, user_key, trailer),
+            true => self.settle_tie(heads, i, user_key, trailer),
             false => i,
         }
     }
@@ -504,27 +548,55 @@ impl Index {
     /// the separator after them.
     #[cold]
     #[inline(never)]
-    fn settle_tie(&self, mut low: usize, user_key: &[u8], trailer: u64) -> usize {
-        let head = self.heads[low];
-        let heads = &self.heads[low..self.len()];
-        let mut high = low + heads.partition_point(|&other| other == head);
+    fn settle_tie(&self, heads: &[u64], low: usize, user_key: &[u8], trailer: u64) -> usize {
+        let same = heads[low..].partition_point(|&other| other == heads[low]);
+        self.find_between(low, low + same, user_key, trailer)
+    }
+
+    /// [`Index::find_in_group`] without heads. Computes the head of each separator that the binary
+    /// search meets.
+    #[inline(never)]
+    fn find_stored(&self, group: Group, user_key: &[u8], trailer: u64) -> usize {
+        let Entries::Stored(stored) = &self.entries else { unreachable!("it would have heads") };
+        let prefix_bytes = self.common_prefix.bytes().len();
+        let head = |i| stored.head(&stored.key(i), prefix_bytes);
+        let (mut low, mut high) = (group.first, self.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            let order = self.user_key(middle).cmp(user_key);
-            // A separator with a larger trailer is before the target.
-            if order.then(trailer.cmp(&self.trailer(middle))) == Ordering::Less {
-                low = middle + 1;
-            } else {
-                high = middle;
+            match head(middle) < group.target {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        match low < self.len() && head(low) == group.target {
+            true => self.find_between(low, self.len(), user_key, trailer),
+            false => low,
+        }
+    }
+
+    /// The first separator of `low..high` that is not before the target; `high` if all of them are.
+    #[inline(always)]
+    fn find_between(
+        &self,
+        mut low: usize,
+        mut high: usize,
+        user_key: &[u8],
+        trailer: u64,
+    ) -> usize {
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.is_before(middle, user_key, trailer) {
+                true => low = middle + 1,
+                false => high = middle,
             }
         }
         low
     }
 
-    /// Rejects a block whose first key belongs to another block. After a misdirected write, an
-    /// undamaged block may be at another block's offset and would hide that block's keys. Up to
-    /// format_version 5 a checksum does not depend on the offset, so the checksum does not detect a
-    /// misplaced block.
+    /// Returns damage if, by the separators, the first key of `block` does not belong to block `i`.
+    /// After a misdirected write, a block may be at another block's offset, where it would hide
+    /// that block's keys. Up to format_version 5 the checksum does not detect this, because it does
+    /// not depend on the offset.
     pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
@@ -533,9 +605,12 @@ impl Index {
         let (user_key, trailer) = (key::user_key(first), key::trailer(first));
         // In most cases the heads of the two separators next to the block decide. The lookup that
         // needs the block has just read these heads, so that they are in the processor's cache.
-        let is_between = |head| (i == 0 || self.heads[i - 1] < head) && head < self.heads[i];
-        let head = self.common_prefix.head_after(user_key);
-        if head.is_some_and(is_between) || self.find(user_key, trailer) == i {
+        let is_between = |(heads, head): (&LineArray<u64>, u64)| {
+            (i == 0 || heads[i - 1] < head) && head < heads[i]
+        };
+        let head = self.heads.as_ref().zip(self.common_prefix.head_after(user_key));
+        let is_before = |i| self.is_before(i, user_key, trailer);
+        if head.is_some_and(is_between) || (i == 0 || is_before(i - 1)) && !is_before(i) {
             return Ok(());
         }
         let found = format_args!("\"{}\"", user_key.escape_ascii()).to_string();
@@ -549,11 +624,11 @@ impl Index {
         self.has_trailers && self.user_key(i) == user_key
     }
 
-    /// Whether separator `i` is before the target. The oracle of [`Index::find`].
-    #[cfg(any(test, fuzzing))]
+    /// Whether separator `i` is before the target.
+    #[inline(always)]
     pub fn is_before(&self, i: usize, user_key: &[u8], trailer: u64) -> bool {
-        // A separator with a larger trailer is before the target.
-        self.user_key(i).cmp(user_key).then(trailer.cmp(&self.trailer(i))).is_lt()
+        // Of two equal user keys, the one with the larger trailer sorts first.
+        self.user_key(i).cmp(user_key).then_with(|| trailer.cmp(&self.trailer(i))).is_lt()
     }
 
     /// Bytes of memory that the index takes.
@@ -563,11 +638,12 @@ impl Index {
                 keys.capacity()
                     + size_of::<u64>() * trailers.capacity()
                     + size_of::<u32>() * ends.capacity()
-                    + size_of::<(u64, u32)>() * handles.capacity()
+                    + handles.heap_bytes()
             }
             Entries::Stored(stored) => stored.block.heap_bytes(),
         };
-        self.common_prefix.bytes().len() + self.heads.heap_bytes() + entries_bytes
+        let heads_bytes = self.heads.as_ref().map_or(0, LineArray::heap_bytes);
+        self.common_prefix.bytes().len() + heads_bytes + entries_bytes
     }
 }
 

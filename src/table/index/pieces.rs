@@ -12,8 +12,8 @@
 
 use crc32c::crc32c;
 
-use super::{Index, IndexParser, StoredEntries, StoredEntry, decode_whole};
-use crate::encoding::key::TRAILER_BYTES;
+use super::{Entries, Index, IndexParser, StoredEntries, StoredEntry, decode_whole};
+use crate::encoding::bytes::{Prefix, common_prefix_len};
 use crate::error::Damage;
 use crate::filter::PIECE_BYTES;
 use crate::memory::LineBuf;
@@ -25,12 +25,16 @@ use crate::table::format::properties::IndexForm;
 /// A whole index or filter with fewer stored bytes is never loaded in pieces (`table/pieces`).
 pub(in crate::table) const MIN_BYTES: u64 = 3 * PIECE_BYTES as u64;
 
+/// Most index entries take at least this many bytes.
+const USUAL_ENTRY_BYTES: usize = 12;
+
 /// Bytes of one restart point, and of the number of restart points after them.
 const RESTART_BYTES: usize = 4;
 
-/// Cuts a stored index into pieces of up to `piece_bytes` bytes; a single entry, or a row of
-/// entries with equal separators, may be larger. Returns the top of the pieces, and the checksum of
-/// each piece. `handle` says where the index is. `None` if the index cannot be cut or is damaged.
+/// Cuts a stored index, which is at `handle`, into pieces of up to `piece_bytes` bytes. A piece may
+/// be larger, because an entry or a row of entries with equal separators is not cut. Returns the
+/// top, which lists the pieces, and the checksum of each piece. `None` if the index cannot be cut
+/// or is damaged.
 pub(in crate::table) fn top_of_pieces(
     block: Block,
     handle: BlockHandle,
@@ -39,13 +43,11 @@ pub(in crate::table) fn top_of_pieces(
     piece_bytes: usize,
 ) -> Option<(Index, Box<[u32]>)> {
     let stored = StoredEntries { block, form };
-    stored.check(limit)?;
+    stored.check(limit, false)?;
     let mut top = IndexParser::new(form, limit);
     let (mut start, mut sums) = (0, Vec::new());
     let mut end_piece = |last: &StoredEntry<'_>| {
-        let trailer_bytes = if form.user_keys { 0 } else { TRAILER_BYTES };
-        let separator_end = last.key_start + last.user_key.len() + trailer_bytes;
-        let separator = &stored.block.entries()[last.key_start..separator_end];
+        let separator = &stored.block.entries()[last.key.start..last.key.end];
         let bytes = (last.end - start) as u64;
         let piece = BlockHandle { offset: handle.offset + start as u64, bytes };
         sums.push(crc32c(&stored.block.entries()[start..last.end]));
@@ -56,7 +58,8 @@ pub(in crate::table) fn top_of_pieces(
     for next in 1..stored.block.restart_count() {
         let (last, next) = (stored.entry(next - 1), stored.entry(next));
         // Equal separators stay in one piece, because a search of the top finds only the first one.
-        let differs = (last.user_key, last.trailer) != (next.user_key, next.trailer);
+        let differs =
+            (last.key.user_key, last.key.trailer) != (next.key.user_key, next.key.trailer);
         if differs && next.end - piece_start > piece_bytes {
             end_piece(&last)?;
             piece_start = last.end;
@@ -67,18 +70,21 @@ pub(in crate::table) fn top_of_pieces(
 }
 
 impl Index {
-    /// Parses the first `bytes` bytes of `piece`. `buffer` makes the memory of the heads and, if
-    /// `piece` has no room for the restart points, a larger block.
+    /// Makes an index of a piece: of the first `bytes` bytes of `piece`, whose checksum is right. It
+    /// has no heads. The order of the entries was checked when the pieces were made. The restart
+    /// points are written after the entries. If `piece` is too small for them, `buffer` makes the
+    /// memory for a copy with room for them.
     pub(in crate::table) fn of_piece(
         mut piece: LineBuf,
         bytes: usize,
         form: IndexForm,
         limit: u64,
-        buffer: impl Fn(usize) -> LineBuf,
+        buffer: impl FnOnce(usize) -> LineBuf,
     ) -> Result<Index, Damage> {
-        let (mut starts, mut at) = (Vec::new(), 0);
+        let (mut starts, mut at) = (Vec::with_capacity(bytes / USUAL_ENTRY_BYTES), 0);
         while at < bytes {
-            let Some(entry) = decode_whole(&piece[..bytes], form, at) else {
+            let entry = decode_whole(&piece[..bytes], form, at);
+            let Some(entry) = entry.filter(|entry| entry.handle.fits(limit)) else {
                 return Err(Damage::new(at, "an index entry with a whole key", "none"));
             };
             starts.push(at as u32);
@@ -96,6 +102,14 @@ impl Index {
             place.copy_from_slice(&number.to_le_bytes());
         }
         let block = Block::new(BlockBytes::new(piece, block_bytes))?;
-        Index::of_block(block, form, limit, buffer)
+        let (stored, len) = (StoredEntries { block, form }, count as usize);
+        let (first, last) = (stored.key(0).user_key, stored.key(len - 1).user_key);
+        Ok(Index {
+            common_prefix: Prefix::new(&first[..common_prefix_len(first, last)]),
+            heads: None,
+            len,
+            has_trailers: !form.user_keys,
+            entries: Entries::Stored(stored),
+        })
     }
 }

@@ -80,10 +80,15 @@ fn every_form_is_read_and_searched_as_a_sorted_list_is() {
                 let block = || encode(&entries, form, restart_interval);
                 let mut parser = IndexParser::new(form, LIMIT);
                 parser.add(&block()).unwrap();
-                let kept = Index::of_block(block(), form, LIMIT, LineBuf::zeroed).unwrap();
-                let is_kept = matches!(kept.entries, Entries::Stored(_));
-                assert_eq!(is_kept, restart_interval == 1 && !first);
-                for index in [parser.finish(LineBuf::zeroed), kept] {
+                let kept = [true, false].map(|has_heads| {
+                    let kept = Index::of_block(block(), form, LIMIT, has_heads, LineBuf::zeroed);
+                    let kept = kept.unwrap();
+                    let is_kept = matches!(kept.entries, Entries::Stored(_));
+                    assert_eq!(is_kept, restart_interval == 1 && !first);
+                    assert_eq!(kept.heads.is_some(), has_heads || !is_kept);
+                    kept
+                });
+                for index in [parser.finish(LineBuf::zeroed)].into_iter().chain(kept) {
                     assert_eq!(index.len(), users.len());
                     let trailer = if user_keys { 0 } else { key::pack(50, 1) };
                     for (i, (_, handle)) in entries.iter().enumerate() {
@@ -107,7 +112,8 @@ fn every_form_is_read_and_searched_as_a_sorted_list_is() {
     }
 }
 
-/// An index of `users` as separators with sequence number 50.
+/// An index whose separators are internal keys with the user keys `users` and the sequence number
+/// 50.
 fn index_of(users: &[Vec<u8>]) -> Index {
     let form = form(false, true, false);
     let entries: Vec<_> = users
@@ -187,9 +193,9 @@ fn unsorted_and_impossible_entries_are_refused() {
     }
 }
 
-/// An index with one long separator and a thousand that share its bytes is a thousand times as
-/// large in memory as its block. Such an index in a file of a kilobyte could once take 64 MiB. Now
-/// the size of the file bounds the separators.
+/// If an index has one long separator, and a thousand that share its bytes, it takes a thousand
+/// times as much memory as its block has bytes. Such an index in a file of a kilobyte could once
+/// take 64 MiB. Now the size of the file bounds the memory of the separators.
 #[test]
 fn separators_that_share_a_prefix_are_bounded_by_the_file() {
     let separators = |long: usize| -> Vec<_> {

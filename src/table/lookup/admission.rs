@@ -1,10 +1,10 @@
 //! Which filters are worth a read.
 //!
 //! Loading a filter costs a read, and evicts something from the cache. A loaded filter saves a read
-//! only if the table does not hold the key of the lookup. So a lookup at first *passes by* a filter
-//! that is not in memory: it searches the table as if there were no filter. The filter's *credit*
-//! counts the reads of searches in vain. A lookup loads the filter once the credit reaches the
-//! price:
+//! only if the table does not hold the key of the lookup. So a lookup may *pass by* a filter that
+//! is not in memory: it searches the table as if there were no filter. The filter has a *credit*,
+//! to which each search in vain adds the read that the filter would have saved. A lookup passes the
+//! filter by while the credit is below the *price* of the filter, and otherwise loads the filter:
 //!
 //! ```text
 //!           passed by, key absent: + 1 read              read, and says no: + 1/8 read, up to 2
@@ -13,25 +13,32 @@
 //! ```
 //!
 //! Each part of a filter, and each piece of a whole filter (`table/pieces`), has a credit of its
-//! own, which begins at one read. A part keeps its credit when it is evicted. So a part that was
-//! queried for absent keys is read again at the next query, but a part that was queried for present
-//! keys is not. If the price of a whole filter is above one read, not only a "maybe" lowers its
-//! credit by the price, but a "no" too.
+//! own, which begins at one read, and a price of one read. A part keeps its credit when it is
+//! evicted. So at the next query after the eviction, the part is read again if it said "no" when it
+//! was read, but not if it said "maybe". The price of a whole filter may be above one read. Then a
+//! "no" lowers its credit by the price, as a "maybe" does.
 //!
-//! If the part of the index that leads to the key is not in memory either, one read loads this part
-//! and the part of the filter ([`super::joint`]). Then the price of the filter is an eighth of a
-//! read, because only its bytes are added. A "no" raises a credit below one read to one read, and a
-//! larger credit by an eighth. A credit of two reads means that the last keys were all absent, so
-//! the filter is read without the index.
+//! If the part of the index that leads to the key is not in memory either, one read loads both this
+//! part and the part of the filter ([`super::joint`]). Then the price of the filter part is an
+//! eighth of a read, because the read is needed anyway and only becomes longer. A "no" raises a
+//! credit below one read to one read, and a larger credit by an eighth. At a credit of two reads,
+//! the keys for which the part was read lately were all absent. So the part is then read without
+//! the index, which the lookup will probably not need.
 //!
-//! A part in memory counts as used only until it has said "maybe" four times in a row. Then it is
-//! evicted before other parts, unless it says "no" before that.
+//! The cache keeps the parts that were used lately. Once a part in memory has said "maybe" four
+//! times in a row, its queries no longer count as uses until it says "no" again. So it is evicted
+//! before other parts.
 //!
-//! This is the rule of the ski rental problem: rent until the rents would have bought the skis.
-//! `docs/filters.md` proves what the rule costs at most. The rule applies only if metadata is not
-//! pinned, and if the filters and indexes of all tables would fill most of the cache. Otherwise
-//! every filter that a lookup needs is read, except one that is not worth its memory
-//! ([`crate::table::worth`]). For comparison, `Builder::reads_every_filter` turns both rules off.
+//! The rule supposes that a part stays in memory once it is read. If the part of the index is in
+//! memory, a filter part that the cache would not keep is passed by although its credit would pay
+//! for it, because its read would only replace that of a data block.
+//!
+//! The rule of credit and price is that of the ski rental problem: rent until the rents would have
+//! bought the skis. `docs/filters.md` proves what it costs at most. It applies only if metadata is
+//! not pinned, and if the filters and indexes of all tables would fill most of the cache. In a
+//! larger cache another rule applies ([`crate::table::worth`]): every filter that a lookup needs is
+//! read, unless it is not worth its memory. Pinned filters are all read, and stay in memory.
+//! `Builder::reads_every_filter` turns both rules off, for comparison.
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
@@ -59,25 +66,28 @@ const NO_PRICE: u32 = u32::MAX;
 /// The price of a filter part that is read together with the index.
 const JOINT_PRICE: u32 = 1;
 
-/// The credit of a part that has lately been queried for absent keys only. Such a part is read
+/// The credit of a part that has said "no" each time that it was read lately. Such a part is read
 /// without the index.
 const ONLY_ABSENT: u32 = 2 * READ;
 
 /// The price of a whole filter of `bytes` stored bytes.
 fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
     let reads = match has_pieces {
-        // The whole filter is read once, to make the pieces, and not kept.
+        // The whole filter is read only to make the pieces, and is not kept, so the price is that
+        // of the read.
         true => bytes.div_ceil(ONE_READ_BYTES) as u32,
         false if bytes > cache.capacity() as u64 / MAX_SHARE => return NO_PRICE,
-        // The whole filter takes as much of the cache as this many pieces.
+        // The whole filter takes as much of the cache as this many pieces, each of which costs one
+        // read.
         false => bytes.div_ceil(PIECE_BYTES as u64) as u32,
     };
     reads.saturating_mul(READ)
 }
 
 impl Table {
-    /// Like [`Table::get_after_filter`], if the filter has no answer because it is not in memory.
-    /// Stops at the filter, unless the lookup passes it by.
+    /// Continues a lookup if the filter was not queried, because it is not in memory or not worth
+    /// its memory. If the lookup passes the filter by, this is [`Table::get_after_filter`].
+    /// Otherwise the lookup stops, so that the filter can be read without a guard.
     #[cold]
     #[inline(never)]
     pub fn get_without_filter<'g>(
@@ -90,9 +100,13 @@ impl Table {
         if !self.filter_worth.is_worthless() {
             let part = self.filter_part_of(key);
             let is_parted = self.filter_top.is_some();
-            // With less credit than this, the part is not even read together with the index.
-            let has_credit = || self.filter_credits[part].is(JOINT_PRICE);
-            if !is_parted || !self.reads_what_pays() || has_credit() {
+            // If it is known that the lookup passes the part by, it need not stop.
+            let credit = &self.filter_credits[part];
+            let may_read = || match self.index_is_resident(key, guard) {
+                true => credit.is(READ) && self.pays_alone(part, credit),
+                false => credit.is(JOINT_PRICE),
+            };
+            if !is_parted || !self.reads_what_pays() || may_read() {
                 return Err(Stop::absent(AbsentPart::Filter(part), key));
             }
         }
@@ -121,7 +135,7 @@ impl Table {
         let Some(stored) = self.any_filter() else { return };
         let counts = self.file_counters().sums();
         let saved = counts.filter.useful.wrapping_add(counts.unfiltered);
-        // These numbers come from the file and may be wrong.
+        // The file may state wrong numbers, or none.
         let number = |name| self.properties().number(name);
         let filter_bytes = number(names::FILTER_BYTES).unwrap_or(0).max(stored.handle().bytes);
         let data_bytes = number(names::DATA_BYTES).unwrap_or(self.block_file().file().len());
@@ -142,12 +156,13 @@ impl Table {
     }
 
     /// The number of the part or piece of the filter that a lookup should read and query for
-    /// `filter_key`. Returns `None`, and counts that, if the lookup should pass the filter by.
-    /// `part` is the part with the key. `is_joint`: whether the same read loads the index too. Hold
-    /// no guard.
+    /// `filter_key`. `None` if the lookup should pass the filter by, which is counted here. `part`
+    /// is the part with the key. `is_joint`: whether one read would load both this part and the
+    /// part of the index. Hold no guard.
     pub(in crate::table) fn filter_part_worth_reading(
         &self,
         part: usize,
+        key: &LookupKey<'_>,
         filter_key: &LookupKey<'_>,
         is_joint: bool,
         tickers: ThreadTickers<'_>,
@@ -161,7 +176,10 @@ impl Table {
             let guard = pin();
             let is_resident =
                 self.filter.get(part, &guard).is_some() || slots.get(place, &guard).is_some();
-            !is_resident && !credit.is(price)
+            let pays = || {
+                is_joint || !self.index_is_resident(key, &guard) || self.pays_alone(number, credit)
+            };
+            !(is_resident || credit.is(price) && pays())
         } else {
             false
         };
@@ -173,13 +191,30 @@ impl Table {
         Some(self.filter_part_to_read(part, filter_key).unwrap_or(part))
     }
 
-    /// Whether part `part` of the filter has lately answered "no" to each query.
+    /// Whether the part or piece of the index that leads to the key is in memory.
+    fn index_is_resident(&self, key: &LookupKey<'_>, guard: &Guard) -> bool {
+        let part = self.index_part_in_memory(key.user_key, key.trailer());
+        let (slots, place) = self.index_slot(part);
+        slots.peek(place, guard).is_some()
+    }
+
+    /// Whether a read of part or piece `number` of the filter pays if the index is in memory. If the
+    /// cache does not keep the part, this read only replaces the read of a data block, so it pays
+    /// only if the answer is "no" each time.
+    fn pays_alone(&self, number: usize, credit: &Credit) -> bool {
+        credit.is(ONLY_ABSENT)
+            || self.filter_part_handle(number).is_none_or(|handle| {
+                self.cache.keeps_filter_part(self.number_of(handle), handle.bytes as usize)
+            })
+    }
+
+    /// Whether part `part` of the filter has answered "no" each time that it was read lately.
     pub(super) fn says_only_no(&self, part: usize) -> bool {
         self.filter_credits[part].is(ONLY_ABSENT)
     }
 
-    /// What a lookup would read of a filter: the number of the part or piece, its credit and its
-    /// price.
+    /// The part or piece of the filter that a lookup for `filter_key` would read: its number, its
+    /// credit and its price. `part` is the part with the key.
     fn filter_account(&self, part: usize, filter_key: &LookupKey<'_>) -> (usize, &Credit, u32) {
         if let Some((number, credit)) = self.filter_piece_account(filter_key) {
             return (number, credit, READ);
@@ -203,18 +238,21 @@ impl Table {
     ) {
         let (_, credit, most) = self.filter_account(part, filter_key);
         let price = if is_joint { JOINT_PRICE } else { most };
+        if !maybe {
+            self.cache.filter_missed(false);
+        }
         match maybe {
             _ if most > READ => credit.pay(price, most),
             true => credit.pay(price, READ),
             false if credit.is(READ) => credit.earn(1, ONLY_ABSENT),
-            // The "no" has saved a read. The filter has cost `price`, which is at most a read.
+            // The "no" has saved a read, and reading the filter has cost `price`. The filter earns
+            // the difference.
             false => credit.earn(READ - price, READ),
         }
     }
 
     /// Notes that a lookup has searched the table in vain, because the table does not hold the key.
-    /// If the filter is not in memory, the filter's credit grows, because the filter would have
-    /// saved the search.
+    /// If the filter was not in memory, its credit grows by the read that it would have saved.
     #[cold]
     pub fn searched_in_vain(&self, key: &LookupKey<'_>) {
         let Some(filter_key) = self.filter_key_of(key) else { return };
@@ -226,6 +264,7 @@ impl Table {
         let (slots, place) = self.filter_slot(number);
         if slots.get(place, &guard).is_none() {
             credit.earn(READ, price);
+            self.cache.filter_missed(true);
         }
     }
 }

@@ -44,8 +44,8 @@ pub(crate) struct AbsentBlock {
 }
 
 impl AbsentBlock {
-    /// The block to which this index, or part of one, leads for the key. `None` if it leads to no
-    /// block.
+    /// The data block to which `index` leads for the key. `index` is a whole index, or the part or
+    /// piece with the key. `None` if no block can hold the key.
     pub fn of(index: Lease<'static, TableIndex>, key: &LookupKey<'_>) -> Option<AbsentBlock> {
         let block = index.index.find(key.user_key, key.trailer());
         (block < index.index.len()).then_some(AbsentBlock { index, block })
@@ -73,7 +73,8 @@ impl Absent {
         Some(AbsentBlock { index, block })
     }
 
-    /// The part of the index in which a lookup continues.
+    /// The part of the index that the lookup needs in order to continue. Meaningless if the lookup
+    /// has stopped at a filter.
     pub fn part(self) -> usize {
         match self.block {
             AbsentPart::Filter(_) => 0,
@@ -82,7 +83,7 @@ impl Absent {
     }
 }
 
-/// Data blocks that are read at one time, each once.
+/// The data blocks of one batch, each of which is read once.
 #[derive(Default)]
 pub(crate) struct BlockBatch<'t> {
     blocks: Vec<WantedBlock<'t>>,
@@ -111,9 +112,10 @@ impl<'t> BlockBatch<'t> {
         self.blocks.len()
     }
 
-    /// The block that a lookup needs next. The lookup has searched block `place` of the batch, went
-    /// on in the same table, and stopped because `absent` is not in memory. `None` if `absent` is
-    /// no data block, or if its part of the index is not in memory.
+    /// The data block that a lookup needs next. The lookup has searched block `place` of the batch,
+    /// has continued in the same table, and has stopped because `absent` is not in memory. `None`
+    /// if `absent` is not a data block, or if the part of the index that leads to the block is no
+    /// longer in memory.
     pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
         let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
         match absent.block {
@@ -138,9 +140,10 @@ impl<'t> BlockBatch<'t> {
     }
 }
 
-/// Reads blocks that were not in the cache a moment ago, and caches them. `want_more` adds blocks
-/// to the batch, in the order of their tables and numbers, or returns `false` if no other block is
-/// needed. It is called again while earlier blocks are being read. Hold no guard.
+/// Reads blocks that were not in the cache a moment ago, and caches them. Each call of `want_more`
+/// adds blocks to the batch, ordered by table and by number, or returns `false` if no more blocks
+/// are needed. `want_more` is called while the blocks that it added before are being read. Hold no
+/// guard.
 ///
 /// # Errors
 /// The error of `want_more`, or that of the first block that cannot be read.
@@ -160,14 +163,14 @@ pub(crate) fn batch_read<'t>(
 #[derive(Default)]
 struct Reads<'t> {
     wanted: BlockBatch<'t>,
-    /// The pieces of all blocks, in their order.
+    /// The pieces into which the blocks of `wanted` were cut, in the same order.
     pieces: Vec<Piece>,
     /// The number of pieces that are being read or were read.
     begun: usize,
     failed: Option<Error>,
 }
 
-/// Blocks of one file that are read by one read.
+/// One read: a block, or adjacent blocks of one file.
 struct Piece {
     /// The places of the blocks in the batch.
     blocks: Range<usize>,
@@ -200,7 +203,8 @@ impl<'t> Reads<'t> {
         Some(piece.request(&self.wanted.blocks[piece.blocks.clone()]))
     }
 
-    /// Cuts the blocks from `first` on into pieces: neighbours of up to [`MAX_JOINED_BYTES`].
+    /// Cuts the blocks from `first` on into pieces. Adjacent blocks of one table share a piece, as
+    /// long as they have at most [`MAX_JOINED_BYTES`] together.
     fn cut(&mut self, mut first: usize) -> Result<()> {
         let mut joined_bytes = 0;
         let neighbours = self.wanted.blocks[first..].chunk_by(|before, next| {
@@ -248,7 +252,7 @@ impl Piece {
     }
 }
 
-/// Where a block starts in the piece of these blocks.
+/// Where `block` starts in the bytes of the piece that has these blocks.
 fn offset_in_piece(blocks: &[WantedBlock<'_>], block: &AbsentBlock) -> usize {
     (block.handle().offset - blocks[0].absent.handle().offset) as usize
 }

@@ -15,7 +15,7 @@ use crate::table::table_index::TableIndex;
 
 use super::key::LookupKey;
 
-/// A part of a filter or of an index.
+/// What [`batch_read_parts`] can read: a filter or an index, whole, or a part or piece of it.
 pub(crate) trait MetadataPart: Cached + Sized {
     /// The ticker that counts a use of a part in memory.
     const HIT: Ticker;
@@ -71,15 +71,15 @@ impl MetadataPart for TableIndex {
 }
 
 impl Table {
-    /// The part or piece of the filter that a lookup should query; `None` if it should query none.
-    /// Hold no guard.
+    /// The part or piece of the filter that a lookup should read and query. `None` if the lookup
+    /// passes the filter by, or cannot query the filter. Hold no guard.
     pub fn filter_part_to_ask(
         &self,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
         let filter_key = self.filter_key_of(key)?;
-        self.filter_part_worth_reading(self.filter_part_of(key), &filter_key, false, tickers)
+        self.filter_part_worth_reading(self.filter_part_of(key), key, &filter_key, false, tickers)
     }
 
     /// Whether `filter`, the part that [`Table::filter_part_to_ask`] returned, says "maybe".
@@ -98,9 +98,9 @@ impl Table {
     }
 }
 
-/// Reads parts that were not in memory a moment ago, and caches them. Each is read once: parts and
-/// pieces at the same time, whole filters and indexes one after the other. The results are in the
-/// order of `wanted`. Hold no guard.
+/// Reads parts that were not in memory a moment ago, and caches them. A part that `wanted` lists
+/// several times is read once. Parts and pieces are read at the same time; then whole filters and
+/// indexes are read one after the other. The results are in the order of `wanted`. Hold no guard.
 pub(crate) fn batch_read_parts<T: MetadataPart>(
     reader: &OverlappedReader,
     wanted: &[(&Table, usize)],

@@ -19,8 +19,9 @@ pub(crate) struct Found<'g> {
 impl Found<'_> {
     #[inline(always)]
     pub fn value(&self) -> &[u8] {
-        // `expect` has one place that may panic, and an index expression would have two. With less
-        // code, the closures that read a value in a lookup stay small enough to be inlined.
+        // Instead of an index expression, because `expect` compiles to one call that panics, and an
+        // index expression to two. With less code, the closures that read a value in a lookup stay
+        // small enough to be inlined.
         self.block.bytes().get(self.value.clone()).expect("the value lies in its block")
     }
 

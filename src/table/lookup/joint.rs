@@ -7,9 +7,10 @@
 //! ```
 //!
 //! A second read costs far more than reading the bytes between the two parts, both from the page
-//! cache and from a device. So the filter costs nearly nothing where the index must be read anyway:
-//! a "no" takes one read, and a lookup of a present key takes no more reads than without a filter.
-//! After a "no" the index part is dropped, and its checksum is not checked.
+//! cache and from a device. So if the part of the index must be read anyway, the filter costs
+//! nearly nothing: a "no" ends the lookup in this table after one read, and a "maybe" costs no more
+//! reads than a search without a filter. After a "no" the index part is dropped, and its checksum
+//! is not checked.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -48,9 +49,9 @@ pub(super) struct IndexRead {
 }
 
 thread_local! {
-    /// The memory of the thread's last span, which the next span reuses. A joint read needs the
-    /// span only until the parts are copied out of it, and allocating the memory would take longer
-    /// than these copies.
+    /// The memory of the thread's last [`Span`], which its next span reuses. The parts are copied
+    /// out of a span, so it is soon free again. To allocate its memory for each joint read would
+    /// take longer than these copies.
     static LAST: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -74,7 +75,7 @@ impl Drop for Span {
 }
 
 impl JointRead {
-    /// Where a block, with its trailer, is in the bytes that were read.
+    /// Where the block at `handle`, with its trailer, is in the bytes of the joint read.
     fn place_of(&self, handle: BlockHandle) -> Range<usize> {
         let start = (handle.offset - self.span.start) as usize;
         start..start + handle.bytes as usize + BLOCK_TRAILER_BYTES
@@ -83,10 +84,13 @@ impl JointRead {
 
 impl Table {
     /// The joint read of part `part` of the filter and the part of the index that leads to the key.
-    /// `None` if filter or index is not in parts, if no part of the index leads to the key, if that
-    /// part is in memory, or if the two parts are not close together in the file. Also `None` if
-    /// the filter has lately answered "no" to each query, because the part of the index would then
-    /// be read in vain.
+    /// `None` if there is no such read:
+    ///
+    /// * Filter or index is not in parts, or no part of the index leads to the key.
+    /// * The part of the index is in memory already.
+    /// * The two parts are too far apart in the file ([`MAX_BYTES`]).
+    /// * The filter part has answered "no" each time that it was read lately, so that the part of
+    ///   the index would probably be read in vain.
     pub(super) fn joint_read(&self, part: usize, key: &LookupKey<'_>) -> Option<JointRead> {
         let (index_top, filter_top) = (self.index_top.as_ref()?, self.filter_top.as_ref()?);
         if self.says_only_no(part) {
@@ -110,8 +114,9 @@ impl Table {
         is_short.then_some(JointRead { index_part, index, filter, span })
     }
 
-    /// Loads part `part` of the filter by a joint read. `index_read` gets the part of the index,
-    /// unless another thread has loaded the filter meanwhile.
+    /// Loads part `part` of the filter by a joint read, and puts the part of the index into
+    /// `index_read`. If another thread has loaded the filter part meanwhile, nothing is read, and
+    /// `index_read` stays as it is.
     pub(super) fn load_filter_jointly(
         &self,
         stored: StoredFilter,

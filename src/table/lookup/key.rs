@@ -9,7 +9,7 @@ use crate::filter::KeyHash;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LookupKey<'a> {
     pub user_key: &'a [u8],
-    /// The snapshot does not see entries with larger sequence numbers.
+    /// The snapshot's sequence number: the snapshot sees no entry with a larger one.
     pub sequence: SequenceNumber,
     /// The key's hash, computed once for the filters of all tables.
     pub hash: KeyHash,
@@ -25,8 +25,9 @@ impl<'a> LookupKey<'a> {
         LookupKey { user_key, sequence, hash: hash64(user_key), passed_filter_by: false }
     }
 
-    /// A copy to pass to a rare call that is not inlined. If the address of the key itself were
-    /// passed, every lookup would keep the key in memory from the start, and not in registers.
+    /// A copy, whose address can be passed to a call that is rare and not inlined. If the address
+    /// of the key itself were passed, the compiler would keep the key in memory, and not in
+    /// registers, in every lookup.
     #[inline(always)]
     pub fn for_call(&self) -> LookupKey<'a> {
         *self

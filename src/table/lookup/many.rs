@@ -16,10 +16,10 @@
 //!    BlockBatch::position              then get_from_block continues with it
 //! ```
 //!
-//! A single lookup takes the first step too, but only if the tree has several runs, and only for
-//! the table of the deepest run, whose filter is the least likely to be in the processor's cache.
-//! It needs no prefetch for the other steps, because out-of-order execution starts those fetches
-//! early enough.
+//! A single lookup calls `prefetch_filter` only if the tree has several runs, and only for the
+//! table of the deepest run, whose filter is the least likely to be in the processor's cache. It
+//! does not call `prefetch_block` and `find_entry`, because out-of-order execution starts those
+//! fetches early enough.
 
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -31,7 +31,7 @@ use super::{BlockPosition, count_use};
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
-/// The most hashes for which one call queries a filter.
+/// The most keys for which a filter is queried at once.
 const HASHES: usize = 32;
 
 impl Table {
@@ -53,9 +53,10 @@ impl Table {
         }
     }
 
-    /// Queries the filter for up to 64 keys: `answers[i]` becomes the answer for `keys[i]`. The
-    /// cache misses of the queries overlap. In the result, bit `i` is set if there is no answer for
-    /// `keys[i]`, because the filter, or its part with the key, is not in memory.
+    /// Queries the filter for up to 64 keys, so that the cache misses of the queries overlap.
+    /// `answers[i]` becomes the answer for `keys[i]`. Bit `i` of the result is set if the filter
+    /// was not queried for `keys[i]`, because the filter, or its part with the key, is not in
+    /// memory or not worth its memory.
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],
@@ -138,7 +139,7 @@ impl Table {
 }
 
 impl<'g> BlockPosition<'g> {
-    /// Starts to fetch what a search of the block reads first.
+    /// Prefetches what a search of the block reads first, if the block is in memory.
     #[inline]
     pub fn prefetch_block(&self) {
         if self.block < self.index.index.len() {

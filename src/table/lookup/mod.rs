@@ -13,14 +13,14 @@
 //!
 //! Many keys are looked up at once in [`many`]. Filters of prefixes are queried in [`prefix`].
 //!
-//! A block that fails its checksum is an error of the lookup that needed it. A filter that cannot
-//! be read or trusted answers "maybe" and is counted as untrusted: it costs reads and loses no key.
+//! If a lookup needs a block whose checksum is wrong, it returns an error. A filter that cannot be
+//! read or trusted answers "maybe" and is counted as untrusted, so it costs reads but loses no key.
 //!
-//! The functions of this file run under a guard and never read a table file. A read may take long,
-//! and meanwhile the guard would keep all retired memory of the process from being freed. A search
-//! that needs something that is not in memory stops, and returns what it needs ([`stop`]). The
-//! steps of the search are counted already, so the search does not begin again: [`reading`] reads
-//! without a guard and then continues the search.
+//! The functions of this file run under a guard and never read a table file, because a read may
+//! take long, and meanwhile the guard would keep all retired memory of the process from being
+//! freed. A search that needs something that is not in memory stops, and returns what it needs
+//! ([`stop`]). Then [`reading`] reads this without a guard, and continues the search where it has
+//! stopped. The search does not begin again, because its steps would be counted twice.
 
 pub(in crate::table) mod admission;
 pub(crate) mod batch_read;
@@ -103,8 +103,9 @@ impl Table {
         }
     }
 
-    /// Called if [`Table::find_group`] finds nothing. The lookup stops if the index must be read.
-    /// Otherwise no part of the index leads to the key, which is absent.
+    /// The result of a lookup for which [`Table::find_group`] has returned `None`: a stop if the
+    /// index, or its part with the key, is not in memory. Otherwise no part of the index leads to
+    /// the key, so the table does not hold it.
     #[cold]
     #[inline(never)]
     pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {
@@ -115,9 +116,9 @@ impl Table {
         }
     }
 
-    /// The group of blocks that most likely has the block of the key. Prefetches the heads of the
-    /// group in the index, and the slots of its blocks. `None`: the part of the index is not in
-    /// memory, or no part leads to the key.
+    /// The group of blocks that most likely has the block of the key. Prefetches the group's heads
+    /// in the index, and the cache slots of its blocks. `None`: the index, or its part with the
+    /// key, is not in memory, or no part leads to the key.
     #[inline(always)]
     pub fn find_group<'g>(
         &'g self,
@@ -233,7 +234,8 @@ impl Table {
         (part < self.index_parts()).then_some(part)
     }
 
-    /// The part of the index after this one, where versions of one key may continue.
+    /// The part of the index after `index`, where versions of the key may continue. `None`: `index`
+    /// is the last part.
     #[cold]
     #[inline(never)]
     fn part_after<'g>(
@@ -253,9 +255,9 @@ impl Table {
         }
     }
 
-    /// Like [`Table::filter_says_maybe`], for a table that has no filter, or whose filter is in
-    /// parts, is a legacy Bloom filter, holds only prefixes, cannot be trusted or is not in memory
-    /// as one block. Lookups call this through [`TableObserver::call_other_filter`].
+    /// [`Table::filter_says_maybe`] in all cases but the usual one, which is a filter of whole keys
+    /// that is in memory as one block, can be trusted, and is queried by the 64-bit hash. Lookups
+    /// call this through [`TableObserver::call_other_filter`].
     #[inline(always)]
     pub(super) fn other_filter_says_maybe(
         &self,
@@ -309,7 +311,8 @@ pub(crate) struct GroupPosition<'g> {
 }
 
 impl<'g> GroupPosition<'g> {
-    /// The block that can hold `key`, for which [`Table::find_group`] was called.
+    /// The block that can hold `key`. Call this with the key for which [`Table::find_group`] has
+    /// found this group.
     #[inline(always)]
     pub fn find_block(self, key: &LookupKey<'_>) -> BlockPosition<'g> {
         let GroupPosition { index, group } = self;
@@ -318,8 +321,8 @@ impl<'g> GroupPosition<'g> {
     }
 }
 
-/// The data block where the search of a table begins; past the last one if no block can hold the
-/// key.
+/// The data block where the search of a table begins. If no block can hold the key, `block` is the
+/// number of blocks.
 pub(crate) struct BlockPosition<'g> {
     pub(super) index: &'g TableIndex,
     pub(super) block: usize,

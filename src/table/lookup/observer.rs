@@ -1,18 +1,19 @@
 //! [`TableObserver`]: the receiver of the steps of a lookup in a table.
 //!
-//! `get` and `explain` are one function, which reports each step to an observer where it happens.
-//! The observer of `get` is `()`: it has no size, and its methods for steps are empty, so that
-//! nothing of it is left in the machine code. The observer of `explain`,
+//! `get` and `explain` run one generic function, which reports each step of the lookup to an
+//! observer. The observer of `get` is `()`: it has no size, and its methods for steps are empty, so
+//! the compiler removes the reports. The observer of `explain`,
 //! [`Recorder`](super::recorder::Recorder), records the steps.
 //!
-//! Observers are passed by value, because a reference to `()` would still be a pointer in a
-//! register.
+//! Observers are passed by value, because a reference would take a register even if it refers to
+//! `()`.
 //!
-//! Some functions of a lookup are generic over the observer and not inlined. The lookup calls them
-//! through a method of the observer ([`TableObserver::call_get_after_filter`]). A generic function
-//! that is called directly is compiled in the crate that uses this one, where fewer functions of
-//! this crate can be inlined into it. A method of `()` is compiled in this crate, with all that it
-//! inlines. So the detour saves instructions.
+//! Some steps of a lookup are generic over the observer and must not be inlined into their caller.
+//! The lookup does not call them directly, but through methods of the observer such as
+//! [`TableObserver::call_get_after_filter`]. The reason is where the compiler compiles them. A
+//! generic function is compiled in the program that uses this crate, where fewer functions of this
+//! crate can be inlined into it. The methods of `()` are not generic, so they are compiled in this
+//! crate, with all that they inline. That saves instructions.
 
 use crate::filter::FilterReader;
 use crate::stats::ThreadTickers;
@@ -26,8 +27,8 @@ use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
 
-/// Receives a report at the end of each step of a lookup in a table. So the time since the previous
-/// report is the time of the step.
+/// Receives a report at the end of each step of a lookup in a table, so that the time since the
+/// previous report is the time of the step.
 pub(crate) trait TableObserver: Copy {
     /// Calls [`Table::other_filter_says_maybe`].
     fn call_other_filter(
@@ -47,7 +48,8 @@ pub(crate) trait TableObserver: Copy {
         tickers: ThreadTickers<'_>,
     ) -> Result<Option<Found<'g>>, Stop>;
 
-    /// The table's filter, which is not in parts, has answered for the key.
+    /// A whole filter in memory has answered for the key. [`Self::filter_answered`] reports all
+    /// other answers, for example those of filters in parts and those for prefixes.
     #[inline(always)]
     fn full_filter_answered(self, _filter: &FilterReader, _key: &LookupKey<'_>, _maybe: bool) {}
 
@@ -68,7 +70,7 @@ pub(crate) trait TableObserver: Copy {
     #[inline(always)]
     fn filter_failed(self) {}
 
-    /// The filter is not in memory, and the lookup passes it by.
+    /// The lookup passes by the filter, which is not in memory ([`super::admission`]).
     #[inline(always)]
     fn filter_passed_by(self) {}
 

@@ -7,9 +7,10 @@
 //! any other range        –                      –                     –
 //! ```
 //!
-//! "–": the filter cannot answer, which counts as "maybe". The table's own properties say what its
-//! filter holds and how the prefixes were cut. All versions and tombstones of a key have the key's
-//! prefix. So if the filter denies a prefix, no data block holds an entry with that prefix.
+//! "–": the filter cannot answer, which counts as "maybe". What the filter holds, and how the
+//! prefixes were cut, is stated in the table's own properties. A "no" for a prefix is certain,
+//! because all versions and tombstones of a key have the key's prefix: no data block of the table
+//! holds an entry with that prefix.
 //!
 //! `prefix_says_maybe` is marked cold, because most point lookups query for whole keys.
 
@@ -34,7 +35,9 @@ impl Table {
         maybe
     }
 
-    /// The answer of a filter that holds prefixes only. `None` if the filter is not in memory.
+    /// Whether a filter that holds only prefixes answers "maybe" for the key's prefix. `Some(true)`
+    /// without a query if the table has no such filter, or if the key has no prefix. `None` if the
+    /// filter is not in memory.
     #[cold]
     pub(super) fn prefix_says_maybe(
         &self,
@@ -82,8 +85,8 @@ impl Table {
         answer != FilterAnswer::No
     }
 
-    /// Counts a key that was found after a filter without whole keys had answered "maybe" for the
-    /// key's prefix.
+    /// Counts a true positive of a filter that holds only prefixes: the filter answered "maybe" for
+    /// the key's prefix, and then the key was found.
     #[cold]
     pub(crate) fn count_prefix_true_positive(&self, key: &LookupKey<'_>) {
         if self.prefix_to_ask_for(key).is_some() {

@@ -9,10 +9,10 @@
 //!                       one read, if both are absent: joint.rs
 //! ```
 //!
-//! During a read, a search holds counted references to what it needs: the index, and the block that
-//! was read. The caller keeps the table alive. Each step is counted once and reported to the
-//! observer once, with or without a guard. A search never repeats a step, so it ends even if the
-//! cache keeps nothing.
+//! A search that reads is not protected by a guard, so it holds counted references to what it
+//! needs: the index, and the block that was read. The caller keeps the table alive. Each step is
+//! counted once and reported to the observer once, either under a guard or here. A search never
+//! repeats a step, so it ends even if the cache keeps nothing.
 
 use crate::cache::slots::Lease;
 use crate::error::Result;
@@ -33,16 +33,17 @@ use super::stop::{Absent, AbsentPart, Stop};
 
 /// What must be read before a lookup can continue in a table.
 pub(crate) enum Missing {
-    /// This part of the filter, which holds the key.
+    /// The number of the filter's part that is responsible for the key.
     Filter(usize),
-    /// This part of the index.
+    /// The number of a part of the index.
     Index(usize),
     Block(AbsentBlock),
 }
 
 impl Absent {
-    /// What must be read. If that is a block, a reference to its index is included, so that the
-    /// guard can be dropped.
+    /// What must be read. For a data block, the result holds a reference to the block's index, so
+    /// that the guard can be dropped. If this index was evicted meanwhile, the index must be read
+    /// instead.
     #[cold]
     pub fn keep(self, table: &Table, guard: &Guard) -> Missing {
         match self.block {
@@ -129,8 +130,8 @@ impl Table {
         self.get_from_read_blocks(index, block, key, tickers, observer)
     }
 
-    /// The answer of a filter's part `part_with_key`, after reading the part, which was not in
-    /// memory. A filter that cannot be read says maybe. `None`: the lookup passes the filter by.
+    /// Reads the filter's part `part_with_key`, or a piece of a whole filter, and queries it for
+    /// the key. A filter that cannot be read says maybe. `None`: the lookup passes the filter by.
     /// `index_read` gets the part of the index that was read together with the filter, if any.
     #[cold]
     fn filter_says_maybe_once_read(
@@ -145,7 +146,7 @@ impl Table {
         let joint = self.joint_read(part_with_key, key);
         let is_joint = joint.is_some();
         let Some(part) =
-            self.filter_part_worth_reading(part_with_key, &filter_key, is_joint, tickers)
+            self.filter_part_worth_reading(part_with_key, key, &filter_key, is_joint, tickers)
         else {
             observer.filter_passed_by();
             return None;
@@ -164,8 +165,8 @@ impl Table {
         Some(maybe)
     }
 
-    /// The answer of a filter that was read, or of its part with the key. `filter` is `None` if it
-    /// could not be read; the answer is then `true`.
+    /// The answer for the key of `filter`, which was read: the table's filter, or its part for the
+    /// key. `filter` is `None` if it could not be read; the answer is then `true`.
     pub fn read_filter_says_maybe(
         &self,
         filter: Option<&TableFilter>,

@@ -46,7 +46,7 @@ struct Look {
     read_bytes: u64,
 }
 
-/// What a table says of its whole filter.
+/// What a table's properties state of its filter; of all parts together if the filter is in parts.
 #[derive(Clone, Copy, Default)]
 struct WholeFilter {
     predicted_fpr: Option<f64>,
@@ -56,7 +56,7 @@ struct WholeFilter {
 }
 
 impl<'a> Recorder<'a> {
-    /// `counters`: the counters of the tables that will be searched.
+    /// `counters`: the counters that count the reads of the tables to be searched.
     pub fn new(counters: &'a Counters) -> Recorder<'a> {
         Recorder {
             counters,
@@ -259,8 +259,8 @@ impl Look {
         Look {
             reads: counters.of_thread(Ticker::FileReads),
             read_bytes: counters.of_thread(Ticker::FileReadBytes),
-            // A step begins when this look ends. The clock is read last, so that the time in which
-            // the counters are read does not belong to the step.
+            // The next step begins here. The clock is read after the counters, so that the time
+            // that reading them takes does not belong to the step.
             at: Instant::now(),
         }
     }

@@ -22,16 +22,17 @@ pub(crate) struct Absent {
 /// See [`Absent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AbsentPart {
-    /// This part of the filter, which holds the key.
+    /// The number of the filter's part that is responsible for the key.
     Filter(usize),
-    /// This part of the index.
+    /// The number of a part of the index.
     Index(usize),
-    /// This data block of a part of the index.
+    /// The number of a data block in its part of the index, and the number of this part.
     Block { part: usize, block: usize },
 }
 
 impl Stop {
-    /// The stop of a search for `key` that needs `block`, which is not in memory.
+    /// Stops a search for `key` because `block`, a data block or a part of the filter or index, is
+    /// not in memory.
     #[cold]
     pub fn absent(block: AbsentPart, key: &LookupKey<'_>) -> Stop {
         Stop::Absent(Absent { block, passed_filter_by: key.passed_filter_by })

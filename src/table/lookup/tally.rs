@@ -11,8 +11,9 @@
 //! ```
 //!
 //! A lookup that passes a filter by ([`super::admission`]) does not query the filter, so nothing is
-//! counted here. In the file's counters, as in RocksDB, a point lookup's query for a prefix counts
-//! as a query for the key. Queries for ranges are not counted in the file's counters.
+//! counted here. The file's counters have no separate counts for prefixes: as in RocksDB, a point
+//! lookup that queries the filter for the key's prefix counts there as a query for the key. Queries
+//! for ranges are counted in the database's tickers only.
 
 use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -46,8 +47,9 @@ impl FilterTally {
     pub fn record(self, table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
         let FilterTally { hits, noes, maybes, untrusted } = self;
         let file = table.file_counters().on_thread(tickers, guard);
-        // A lookup of one key inlines this function, and there the compiler knows the answer. So
-        // only the code of one arm remains, which increments only the counters of that answer.
+        // This function is inlined into the lookup of one key. There the compiler knows the answer,
+        // and so which of the counts are 0. Only the code of one arm remains, which increments only
+        // the counters of that answer.
         match (noes, maybes, untrusted) {
             (1.., 0, 0) => {
                 tickers.add_all([(Ticker::BlockCacheFilterHit, hits), (Ticker::BloomUseful, noes)]);

@@ -21,7 +21,8 @@ use crate::filter::inspect::{BumpedLayer, ProbedBit, QueryTrace};
 const LABEL: usize = 11;
 /// The text before a step's cost is padded to this width, or to less on a narrow screen.
 const TEXT: usize = 62;
-/// The width of the longest cost: `9999.9 µs, read 1023.9 MiB` and a space on both sides.
+/// The width of the longest cost, `9999.9 µs, read 1023.9 MiB`, and of the two spaces in front of
+/// it.
 const TOOK: usize = 28;
 /// The most bits in a row.
 const BITS: usize = 14;
@@ -46,7 +47,7 @@ impl Display for TableTrace {
     }
 }
 
-/// The colour of a text, where there is colour.
+/// The colour of a text, on a page that has colours.
 #[derive(Clone, Copy)]
 pub(crate) enum Paint {
     Red,
@@ -58,7 +59,7 @@ pub(crate) enum Paint {
 pub(crate) struct Page<'a, 'b> {
     out: &'a mut Formatter<'b>,
     has_color: bool,
-    /// The width of the screen, in characters. `None`: not limited.
+    /// The width of the screen in characters; `None` if it is unlimited.
     width: Option<usize>,
 }
 
@@ -197,10 +198,10 @@ impl<'a, 'b> Page<'a, 'b> {
         Ok(())
     }
 
-    /// Writes a column for each bit of the filter that a query has read. If a bit does not have the
-    /// value that it would have if the key had been added, it is red, and has a `!` below it, for
-    /// screens without colours. `show_wanted`: whether to write a row with the values that the bits
-    /// would have if the key had been added.
+    /// Writes one column for each bit of the filter that a query has read: its number and its
+    /// value. A bit is wanted to have the value that it has in a filter with the key. A bit with
+    /// the other value is red, and has a `!` below it for screens without colours. `show_wanted`:
+    /// whether to write a row with the wanted values.
     fn bits(&mut self, name: &str, bits: &[ProbedBit], show_wanted: bool) -> fmt::Result {
         let room = self.width.map_or(BITS, |width| width.saturating_sub(LABEL + 7) / 4);
         for bits in bits.chunks(room.clamp(1, BITS)) {

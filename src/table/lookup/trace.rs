@@ -36,7 +36,8 @@ use crate::filter::{Family, KeyHash};
 pub struct TableTrace {
     /// The file.
     pub path: PathBuf,
-    /// The sequence number of the newest range deletion in the table that covers the key.
+    /// The sequence number of the newest range deletion in the table that covers the key. `None`:
+    /// no range deletion covers it.
     pub range_deletion: Option<SequenceNumber>,
     /// `None`: the table has no filter that can be queried for the key.
     pub filter: Option<FilterTrace>,
@@ -69,7 +70,8 @@ pub struct StepCost {
 }
 
 impl StepCost {
-    /// Whether all that the step needed was in memory, or was just being read by another thread.
+    /// Whether the step made no read of the file, because all that it needed was in memory or was
+    /// being read by another thread.
     pub fn was_in_memory(&self) -> bool {
         self.reads == 0
     }
@@ -91,22 +93,25 @@ impl StepCost {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FilterTrace {
-    /// `None`: the filter cannot be used, or was passed by.
+    /// The filter's family. `None`: the filter cannot be used, or the lookup passed it by
+    /// ([`FilterVerdict::PassedBy`]).
     pub family: Option<Family>,
     /// The prefix for which the filter was queried. `None`: it was queried for the whole key, or
     /// not at all.
     pub prefix: Option<Vec<u8>>,
     /// The hash of the query.
     pub hash: KeyHash,
-    /// If a part or piece of the filter was queried: its number, from 0 on, and how many there are.
+    /// If the filter is in parts, or was loaded in pieces because the cache is too small for it:
+    /// the number of the part or piece that was queried, from 0 on, and how many there are.
     pub partition: Option<(usize, usize)>,
     /// Bytes of the filter, or of the part that was queried.
     pub bytes: usize,
-    /// The bits that decided.
+    /// The bits that decided the answer, or the reason why the filter did not answer.
     pub query: QueryTrace,
     /// What the filter said, and whether that was true.
     pub verdict: FilterVerdict,
-    /// The false-positive rate to expect, 0 to 1.
+    /// The predicted false-positive rate, from 0 to 1. `None`: the filter was not queried, or
+    /// cannot be used.
     pub predicted_fpr: Option<f64>,
     /// The cost of loading the filter, if it was not in memory, and of querying it.
     pub cost: StepCost,
@@ -129,9 +134,10 @@ pub enum FilterVerdict {
     /// Maybe, and the table was searched in vain: it holds no entry of the key, or none that the
     /// lookup sees.
     FalsePositive,
-    /// The filter could not be trusted, so the table was searched.
+    /// The filter could not be read or could not be trusted, so the table was searched.
     Untrusted,
-    /// The filter was not in memory and not worth a read, so the table was searched.
+    /// The filter was not in memory, and was not worth a read or its memory, so the lookup searched
+    /// the table without a query of the filter.
     PassedBy,
 }
 
@@ -169,10 +175,11 @@ impl FilterVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexTrace {
-    /// If a part or piece of the index was searched: its number, from 0 on, and how many there are.
+    /// If the index is in parts, or was loaded in pieces because the cache is too small for it: the
+    /// number of the part or piece that was searched, from 0 on, and how many there are.
     pub partition: Option<(usize, usize)>,
-    /// The number of data blocks to which the index leads. If only a part or piece of the index was
-    /// searched, the number of those to which this part or piece leads.
+    /// The number of data blocks to which the index leads, or to which the part or piece leads that
+    /// was searched ([`Self::partition`]).
     pub blocks: usize,
     /// The number of the data block that can hold the key: from 0 on, among the [`Self::blocks`]
     /// data blocks. `None`: the key is after the last of them.
@@ -197,8 +204,8 @@ pub struct IndexTrace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockTrace {
-    /// The block's position among the data blocks of the table, or of its part of the index, from 0
-    /// on.
+    /// The block's number, from 0 on, among the data blocks to which the table's index, or the part
+    /// or piece of the index that was searched, leads.
     pub number: usize,
     /// Where it begins in the file.
     pub offset: u64,
@@ -231,7 +238,7 @@ pub struct BlockTrace {
 pub struct FoundTrace {
     /// RocksDB's type byte: 0 deletion, 1 value, 2 merge operand, 7 single deletion, …
     pub kind: u8,
-    /// Its position in the order of all writes.
+    /// The entry's sequence number: its position in the order of all writes.
     pub sequence: SequenceNumber,
     /// Bytes of the value.
     pub value_bytes: usize,

@@ -15,8 +15,8 @@ use crate::table::index::Index;
 use crate::table::lookup::key::LookupKey;
 use crate::table::table_index::TableIndex;
 
-/// The pieces of a table. Each cell is empty until a lookup needs its pieces. From then on it holds
-/// `None` if the index or filter cannot have pieces.
+/// The pieces of a table. `index` and `filter` are empty until a lookup needs pieces. From then on
+/// they contain the pieces, or `None` if the index or the filter cannot be cut.
 #[derive(Default)]
 pub(in crate::table) struct Pieces {
     /// Locked while pieces are made from the file.

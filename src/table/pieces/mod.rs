@@ -18,9 +18,9 @@
 //! cache lines (`filter::pieces`).
 //!
 //! Invariants: the top and the checksums that the table keeps were made from a block whose own
-//! checksum was right, and they do not change. If a piece has changed in the file when it is read
-//! again, that is damage: an error for an index, and for a filter a "maybe" to the keys of this
-//! piece.
+//! checksum was right, and they do not change. A piece that is read again and does not have its
+//! checksum is damaged: a lookup in a piece of the index fails, and a piece of the filter answers
+//! "maybe" to its keys.
 
 pub(super) mod kept;
 
@@ -56,17 +56,18 @@ fn check_piece(sum: u32, piece: &[u8]) -> Result<(), Damage> {
 }
 
 impl Table {
-    /// Whether a whole filter or index of this size is to be loaded in pieces.
+    /// Whether the whole filter or index at `handle` is to be loaded in pieces.
     fn wants_pieces(&self, handle: BlockHandle) -> bool {
         !self.pins_metadata && handle.bytes >= MIN_BYTES && self.cache.metadata_fills_it()
     }
 
-    /// The number of a piece of the index among its parts and pieces.
+    /// The number of piece `piece` of the index. Pieces are numbered after the stored parts.
     fn index_number(&self, piece: usize) -> usize {
         self.index.len() + piece
     }
 
-    /// The slot of a part or piece of the index.
+    /// The slots of the stored parts of the index, or of its pieces, and the place of `part` in
+    /// them.
     pub(super) fn index_slot(&self, part: usize) -> (&Slots<TableIndex>, usize) {
         match (part.checked_sub(self.index.len()), self.pieces.index()) {
             (Some(piece), Some(pieces)) => (&pieces.slots, piece),
@@ -74,7 +75,8 @@ impl Table {
         }
     }
 
-    /// The slot of a part or piece of the filter.
+    /// The slots of the stored parts of the filter, or of its pieces, and the place of `part` in
+    /// them.
     pub(super) fn filter_slot(&self, part: usize) -> (&Slots<TableFilter>, usize) {
         match (part.checked_sub(self.filter.len()), self.pieces.filter()) {
             (Some(piece), Some(pieces)) => (&pieces.slots, piece),
@@ -88,8 +90,8 @@ impl Table {
         part - place..part - place + slots.len()
     }
 
-    /// The number and the credit of the piece of the filter that `filter_key` belongs to. `None`:
-    /// no pieces of the filter were made so far.
+    /// The number and the credit ([`super::lookup::admission`]) of the piece of the filter that
+    /// `filter_key` belongs to. `None`: the filter has no pieces yet, or cannot have any.
     pub(super) fn filter_piece_account(
         &self,
         filter_key: &LookupKey<'_>,
@@ -99,7 +101,7 @@ impl Table {
         Some((self.filter.len() + piece, &pieces.credits[piece]))
     }
 
-    /// Whether the filter may have pieces, as far as is known.
+    /// `false` if it is known that the filter cannot be cut into pieces.
     pub(super) fn may_have_filter_pieces(&self) -> bool {
         let family = self.filter_info().and_then(|filter| filter.family);
         self.pieces.filter.get().is_none_or(Option::is_some)
@@ -142,9 +144,9 @@ impl Table {
         pieces.slots.peek(pieces.piece_of(filter_key), guard)
     }
 
-    /// The number of the part of the index to read for a key, or of a piece if the cache would not
-    /// keep the whole index. If no part or piece leads to the key, returns the last one. Hold no
-    /// guard, because making pieces reads the file.
+    /// The number of the part of the index to read for a key. If the index is whole and the cache
+    /// would not keep it, this is the number of a piece. If no part or piece leads to the key,
+    /// returns the last one. Hold no guard, because making pieces reads the file.
     pub fn index_part_to_read(&self, user_key: &[u8], trailer: u64) -> Result<usize> {
         if self.index_top.is_none() && self.index.get(0, &pin()).is_none() {
             self.index_pieces()?;
@@ -162,8 +164,9 @@ impl Table {
         }
     }
 
-    /// The number of the part or piece of the index that leads to a key, as far as that is known
-    /// without reading. If no part or piece leads to the key, returns the last one.
+    /// The number of the part or piece of the index that leads to a key. If none does, returns the
+    /// last one. Reads nothing: for a whole index that is in memory or has no pieces yet, the
+    /// result is 0.
     pub fn index_part_in_memory(&self, user_key: &[u8], trailer: u64) -> usize {
         if self.index_top.is_some() {
             return self.index_part_of(user_key, trailer).min(self.index_parts() - 1);
@@ -193,7 +196,8 @@ impl Table {
         Ok(self.index_numbers(first))
     }
 
-    /// The pieces of a whole index that the cache would not keep.
+    /// The pieces of the index. Makes them if the index is whole and the cache would not keep it.
+    /// `None`: the index has no pieces.
     fn index_pieces(&self) -> Result<Option<&IndexPieces>> {
         if self.index_top.is_some() || !self.wants_pieces(self.index_handle) {
             return Ok(self.pieces.index());
@@ -201,7 +205,8 @@ impl Table {
         self.pieces.get_or_make(&self.pieces.index, || self.make_index_pieces())
     }
 
-    /// The pieces of a whole filter that the cache would not keep.
+    /// The pieces of the filter. Makes them if the filter is whole and the cache would not keep it.
+    /// `None`: the filter has no pieces.
     fn filter_pieces(&self) -> Result<Option<&WholeFilterPieces>> {
         match self.any_filter() {
             Some(stored @ StoredFilter::Full(handle, _)) if self.wants_pieces(handle) => {
@@ -211,7 +216,8 @@ impl Table {
         }
     }
 
-    /// Reads and checks the whole index. `None`: it has no pieces, or is damaged.
+    /// Reads and checks the whole index, and cuts it into pieces. `None`: it cannot be cut, or is
+    /// damaged.
     #[cold]
     fn make_index_pieces(&self) -> Result<Option<IndexPieces>> {
         let Some(stored) = self.read_uncompressed(self.index_handle)? else { return Ok(None) };
@@ -230,7 +236,8 @@ impl Table {
         Ok(Some(IndexPieces { top, sums, slots, _reserved }))
     }
 
-    /// Reads and checks the whole filter. `None`: it has no pieces, or is damaged.
+    /// Reads and checks the whole filter, and cuts it into pieces. `None`: it cannot be cut, or is
+    /// damaged.
     #[cold]
     fn make_filter_pieces(&self, filter: StoredFilter) -> Result<Option<WholeFilterPieces>> {
         let Some(stored) = self.read_uncompressed(filter.handle())? else { return Ok(None) };
@@ -250,7 +257,7 @@ impl Table {
         Ok(Some(WholeFilterPieces { geometry, handle, sums, slots, credits, _reserved }))
     }
 
-    /// A block that is not data, read and checked. `None`: it is compressed or damaged.
+    /// Reads and checks a block of the metadata. `None`: the block is compressed or damaged.
     fn read_uncompressed(&self, handle: BlockHandle) -> Result<Option<StoredBlock>> {
         let file = self.block_file();
         let stored = file.read_stored(handle, LineBuf::zeroed)?;

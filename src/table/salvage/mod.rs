@@ -49,8 +49,8 @@ pub(crate) struct Salvage {
     file: BlockFile,
     global_sequence: Option<SequenceNumber>,
     blocks: Vec<BlockHandle>,
-    /// Whether `blocks` comes from the index, so that no block is missing between two listed ones.
-    /// Blocks that a search has found may have other blocks between them.
+    /// Whether `blocks` comes from the index, which lists every data block. If `blocks` comes from
+    /// a search, other blocks may be between two of them.
     blocks_are_listed: bool,
     /// Where the data blocks end.
     data_end: u64,
@@ -69,16 +69,17 @@ pub(crate) struct Salvage {
 pub(crate) struct Hole {
     pub offset: u64,
     pub bytes: u64,
-    /// The hole is after this user key, the last one before it. `None`: no key is before the hole.
+    /// The last user key that was read before the hole. `None`: no key was read before it.
     pub after: Option<Vec<u8>>,
-    /// The hole is before this user key, the first one after it. `None`: no key is after the hole.
+    /// The first user key that was read after the hole. `None`: no key was read after it.
     pub before: Option<Vec<u8>>,
     /// What is wrong with the hole's first block.
     pub why: Error,
 }
 
 impl Hole {
-    /// A hole that begins at `offset`, after `last_key`, which is empty before the first entry.
+    /// A hole that begins at `offset`. `last_key`: the last internal key before the hole, or empty
+    /// if no entry is before it.
     fn at(offset: u64, last_key: &[u8], why: Error) -> Hole {
         let after = (!last_key.is_empty()).then(|| user_key(last_key).to_vec());
         Hole { offset, bytes: 0, after, before: None, why }
@@ -97,8 +98,8 @@ impl Salvage {
         from_manifest: Option<SequenceNumber>,
     ) -> Result<Salvage> {
         let counters = Arc::new(Counters::new());
-        // A footer of format_version 5 has no checksum, so an unknown version or checksum type may
-        // itself be damage, and is treated as damage.
+        // A table that is not supported is treated like a damaged one: a footer of format_version 5
+        // has no checksum, so damage may have changed its version or its checksum type.
         let own = BlockFile::open(Arc::clone(&file), Arc::clone(&counters), 0, false);
         let read = own.and_then(|opened| Salvage::read_parts(opened, None, from_manifest));
         match read {
@@ -112,7 +113,8 @@ impl Salvage {
         }
     }
 
-    /// `all_blocks`: all blocks of the file, if the footer was found by a search.
+    /// `all_blocks`: if a search found the footer, all blocks of the file that it found. Otherwise
+    /// `None`.
     fn read_parts(
         mut file: BlockFile,
         all_blocks: Option<Vec<BlockHandle>>,
@@ -191,7 +193,7 @@ impl Salvage {
     }
 
     /// Calls `visit` with the internal key and the value of every readable entry, in order. Returns
-    /// the holes between the entries.
+    /// the holes: where data blocks cannot be read or are missing.
     pub fn entries(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<Vec<Hole>> {
         let mut holes: Vec<Hole> = Vec::new();
         let mut last_key: Vec<u8> = Vec::new();
@@ -237,7 +239,9 @@ impl Salvage {
         Ok(holes)
     }
 
-    /// Whether blocks may be missing between one that ends at `end` and one that starts at `next`.
+    /// Whether blocks may be missing between a block that ends at `end` and the next block, which
+    /// starts at `next`. They may if a search has found the two blocks, and there is more than
+    /// padding between them.
     fn lacks_blocks(&self, end: u64, next: u64) -> Result<bool> {
         if self.blocks_are_listed || next <= end {
             return Ok(false);
@@ -251,8 +255,8 @@ impl Salvage {
         Ok(between != padding)
     }
 
-    /// All entries of a block. Their keys must be after `last_key`, which is empty before the first
-    /// entry of the table.
+    /// All entries of a block. It is damage if their keys are not after `last_key`, the last key
+    /// before the block, which is empty before the first entry of the table.
     fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<Entry>> {
         let block = self.file.read_data_block(handle)?;
         let read = || -> Result<Vec<Entry>, Damage> {
@@ -277,10 +281,10 @@ impl Salvage {
     }
 }
 
-/// The data blocks that the index at `handle` lists; `None` if the index is damaged or not
+/// The data blocks that the index at `handle` lists. `None` if the index is damaged or not
 /// accepted. If there are no properties, or if `handle` was found by a search (`must_follow`), the
-/// index is accepted only if its blocks follow each other from the file's first byte on, with only
-/// padding between them.
+/// block at `handle` may be no index, or one of another form. So it is accepted only if the blocks
+/// that it lists follow each other from the file's first byte on, with only padding between them.
 fn index_blocks(
     file: &BlockFile,
     handle: BlockHandle,

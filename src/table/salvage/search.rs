@@ -1,10 +1,10 @@
 //! Finds the blocks of a table whose index or footer is lost, by their checksums.
 //!
-//! Blocks follow each other from the first byte of the file on. A block can start where the
-//! previous block ended, or after the padding that follows that block. A block ends at the first
-//! length whose checksum is right. After a block that cannot be read, any byte may start the next
-//! block, so the search in such a hole tests only likely block sizes ([`LIKELY_BLOCKS`]) and a
-//! limited number of bytes ([`MAX_HOLE_BYTES`]).
+//! Blocks follow each other from the first byte of the file on. A block starts where the previous
+//! block ended, or after the padding that follows that block. It ends at the first length whose
+//! checksum is right. A block that cannot be read has no known end, so any byte after its start may
+//! be the start of the next block: there is a *hole*. In a hole the search tests only likely block
+//! sizes ([`LIKELY_BLOCKS`]), and only a limited number of bytes ([`MAX_HOLE_BYTES`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::table::format::footer::{
 use crate::table::format::padding::padding_to_page;
 use crate::table::open::{PROPERTIES_BLOCK, RANGE_DEL_BLOCK, find_block, read_metaindex};
 
-/// The longest block that the search finds where the previous block ended.
+/// The longest block that the search finds. In a hole the limit is smaller.
 const MAX_BLOCK_BYTES: usize = 1 << 20;
 /// In a hole, the search tests blocks of up to this many times the size of the largest block found
 /// so far.
@@ -28,7 +28,7 @@ const LIKELY_BLOCKS: usize = 2;
 /// In a hole, the search tests blocks of up to this size even if [`LIKELY_BLOCKS`] gives a smaller
 /// limit.
 const MIN_SEARCHED_BYTES: usize = 8 << 10;
-/// A search gives up if no block starts in this many bytes.
+/// The search ends in a hole that is longer than this.
 const MAX_HOLE_BYTES: u64 = 128 << 10;
 
 /// Turns damage into `None`, and keeps other errors.
@@ -124,7 +124,7 @@ pub(super) fn find_blocks(
     Ok(blocks)
 }
 
-/// The type of ZSTD. RocksDB's own codecs have no larger type.
+/// The compression type of ZSTD, which is the largest of RocksDB's own compression types.
 const MAX_COMPRESSION_TYPE: u8 = 7;
 
 /// The block that starts with these bytes: the shortest one whose checksum is right.
@@ -132,8 +132,8 @@ fn block_at(bytes: &[u8], offset: u64, footer: &Footer) -> Option<BlockHandle> {
     let most = bytes.len().checked_sub(BLOCK_TRAILER_BYTES)?;
     // The shortest block has 8 bytes: one restart point, and the number of restart points.
     (8..=most).find_map(|length| {
-        // Most lengths need no checksum, because the byte after them is none of RocksDB's
-        // compression types.
+        // For most lengths no checksum is computed, because the byte after the block, which would
+        // be its compression type, is none of RocksDB's types.
         if bytes[length] > MAX_COMPRESSION_TYPE {
             return None;
         }

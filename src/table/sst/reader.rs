@@ -55,11 +55,13 @@ pub struct SstReader {
     process: Process,
 }
 
-/// The most bytes of its file that a reader keeps in memory.
+/// The capacity of a reader's block cache.
 const READER_CACHE_BYTES: usize = 8 << 20;
 
 impl SstReader {
-    /// Opens a file. Reads its footer, metaindex, properties and range deletions.
+    /// Opens a file. Reads all metadata except the filter and the index: the footer, metaindex,
+    /// properties, compression dictionary and range deletions, and the lists of the parts if filter
+    /// or index is in parts.
     ///
     /// # Errors
     ///
@@ -90,7 +92,7 @@ impl SstReader {
         let path = path.as_ref();
         let opened = fs.open(path).and_then(|file| Table::open(file, context));
         let table = opened.map_err(|error| match error {
-            // The path may be that of a directory.
+            // If the path is the directory of another program's database, the error says so.
             Error::Io { .. } => {
                 known_files::refuse_foreign_database(fs, path).err().unwrap_or(error)
             }
@@ -131,14 +133,14 @@ impl SstReader {
         SstEntries { cursor, started: false, process: self.process }
     }
 
-    /// Calls `see` with the user key of every entry of some data blocks, for samples of a large
-    /// table. `choose` gets the count of data blocks and returns the numbers of the blocks to read.
-    /// Blocks are numbered from 0 on in the order of their keys.
+    /// Calls `see` with the user key of every entry of some data blocks, so that the caller gets a
+    /// sample of a large table. `choose` gets the number of data blocks and returns the numbers of
+    /// the blocks to read. Blocks are numbered from 0 on in the order of their keys.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or is damaged. By then `see` may have got keys of the damaged
-    /// block.
+    /// When the file cannot be read or is damaged. Before this error `see` may have been called
+    /// with keys of the damaged block.
     ///
     /// # Panics
     ///
@@ -223,10 +225,10 @@ impl SstReader {
         self.table.own_filter_admits(&lookup)
     }
 
-    /// Calls `see` with the hash of every key, and of every prefix, that the filter holds, in the
-    /// order of the keys. A hash is left out if it equals the hash of the previous key or, for a
-    /// prefix, of the previous prefix. Does not call `see` if there is no filter, or if the filter
-    /// is a legacy Bloom filter, which uses another hash.
+    /// Calls `see` with the 64-bit hash of every key, and of every prefix, that the filter holds,
+    /// in the order of the keys. Of successive keys with equal hashes, only the first is passed to
+    /// `see`; the same holds for prefixes. Does not call `see` if there is no filter, or if the
+    /// filter is a legacy Bloom filter, which holds 32-bit hashes.
     ///
     /// # Errors
     ///
@@ -278,16 +280,17 @@ impl SstReader {
     }
 
     /// Whether the filter answers "maybe" for the keys from `lower` up to, but without, `upper`
-    /// (`None`: no end). `false` is possible only if the filter holds prefixes and all keys of that
-    /// range share one prefix.
+    /// (`None`: no end). The result is always `true` unless the filter holds prefixes and all keys
+    /// of that range share one prefix.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         !self.process.is_current() || self.table.range_may_match(lower, upper)
     }
 
-    /// Reads the whole file. Checks the number of the entries, that the keys ascend, that each key
-    /// is between the separators of its block, and every checksum. If lookups can query the filter,
-    /// also queries it for every key. If they cannot, the checksums of the filter's parts are not
-    /// checked.
+    /// Reads the whole file. Checks every checksum, the number of the entries, that the keys
+    /// ascend, and that each key is between the separators of its block. If lookups can query the
+    /// filter, also queries it for every key, and counts the keys that it misses
+    /// ([`TableCheck::filter_misses`]). The parts of a filter that lookups cannot query are neither
+    /// read nor checked.
     ///
     /// # Errors
     ///
@@ -404,7 +407,7 @@ impl SstEntries {
 pub struct SstEntry<'a> {
     /// The key that was written.
     pub user_key: &'a [u8],
-    /// Its position in the order of all writes.
+    /// The entry's sequence number: its position in the order of all writes.
     pub sequence: SequenceNumber,
     /// RocksDB's type byte: 0 deletion, 1 value, 2 merge operand, 7 single deletion, …
     pub kind: u8,

@@ -15,13 +15,14 @@ use crate::table::builder::TableBuilder;
 use crate::table::format::identity::Creator;
 use crate::table::options::{Dialect, TableOptions, TableSummary};
 
-/// Writes a table that RocksDB and this crate can ingest: distinct keys in ascending order, one
-/// entry each.
+/// Writes a table that RocksDB and this crate can ingest. The keys are added in ascending order,
+/// each once.
 ///
 /// The file gets its final name in [`SstWriter::finish`], when it is complete. Until then it has a
-/// temporary name in the same directory that ends in `.tmp`. A writer that fails or is dropped
-/// removes the temporary file; an older file with the final name stays unchanged. In a forked child
-/// every call that can fail returns [`Error::Forked`], and a drop does nothing.
+/// temporary name in the same directory that ends in `.tmp`. If the writer is dropped, or if
+/// `finish` fails before the file has its final name, the temporary file is removed, and an older
+/// file with the final name stays unchanged. In a forked child every call that can fail returns
+/// [`Error::Forked`], and a drop does nothing.
 ///
 /// ```no_run
 /// use maypole::table::{SstWriter, TableOptions};
@@ -48,8 +49,8 @@ struct Unfinished {
     fs: Arc<dyn Fs>,
     named: bool,
     process: Process,
-    /// A drop removes only the file of this name. The final name may belong to another writer's
-    /// complete file.
+    /// The name of the file that a drop removes. A drop never removes the final name, which may be
+    /// that of another writer's complete file.
     temporary: PathBuf,
 }
 
@@ -63,7 +64,8 @@ impl Drop for Unfinished {
     }
 }
 
-/// A number that makes the temporary names of one process differ.
+/// The number that the next temporary name contains, so that all temporary names of a process
+/// differ.
 static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
 impl SstWriter {

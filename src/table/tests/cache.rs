@@ -150,8 +150,9 @@ fn pinned_metadata_survives_any_number_of_data_blocks() {
     assert!(context.cache.pinned_usage() > 0);
 }
 
-/// The time that filters save was once computed from an assumed cost of a read. Now one in eight
-/// reads of blocks is timed. A lookup that hits the cache does not read the clock.
+/// The time that filters save was once computed from an assumed cost of a read. Now it is computed
+/// from a measured cost: one in eight reads of blocks is timed. A lookup that finds everything in
+/// the cache does not read the clock.
 #[test]
 fn reads_of_blocks_are_timed_at_misses_alone() {
     let context = context(1 << 20);
@@ -226,15 +227,16 @@ fn reads_ahead_grow_while_a_scan_goes_on_and_end_before_a_resident_block() {
     let moved = walk(&context, &table);
     let (reads, bytes, added) = (moved[0], moved[1], moved[2]);
     assert_eq!(added, blocks - 1);
-    // The scan reads one block alone, then 8, 16, 32 and 64 KiB. One read is shorter, because it
-    // ends before the block that is in memory.
+    // The scan reads one block alone, then 8, 16 and 32 KiB, and then 64 KiB at a time. One read
+    // may be shorter, because no read ends with the block that is in memory.
     assert!(reads <= 6 + data_bytes / (60 << 10), "{reads} reads of {blocks} blocks");
     assert!(bytes < data_bytes, "{bytes} bytes read of {data_bytes}: no block twice");
     assert_eq!(walk(&context, &table), [0, 0, 0]);
 }
 
-/// Key heads in an allocation of their own cost one more memory access. Small entries in blocks of
-/// 4 KiB once had such key heads. Now nearly all key heads are in the memory behind their block.
+/// Key heads in an allocation of their own cost a lookup one more memory access than key heads in
+/// the memory behind their block. Blocks of 4 KiB with small entries once had such separate key
+/// heads. Now nearly all key heads are behind their block.
 #[test]
 fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
     for value_bytes in [0, 20, 100, 1000] {
@@ -260,8 +262,8 @@ fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
             let blocks = index.index.len();
             let what = format!("{value_bytes} {compression:?} {block_bytes}: {behind} of {blocks}");
             assert!(behind * 10 >= blocks * 9, "{what}");
-            // The key heads of the smallest entries take up to 8 bytes for an entry of 13 bytes,
-            // and each block wastes a few cache lines.
+            // The smallest entries take 13 bytes, and their key heads up to 8 bytes for each entry.
+            // In addition, each block wastes a few cache lines.
             assert!(heads_bytes < data_bytes * 8 / 10 + blocks * 300, "{what}: {heads_bytes}");
         }
     }

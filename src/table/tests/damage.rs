@@ -156,8 +156,8 @@ fn assert_right_or_refused(
 fn flip_bits(sample: &Sample, step: usize, tail: usize) -> Figures {
     let mut figures = Figures::default();
     let mut bytes = sample.bytes.clone();
-    // After each flip the test looks up only every `nth` entry, and after the next flip other
-    // entries.
+    // To save time, the test looks up only every `nth` entry after a flip. After the next flip it
+    // looks up other entries.
     let nth = sample.entries.len().div_ceil(40);
     for bit in 0..bytes.len() * 8 {
         if bit / 8 + tail < bytes.len() && bit % step != 0 {
@@ -176,8 +176,8 @@ fn flip_bits(sample: &Sample, step: usize, tail: usize) -> Figures {
     figures
 }
 
-/// Truncates the table by each number of bytes up to `tail`, and also to each multiple of `step`
-/// bytes.
+/// Cuts up to `tail` bytes off the end of the table, each number of bytes once. Also truncates it
+/// to each length that is a multiple of `step`.
 fn truncate(sample: &Sample, step: usize, tail: usize) {
     let mut figures = Figures::default();
     for length in 0..sample.bytes.len() {
@@ -212,9 +212,9 @@ fn flipped_bits_and_truncations_of_every_family_are_seen_or_harmless() {
 /// `cargo test --release --lib table::tests::damage::every -- --ignored --nocapture`.
 /// `MAYPOLE_DAMAGE_TABLES=3` takes the first three tables.
 ///
-/// Eight tables have the filters of `FILTERS`, without compression. The other three have one
-/// compression each, with different filters. More combinations would show nothing new, because a
-/// filter block is never compressed, and a data block does not depend on the filter.
+/// Eight tables are not compressed, and each has one of the filters of `FILTERS`. Each of the other
+/// three has another compression and another filter. More combinations would show nothing new,
+/// because a filter block is never compressed, and a data block does not depend on the filter.
 #[test]
 #[ignore = "three minutes a table"]
 fn every_flipped_bit_and_truncation_of_every_family_and_compression() {
@@ -231,10 +231,10 @@ fn every_flipped_bit_and_truncation_of_every_family_and_compression() {
     println!("{flips} flipped bits together, 0 wrong answers");
 }
 
-/// A block's checksum does not depend on its offset. So after misdirected writes the checksum did
-/// not detect two blocks of one length that had changed places, or a copy of one block at the
-/// offset of another, and lookups once reported the keys of an overwritten block as absent. Now the
-/// first key of each block is compared with the separators.
+/// A block's checksum does not depend on the block's offset. So it cannot show that a misdirected
+/// write has exchanged two blocks of one length, or has put a copy of one block at the offset of
+/// another. Lookups once reported the keys of an overwritten block as absent. Now the first key of
+/// each block is compared with the separators.
 #[test]
 fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_missed() {
     let entries: Entries = (0..600u32)
@@ -277,8 +277,8 @@ fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_misse
     }
 }
 
-/// Changes bytes and corrects the checksum. So the decoders get damage as a bug makes it. Damage by
-/// a disk would fail the checksum.
+/// Changes bytes and corrects the checksum, so that the damage reaches the decoders. A bug could
+/// cause such damage. Damage by a disk would fail the checksum.
 #[test]
 fn damage_that_passes_the_checksum_never_panics() {
     let (_, bytes) = small_table(Compression::None);
@@ -311,8 +311,8 @@ fn damage_that_passes_the_checksum_never_panics() {
     }
 }
 
-/// RocksDB 11 writes blocks with separate keys and values on request. Such blocks were once
-/// reported as damaged.
+/// RocksDB 11 can store the keys and the values of a block separately
+/// (`separate_key_value_in_data_block`). Such blocks were once reported as damaged.
 #[test]
 fn a_block_with_keys_and_values_apart_is_not_supported_rather_than_damaged() {
     let (entries, mut bytes) = small_table(Compression::None);
@@ -362,8 +362,8 @@ fn each_read_may_fail_once_and_the_next_lookup_succeeds() {
     write(&mem, "t.sst", &entries, options(Compression::None));
     let (key, value) = &entries[100];
     let lookup = LookupKey::new(key::user_key(key), key::sequence(key));
-    // Read 0 is that of the file's tail at opening. Reads 1 to 3 are those of filter, index and
-    // data block by the lookup.
+    // Opening makes read 0, of the file's tail. The lookup makes reads 1 to 3: of the filter, the
+    // index and the data block.
     for nth in 0..4 {
         let fs = FaultFs::new(Arc::new(mem.clone()));
         fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);

@@ -112,7 +112,7 @@ fn open(fs: &dyn Fs, path: &str, context: &TableContext) -> Result<Arc<Table>> {
     Table::open(fs.open(Path::new(path))?, context.clone())
 }
 
-/// A table over `entries` in a file system of its own.
+/// A table of `entries` in a new file system.
 fn table(
     entries: &[(Vec<u8>, Vec<u8>)],
     options: TableOptions,
@@ -127,7 +127,8 @@ fn bloom() -> FilterSpec {
     FilterSpec::bloom(10.0).unwrap()
 }
 
-/// Makes all steps of a lookup. Returns kind and value of the entry that the lookup finds.
+/// Looks a key up, and reads what is not in memory. Returns kind and value of the entry that the
+/// lookup finds.
 fn get(table: &Table, lookup: &LookupKey<'_>) -> Result<Option<(u8, Slice)>> {
     let tickers = table.block_file().counters().on_thread(&pin());
     let found = table.get_and_read(None, lookup, tickers, ())?;

@@ -16,7 +16,7 @@ use crate::table::{
     FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor, batch_read_parts,
 };
 
-/// A cache size in bytes, less than filter and index of the tables here take.
+/// A cache size in bytes that is too small for the filter and the index of one of the tables here.
 const SMALL_CACHE: usize = 40 << 10;
 
 /// Entries whose filter and whose index have several pieces each.
@@ -91,8 +91,9 @@ fn a_table_in_pieces_answers_as_its_entries_do() {
             assert!(indexes > 5, "{what}: {indexes} pieces of the index");
             assert_eq!(filters > 2, has_pieces, "{what}: {filters} pieces of the filter");
             if has_pieces && has_whole_keys {
+                // Where the index is in memory, lookups pass a piece by that would not be kept.
                 let useful = sums.get(Ticker::BloomUseful);
-                assert!(useful * 100 > absent_count * 95, "{what}: {useful} of {absent_count}");
+                assert!(useful * 100 > absent_count * 85, "{what}: {useful} of {absent_count}");
             }
             let check = table.verify().unwrap();
             assert_eq!((check.entries, check.filter_misses), (entries.len() as u64, 0), "{what}");
@@ -156,8 +157,9 @@ fn a_lookup_reads_one_piece_of_each() {
     assert_eq!(piece_counts(&table), (0, 0));
 }
 
-/// A whole filter or index that is in memory is used, although the filters and indexes of other
-/// tables have pieces. Pinned filters and indexes are loaded whole.
+/// A whole filter or index that is in memory is used, even if the cache has since become so full
+/// that the filters and indexes of other tables are loaded in pieces. Pinned filters and indexes
+/// are loaded whole.
 #[test]
 fn a_resident_whole_one_is_used_and_a_pinned_one_has_no_pieces() {
     let entries = many_entries();
@@ -170,7 +172,7 @@ fn a_resident_whole_one_is_used_and_a_pinned_one_has_no_pieces() {
     let table = opened(&bytes, &context);
     table.load_metadata().unwrap();
     assert!(table.resident_index(0, &pin()).is_some());
-    // Other tables are opened, whose metadata would fill most of the cache.
+    // With the other tables, all metadata would fill most of the cache.
     let others: Vec<_> = (0..3).map(|_| opened(&bytes, &context)).collect();
     for other in &others {
         assert!(found(other, &entries[100].0).unwrap().is_some());
@@ -292,9 +294,9 @@ fn lookups(table: &Table, entries: &Entries) -> (usize, usize) {
     (sound, failed)
 }
 
-/// The checksum of a whole filter or index is checked once. When a piece is read later, it must
-/// have the same bytes as then. A changed byte, or bytes from elsewhere in the file, are damage,
-/// which affects only that piece.
+/// The checksum of a whole filter or index is checked once, when the pieces are made. Whenever a
+/// piece is read later, it must have the bytes that it had then. A changed byte, or bytes from
+/// elsewhere in the file, are damage, which affects only that piece.
 #[test]
 fn a_piece_that_comes_back_changed_is_damage_in_its_range() {
     let entries = many_entries();
@@ -335,8 +337,8 @@ fn a_piece_that_comes_back_changed_is_damage_in_its_range() {
     }
 }
 
-/// A damaged whole filter or index gets no pieces, and its damage has the same effects as in a
-/// cache that keeps filters and indexes whole.
+/// A damaged whole filter or index gets no pieces. As in a large cache, lookups find their keys
+/// without a damaged filter, and fail if the index is damaged.
 #[test]
 fn a_damaged_whole_one_has_no_pieces() {
     let entries = many_entries();
@@ -360,15 +362,15 @@ fn a_damaged_whole_one_has_no_pieces() {
     assert_eq!(piece_counts(&table).0, 0);
 }
 
-/// Whole indexes of tables with compressed data were compressed too, so a small cache read them
-/// whole at each lookup. A large index is stored uncompressed now. RocksDB compresses it: such an
-/// index has no pieces that could be read separately.
+/// The whole index of a table with compressed data was once compressed too. So it had no pieces,
+/// and with a small cache each lookup read it whole. Now a large index is stored uncompressed.
+/// RocksDB still compresses its indexes, which therefore have no pieces.
 #[test]
 #[cfg(feature = "lz4")]
 fn a_whole_index_has_pieces_unless_it_is_compressed() {
     let entries = many_entries();
-    // In the second table, a part may be larger than the whole index. So the index has one part,
-    // which is stored as a whole index, but compressed, as parts are.
+    // The second table has parts of up to 1 GiB, so its index has only one part. This part is
+    // stored as a whole index, but it is compressed, as parts are.
     let part_bytes = [None, Some(1 << 30)];
     for part_bytes in part_bytes {
         let fs = MemFs::new();
@@ -484,7 +486,7 @@ fn moved_by(context: &TableContext, body: impl FnOnce()) -> impl Fn(Ticker) -> u
 }
 
 /// Lookups of present keys read each piece of the filter once, and then pass it by. After the first
-/// search in vain, the next lookup reads the piece again.
+/// lookup of an absent key has searched the table in vain, the next lookup reads the piece again.
 #[test]
 fn a_filter_is_read_once_lookups_have_passed_it_by_in_vain() {
     let entries = many_entries();
@@ -535,8 +537,9 @@ fn a_filter_that_was_passed_by_has_not_answered() {
     assert_eq!((counts.filter, counts.unfiltered), (FilterCounts::default(), 100));
 }
 
-/// A filter without pieces is read whole after one vain search for each 4 KiB of its size, and
-/// never if it would take too much of the cache.
+/// The price of a filter without pieces is one search in vain for each 4 KiB of its size. Once it
+/// is paid, a lookup reads the whole filter. A filter that would take too much of the cache is
+/// never read.
 #[test]
 fn a_filter_without_pieces_has_the_price_of_its_size() {
     let entries = many_entries();

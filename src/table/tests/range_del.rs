@@ -122,8 +122,8 @@ fn the_builder_refuses_empty_ranges_and_a_wrong_order() {
     }
 }
 
-/// The bytes of a table whose range block was replaced by a block of `entries`, which must have the
-/// same length. The checksum is corrected.
+/// The bytes of a table without entries whose range block was replaced by a block of `entries`,
+/// which must have the same length. The block's checksum is right.
 fn with_range_block(entries: &[(Vec<u8>, &[u8])]) -> Vec<u8> {
     let (mut bytes, _) = table_bytes(&Entries::new(), options(Compression::None));
     let table = Table::open(file_of(&bytes), context(0)).unwrap();
@@ -195,7 +195,8 @@ fn what_rocksdb_deleted_is_deleted_here() {
         let path = Path::new(directory).join(name);
         Table::open(crate::fs::RealFs.open(&path).unwrap(), context(0)).unwrap()
     };
-    // Written by `ldb deleterange b d` as write number 9, which was the only write in its flush.
+    // `ldb deleterange b d` made this deletion as write number 9, and no other write was flushed
+    // with it.
     let only = open("r7-v5-range-only.sst");
     let expected = RangeTombstone { start: b"b", end: b"d", sequence: 9 };
     assert_eq!(only.ranges().unwrap().iter().collect::<Vec<_>>(), [expected]);

@@ -85,9 +85,9 @@ fn a_scan_reads_large_pieces_in_both_directions_and_nothing_twice() {
         let (_, context, table) = made(ENTRIES);
         let data = data_bytes(&table);
         assert!(data > 3 << 19, "{data}: more than one read of full size");
-        // A scan that fills the cache reads one block alone, and then makes seven reads that grow.
-        // A scan that does not fill the cache reads one block alone, and then makes full reads at
-        // once.
+        // A scan reads one block alone. After that, a scan that fills the cache makes seven reads
+        // that grow from 8 to 512 KiB, and then reads of the full size, 1 MiB. All further reads of
+        // a scan that does not fill the cache have the full size.
         let most = if fill_cache { 9 + data / (1 << 20) } else { 3 + data / (1 << 20) };
         for backward in [false, true] {
             let (_, context, table) = match fill_cache {
@@ -105,8 +105,8 @@ fn a_scan_reads_large_pieces_in_both_directions_and_nothing_twice() {
                 assert!(seen.into_iter().eq(0..ENTRIES));
             });
             assert!(count <= most, "{count} reads of {data} bytes, backward: {backward}");
-            // If padding follows the last block of a read, neither this read nor the next one
-            // includes it.
+            // Padding between the last block of a read and the first block of the next one is not
+            // read.
             assert!(
                 (data - 256 * count..=data).contains(&bytes),
                 "{bytes} of {data}, backward: {backward}, fills the cache: {fill_cache}"
@@ -140,7 +140,8 @@ fn a_bounded_scan_reads_nothing_beyond_its_bounds() {
     }
 }
 
-/// A cursor without an upper bound may be dropped after ten entries, so it must not read far ahead.
+/// A cursor without an upper bound may be dropped after ten entries, so its first reads must be
+/// small.
 #[test]
 fn a_short_scan_reads_a_block_and_little_more() {
     let (_, context, table) = made(ENTRIES);
@@ -178,7 +179,8 @@ fn a_cursor_that_turns_around_sees_every_entry_and_reads_little_twice() {
             }
         }
     });
-    // Each change of direction may waste one full read, and need another.
+    // At each change of direction, a full read may have been in vain, and another full read may be
+    // necessary.
     assert!(bytes < data_bytes(&table) + (10 << 20), "{bytes}");
 }
 
@@ -209,10 +211,9 @@ fn a_file_shorter_than_one_read_is_read_once() {
     assert_eq!((count, bytes), (2, data_bytes(&table)), "the first block, and the rest");
 }
 
-/// When lookups had left one block in ten in memory, a scan once ended a read before each such
-/// block and began another read behind it. So its reads were short, with gaps because of which the
-/// operating system took them for random reads. Now a read includes single blocks that are in
-/// memory.
+/// If lookups had left one block in ten in memory, a scan once ended a read before each such block
+/// and began another read behind it. So its reads were short, and the operating system took them
+/// for random reads because of the gaps. Now a read includes single blocks that are in memory.
 #[test]
 fn a_scan_reads_on_over_single_blocks_in_memory_and_ends_before_many() {
     for backward in [false, true] {
@@ -350,8 +351,9 @@ fn the_runs_of_a_scan_share_a_bounded_memory() {
         assert!(runs * share(runs) <= 8 << 20, "{runs}");
     }
     assert_eq!(share(100_000), 16 << 10);
-    // Compactions once read as far ahead as scans. So two compactions took 16 MiB in addition to
-    // the cache and the memtables, far more than these if a program had chosen small ones.
+    // Compactions once read as far ahead as scans, so that two compactions took up to 16 MiB in
+    // addition to the cache and the memtables. In a program with a small cache and small memtables,
+    // that was far more than both.
     let share = |runs| ScanOptions::for_compaction(runs, (None, None)).read_ahead_bytes;
     assert_eq!((share(1), share(2), share(4)), (1 << 20, 1 << 20, 512 << 10));
     for runs in 2..=128 {
@@ -361,7 +363,8 @@ fn the_runs_of_a_scan_share_a_bounded_memory() {
 
 #[test]
 fn opening_takes_one_read_and_a_second_one_only_for_a_tail_of_unknown_length() {
-    // (range deletions, reads where the tail is not known)
+    // The number of range deletions, and the number of reads if the length of the tail is not
+    // known.
     for (ranges, unknown) in [(0, 1), (3, 1), (5_000, 2)] {
         let fs = MemFs::new();
         let dialect = crate::table::Dialect::Database { file_number: 7 };
@@ -388,8 +391,8 @@ fn opening_takes_one_read_and_a_second_one_only_for_a_tail_of_unknown_length() {
             let [count, _] = reads(&context, || opened = open(&fs, "t.sst", &context).ok());
             let expected = match tail_bytes {
                 0 => unknown,
-                // A damaged MANIFEST may state a tail of 1 byte. Then three reads get the footer,
-                // the metaindex and the rest.
+                // A damaged MANIFEST may state a tail of 1 byte. Then opening takes three reads:
+                // one for the footer, one for the metaindex and one for the rest.
                 1 => 3,
                 _ => 1,
             };

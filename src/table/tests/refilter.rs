@@ -75,8 +75,8 @@ fn rocksdbs_tables_get_another_filter_or_are_refused() {
     }
 }
 
-/// A damaged block is an error before it is copied. Damage in padding does no harm, because padding
-/// is not copied.
+/// Replacing the filter fails if a data block is damaged, so that no damaged block is copied.
+/// Damage in padding does no harm, because padding is not copied.
 #[test]
 fn damage_is_not_copied() {
     let (bytes, _) = table_bytes(&mixed_entries(100), options(Compression::None));

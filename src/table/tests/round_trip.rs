@@ -125,7 +125,7 @@ fn versions_of_one_key_over_many_blocks_are_all_found() {
     let entries = sorted(entries);
     let context = context(1 << 20);
     let table = table(&entries, options(Compression::None), &context);
-    // Then all separators in the index are internal keys.
+    // Because the versions of one key fill several blocks, all separators are internal keys.
     assert_eq!(table.properties().number(names::INDEX_KEY_IS_USER_KEY), Some(0));
     assert_reads_as(&table, &entries);
 }
@@ -185,8 +185,8 @@ fn full_blocks_lie_in_as_few_pages_as_they_can_and_padding_is_short() {
             apart += u64::from(pages > bytes.div_ceil(4096));
         }
         let story = format!("values of {value_bytes}, blocks of {block_bytes}: {padding}, {apart}");
-        // Four values of 1000 bytes do not fit into a page, and three leave more of it free than
-        // padding may fill.
+        // A page has room for three entries with values of 1000 bytes. They leave more bytes free
+        // than padding may fill, so some of these blocks cross a page boundary.
         assert!(value_bytes == 1000 || apart == 0, "{story}");
         let data_bytes = blocks.last().unwrap().end().unwrap();
         assert!(100 * padding < most_padding_percent * data_bytes, "{story}");
@@ -228,8 +228,8 @@ fn keys_out_of_order_and_senseless_options_are_refused() {
     }
 }
 
-/// The bytes of an uncompressed table of ours, with the checksums and the footer of another
-/// format_version.
+/// The bytes of the table in `file`, with checksums of `kind` and the footer of the format version
+/// `version`.
 fn restamped(file: &dyn RandomAccessFile, version: u32, kind: ChecksumKind) -> Vec<u8> {
     let reader = Table::open(reopen(file), context(0)).unwrap();
     let footer = *reader.footer();
@@ -260,7 +260,7 @@ fn restamped(file: &dyn RandomAccessFile, version: u32, kind: ChecksumKind) -> V
         bytes.extend_from_slice(&end);
         return bytes;
     }
-    // The metaindex must name the index, and end where the footer begins.
+    // From format version 6 on, the metaindex lists the index, and ends where the footer begins.
     let mut metaindex: Vec<_> = reader.metaindex().to_vec();
     metaindex.push(("rocksdb.index".into(), footer.index.unwrap()));
     metaindex.sort_by(|a, b| a.0.cmp(&b.0));
@@ -380,8 +380,8 @@ fn a_sequence_number_that_rocksdb_wrote_into_the_file_is_taken_and_other_edits_a
     let mut bytes = vec![0; file.len() as usize];
     file.read_exact_at(0, &mut bytes).unwrap();
     let name = b"external_sst_file.global_seqno";
-    // Prefix compression may have cut the front of the property's name. The value follows the last
-    // bytes of the name.
+    // The value follows the property's name. Only the last bytes of the name are searched for,
+    // because prefix compression may have cut its front.
     let at = bytes.windows(12).position(|w| w == &name[name.len() - 12..]).unwrap() + 12;
     assert_eq!(bytes[at..at + 8], [0; 8]);
     bytes[at..at + 8].copy_from_slice(&77u64.to_le_bytes());
@@ -395,7 +395,7 @@ fn a_sequence_number_that_rocksdb_wrote_into_the_file_is_taken_and_other_edits_a
         Table::open(file_of(&bytes), assigned(78)).err(),
         Some(Error::Corruption { .. })
     ));
-    // Another byte of the same block must not have changed.
+    // A change of any other byte of the properties block is damage.
     bytes[at + 8] ^= 1;
     assert!(matches!(
         Table::open(file_of(&bytes), context(0)).err(),
@@ -418,10 +418,10 @@ fn an_external_table_takes_each_key_once_and_needs_one() {
     assert_eq!(writer.finish().unwrap().entries, 2);
 }
 
-/// A writer that was dropped, or finished without an entry, once left a file that no reader opens.
-/// Now a file gets its name when it is complete, and a failure before that leaves no file. A
+/// A writer that was dropped, or finished without an entry, once left a file that no reader could
+/// open. Now a file gets its name when it is complete, and a failure before that leaves no file. A
 /// dropped writer must not remove the file with the final name, which may be another writer's:
-/// `writer = SstWriter::create(same path)` makes the second writer before it drops the first.
+/// `writer = SstWriter::create(same path)` creates the second writer before it drops the first.
 #[test]
 fn only_a_finished_table_leaves_a_file() {
     let path = Path::new("e.sst");
@@ -446,12 +446,12 @@ fn only_a_finished_table_leaves_a_file() {
     second.put(b"k", b"v").unwrap();
     ranges.finish().unwrap();
     assert_eq!(SstReader::open_in(&*fs, path).unwrap().range_deletions().len(), 1);
-    // A writer that is dropped does not remove an older file of its name either.
+    // Dropping the second writer does not remove the file that the first writer has finished.
     drop(second);
     assert_eq!(SstReader::open_in(&*fs, path).unwrap().range_deletions().len(), 1);
     assert_eq!(names(), ["e.sst"]);
 
-    // Whichever call fails, there is a complete file or none.
+    // Whichever change to the file system fails, it leaves a complete file or none.
     let counting = FaultFs::new(Arc::new(MemFs::new()));
     finish(Arc::new(counting.clone()), 400).unwrap();
     for nth in 0..counting.calls(Target::Changes) {
@@ -461,7 +461,7 @@ fn only_a_finished_table_leaves_a_file() {
         assert!(finish(Arc::new(failing), 400).is_err());
         match memory.list(Path::new("")).unwrap().as_slice() {
             [] => {}
-            // The call that failed was the last one, which makes the name durable.
+            // Only the last call failed: the directory sync, which makes the file's name durable.
             [name] if name == "e.sst" => {
                 assert!(SstReader::open_in(&memory, path).unwrap().verify().is_ok());
             }

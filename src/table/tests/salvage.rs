@@ -11,7 +11,8 @@ fn table_bytes(entries: &Entries, compression: Compression, ranges: bool) -> Vec
     table_in_parts_of(None, entries, compression, ranges)
 }
 
-/// Like [`table_bytes`]. `part_bytes`: the size of the parts of filter and index.
+/// Like [`table_bytes`]. `part_bytes`: the size of the parts of filter and index; `None` for a
+/// whole filter and a whole index.
 fn table_in_parts_of(
     part_bytes: Option<usize>,
     entries: &Entries,
@@ -104,7 +105,7 @@ fn a_hole_in_the_index_and_one_in_the_data_are_got_over_together() {
     for at in (0..data_end).step_by(61) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x40;
-        // Damages the first byte of the index too.
+        // The index begins where the filter ends.
         damaged[filter_end] ^= 1;
         let story = format!("byte {at}");
         let (missing, _) = salvaged(&damaged, &entries, false, &story).unwrap();
@@ -112,8 +113,9 @@ fn a_hole_in_the_index_and_one_in_the_data_are_got_over_together() {
     }
 }
 
-/// A device returns zeros for a block at the end of a page, and the index is lost too. The block is
-/// as short as padding may be, so if padding were zeros, the loss of the block would go unnoticed.
+/// A device has lost a block at the end of a page and returns zeros for it. The index is damaged
+/// too. The block is not longer than padding may be, so if padding were zeros, the lost block would
+/// be taken for padding.
 #[test]
 fn a_lost_block_does_not_pass_for_padding() {
     let entries = mixed_entries(400);
@@ -155,8 +157,8 @@ fn without_an_index_blocks_of_other_writers_compression_types_are_found() {
     for block in data_blocks(&table) {
         let (start, end) = (block.offset as usize, block.end().unwrap() as usize);
         let type_at = end - 5;
-        // LZ4HC is another compressor of the same format, so a block of LZ4's can pass for one of
-        // LZ4HC's.
+        // LZ4 and LZ4HC write the same format, so the type byte alone turns a block of type LZ4
+        // into one of type LZ4HC.
         if bytes[type_at] == 4 {
             bytes[type_at] = 5;
             let sum = table.footer().block_checksum(&bytes[start..=type_at], block.offset);
@@ -178,6 +180,6 @@ fn a_table_cut_short_gives_nothing_that_was_not_in_it() {
         let story = format!("{length} bytes of {}", bytes.len());
         cuts_read += u32::from(salvaged(&bytes[..length], &entries, true, &story).is_some());
     }
-    // Only the 53 tables that lack nothing but bytes of the footer can be read.
+    // The footer has 53 bytes. A table can be read only if nothing but bytes of the footer is cut.
     assert_eq!(cuts_read, 53);
 }

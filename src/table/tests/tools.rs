@@ -1,4 +1,5 @@
-//! RocksDB's own `sst_dump` reads our tables of a tree: versions, tombstones, sequence numbers.
+//! RocksDB's own `sst_dump` reads the tables that a Maypole database writes: several versions of a
+//! key, tombstones, sequence numbers.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Walking a table by steps, and seeking together with other cursors.
+//! A table's cursor: [`Cursor::step`], and seeks that [`Cursor::fetch_for_seek`] has prepared.
 
 use std::sync::Arc;
 
@@ -36,11 +36,12 @@ fn steps_go_through_blocks_and_over_their_ends_as_next_does() {
                 assert_eq!(cursor.value_slice(), pair[1].1);
             }
             assert!(cursor.step().is_none() && cursor.valid(), "at the end it stays for `next`");
-            // A step fails only at the end of a block, and only if the next block is not in memory.
+            // `step` returns `None` only at the end of a block, and only if the next block is not
+            // in memory.
             assert!(left_to_next == 0 || left_to_next == blocks - 1, "{left_to_next}");
             left.push(left_to_next);
         }
-        // The second walk finds in memory what the first one loaded.
+        // The second walk finds the blocks in memory if the cache could keep them.
         assert_eq!(left, [blocks - 1, if cache_bytes == 0 { blocks - 1 } else { 0 }]);
     }
 }
@@ -85,7 +86,7 @@ fn a_seek_that_was_prepared_comes_to_the_same_entry() {
             assert_eq!(prepared.valid(), plain.valid(), "{target:?}");
             assert!(!plain.valid() || prepared.key() == plain.key(), "{target:?}");
         }
-        // The preparation of a seek that was not made is forgotten.
+        // If the cursor moves elsewhere after a preparation, the next seek does not use it.
         prepared.fetch_for_seek(&entries[500].0, Fetch::Block);
         prepared.seek_to_first().unwrap();
         prepared.seek(&entries[3].0).unwrap();

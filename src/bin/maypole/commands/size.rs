@@ -18,10 +18,12 @@ use crate::show::text::{counted, percent, size};
 ///
 /// For every kind of filter this prints bytes, probes, the expected false-positive rate, and the
 /// rate if the same bytes hold more keys. Two more rows show the textbook's Bloom filter and the
-/// fewest bits that any filter can take. A second table divides the bytes of each filter over a
-/// tree in which each level holds a tenth of the keys of the level below: with the same bits on all
-/// levels, and as budget(...) divides them. A third table shows the memory that filters and indexes
-/// need together. With --cache, the command tells whether the block cache holds them.
+/// fewest bits that any filter can take. A second table divides the bytes of each filter among the
+/// levels of a tree in which each level holds a tenth of the keys of the level below. One row gives
+/// all levels the same bits a key. Another row gives smaller levels more bits, as the policy
+/// budget(...) does, so that absent lookups read fewer blocks. A third table shows the memory that
+/// filters and indexes need together. With --cache, the command tells whether the block cache holds
+/// them.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Size {
@@ -78,7 +80,8 @@ record! {
         fpr_at_5_times_the_keys: f64,
         /// Memory of the indexes of all tables.
         index_bytes: u64,
-        /// Memory of the top-level indexes if filters and indexes are partitioned.
+        /// Memory of the top-level indexes, which find the partitions, if filters and indexes are
+        /// partitioned.
         top_bytes: u64,
     }
 }
@@ -326,7 +329,8 @@ impl Size {
         ))
     }
 
-    /// The filters' share of data and memory, and which share is usual.
+    /// Sentences that tell the filters' share of the data and of the memory, and which shares are
+    /// usual.
     fn shares(&self, rows: &[SizeRow]) -> Vec<String> {
         let mut lines = Vec::new();
         let data = self.data_bytes();
@@ -360,19 +364,20 @@ impl Size {
 }
 
 const BLOCK_BYTES: f64 = 4096.0;
-/// Bytes of memory that an index takes for each data block if keys have about 20 bytes: a handle, a
-/// slot for the block in the block cache, and a separator with its head (8 bytes of the separator,
-/// stored once more for the search). The 54 bytes were counted in the trees of docs/scaling.md.
-const INDEX_ENTRY_BYTES: f64 = 54.0;
+/// Bytes of memory that an index takes for each data block if keys have about 20 bytes, as counted
+/// in the trees of docs/scaling.md. For each block, the index has a handle, a slot that points to
+/// the block while it is cached, a separator and, for a faster search, a second copy of 8 bytes of
+/// the separator.
+const INDEX_ENTRY_BYTES: f64 = 46.0;
 /// Bytes that an index takes in the file for each data block if keys have about 20 bytes.
 const STORED_INDEX_ENTRY_BYTES: f64 = 29.0;
-/// Bytes of memory that top-level indexes take for each partition of a filter or of an index.
-/// Filter and index are partitioned at the same keys. So a partition of the filter and one of the
-/// index share an entry, and this is half of its bytes. An entry has two handles, two slots for
-/// partitions in the block cache, and one separator.
+/// Bytes of memory that top-level indexes take for each partition. Filter and index are partitioned
+/// at the same keys, so one entry finds a partition of the filter and one of the index: it has two
+/// handles, two slots that point to the partitions while they are cached, and one separator. Half
+/// of its bytes count for each partition.
 const TOP_ENTRY_BYTES: f64 = 48.0;
-/// Filters and indexes of new tables are not partitioned as long as all filters and indexes need at
-/// most this share of the block cache (`MetadataForm::Auto`).
+/// If all filters and indexes of a database need more than this share of the block cache, those of
+/// new tables are partitioned (`MetadataForm::Auto`).
 const MAX_WHOLE_SHARE: f64 = 7.0 / 8.0;
 /// The most keys of a filter that is built. Larger filters have nearly the same bits per key and
 /// rates.
@@ -453,10 +458,9 @@ mod tests {
         assert!(reads < uniform / 2.0, "{reads}, {uniform}");
     }
 
-    /// `compare` and `size` once called different families the cheapest, because `compare` took the
-    /// rate of a table of 499 keys for that of a billion keys. This test passes the figures of
-    /// `size` to the verdict of `compare`. The verdict must advise the filter that is the smallest
-    /// in these figures.
+    /// Passes the figures of `size` to the verdict of `compare`, which must advise the filter that
+    /// is the smallest in these figures. The two commands once called different families the
+    /// cheapest, because `compare` took the rate of a table of 499 keys for that of a billion keys.
     #[test]
     fn the_verdict_on_computed_figures_takes_the_smallest_filter() {
         use crate::compare::results::{About, Results, verdict};

@@ -22,8 +22,8 @@ use super::key_heads::Candidate;
 use super::pinned::{PinnedBlock, PinsBlock};
 use super::{SeekStart, shown};
 
-/// The bytes that [`BlockCursor::step`] reads at once: at most 4 bytes of lengths, and a short
-/// suffix.
+/// How many bytes [`BlockCursor::step_short`] reads at once: at most 4 bytes of lengths, and a
+/// suffix of at most [`SHORT_SUFFIX_BYTES`].
 const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
 
 /// Walks the internal keys of a data block, both ways. The cursor is on an entry or on none.
@@ -32,7 +32,8 @@ const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
 /// does not know its file.
 pub(crate) struct BlockCursor<B> {
     block: PinnedBlock<B>,
-    /// For an ingested file: the sequence number that every key gets.
+    /// The sequence number that readers see in every key of an ingested file. `None` for other
+    /// files.
     global_sequence: Option<SequenceNumber>,
     valid: bool,
     /// Where the current entry starts.
@@ -40,8 +41,8 @@ pub(crate) struct BlockCursor<B> {
     /// Where the next entry starts and the current value ends.
     next: usize,
     value_start: usize,
-    /// The stored internal key. Later keys share its bytes, so the global sequence number is not
-    /// applied here.
+    /// The current internal key as the block stores it. The next key may share its bytes, so they
+    /// do not contain the global sequence number.
     stored_key: KeyBuffer,
     /// The current key with the global sequence number; unused if there is none.
     shown_key: Vec<u8>,
@@ -171,10 +172,11 @@ impl<B: PinsBlock> BlockCursor<B> {
             return Ok(false);
         }
         self.next = candidate.offset;
-        // `stored_key` now has the front of the candidate's user key, as far as the heads hold it,
-        // and is used in place of the key before the candidate. So it must have all bytes that the
-        // candidate shares with the key before it. All shared bytes must belong to the candidate's
-        // user key: a byte of a trailer, or of the padding of a head, would be wrong.
+        // `stored_key` now has the front of the candidate's user key, as far as the heads hold it.
+        // It replaces the key before the candidate, so it must have all bytes that the candidate
+        // shares with that key. A shared byte of a trailer, or of the padding of a head, would be
+        // wrong. If the suffix has at least the trailer's bytes, all shared bytes belong to the
+        // candidate's user key.
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
@@ -197,11 +199,13 @@ impl<B: PinsBlock> BlockCursor<B> {
         self.step_short().or_else(|| self.step_long())
     }
 
-    /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
-    /// that holds more than the trailer. The test whether the user key is the previous one again is
-    /// nearly free, because usually the comparison of one byte decides it. Writers share as many
-    /// bytes as they can, so except at a restart point the first byte of the suffix differs from
-    /// the previous key's byte at the same position.
+    /// The fast path of [`Self::step`]. Returns `None` unless the entry has the common form: short
+    /// lengths, and a suffix of up to 32 bytes that holds more than the trailer. Also returns `None`
+    /// if fewer than [`WINDOW_BYTES`] bytes of entries are left, or if the key's buffer is too small.
+    ///
+    /// [`Step::repeats`] costs nearly nothing here. Writers share as many bytes as they can, so
+    /// except at a restart point the first byte of the suffix differs from the previous key's byte
+    /// at the same position. So usually the comparison of this one byte decides.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;
@@ -263,8 +267,8 @@ impl<B: PinsBlock> BlockCursor<B> {
         Some(Step { repeats, trailer: self.stand_on(entry.value, trailer) })
     }
 
-    /// Moves to the next entry, whose key is already in `stored_key`. Returns the trailer that
-    /// readers see.
+    /// Moves to the next entry, whose key is already in `stored_key` and has this trailer. Returns
+    /// the trailer that readers see.
     #[inline(always)]
     fn stand_on(&mut self, value: Range<usize>, trailer: u64) -> u64 {
         self.offset = self.next;
@@ -321,7 +325,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         self.last_before(self.offset)
     }
 
-    /// Moves to the last entry that starts before `limit`.
+    /// Moves to the last entry that starts before `limit`; to no entry if there is none.
     fn last_before(&mut self, limit: usize) -> Result<(), Damage> {
         self.valid = false;
         let (mut low, mut high) = (0, self.block.restart_count());
@@ -351,7 +355,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(())
     }
 
-    /// Applies the global sequence number to a stored key, and compares the key with the target.
+    /// Compares a stored key, with the global sequence number applied, with the target.
     fn compare(&self, stored: &[u8], user_key: &[u8], trailer: u64) -> Ordering {
         key::user_key(stored)
             .cmp(user_key)

@@ -1,9 +1,10 @@
 //! [`KeyHeads`]: the first bytes of a block's keys in adjacent memory, and where each entry is.
 //!
 //! A plain search of a block reads a dozen scattered cache lines, one after the other. Key heads
-//! reduce that to two cache misses in a row: one for the heads, fetched together with the cached
-//! block's header, and one for the first entry that may match. For most absent keys the heads alone
-//! decide. Heads are made when a block enters the cache; the file does not contain them.
+//! reduce that to two successive cache misses: one for the heads, which are fetched together with
+//! the cached block's header, and one for the first entry that may match. For most absent keys the
+//! heads alone decide. Heads are made when a block enters the cache; the file does not contain
+//! them.
 //!
 //! ```text
 //! head[n]     i32: the first 4 bytes of each user key after the block's common prefix, as a number
@@ -15,8 +16,8 @@
 //! ```
 //!
 //! The rows are in the room after the block's payload ([`super::bytes`]), so that they are in a
-//! large page if the block is. A table leaves about 1/16 more room than its blocks need on average.
-//! Rows that need more room are allocated separately.
+//! large page if the block is. A table leaves room for the rows of a block with about 1/16 more
+//! entries than its blocks have on average. Rows that need more room are allocated separately.
 //!
 //! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block
 //! whose entries do not decode, or whose heads do not ascend, gets no heads; the plain search finds
@@ -46,8 +47,9 @@ const MIN_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
 /// A table leaves room for this many bytes of the common prefix.
 const PREFIX_ROOM_BYTES: usize = 32;
 
-/// Making the heads takes a first walk over the entries ([`FirstWalk`]), which notes at most this
-/// many of them: enough for 4 KiB of entries of 64 bytes.
+/// Making the heads takes two passes over the entries. The first pass ([`FirstWalk`]) notes at most
+/// this many of them, which is enough for 4 KiB of entries of 64 bytes. The entries of a block with
+/// more are decoded again in the second pass.
 const MAX_NOTES: usize = 64;
 
 /// In blocks of up to this size, offsets fit into 16 bits.
@@ -66,10 +68,10 @@ pub(crate) struct KeyHeads {
 pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
-    /// The first `same_bytes` bytes of the entry's user key equal the target's. If the entry's user
-    /// key has fewer bytes, it is a prefix of the target. `None`: the entry's user key is larger
-    /// than the target, because the block's prefix or the entry's head is larger than the bytes of
-    /// the target at the same place.
+    /// How many bytes at the start of the entry's user key certainly equal the target's. If the
+    /// user key is shorter, it is a prefix of the target. `None` if the entry's user key is
+    /// certainly larger than the target, because the block's prefix or the entry's head is larger
+    /// than the target's bytes at the same place.
     pub same_bytes: Option<usize>,
 }
 
@@ -149,7 +151,7 @@ impl KeyHeads {
     pub fn candidate(&self, block: &BlockBytes, target: &[u8]) -> Option<Candidate> {
         let (heads, offsets, prefix) = self.parts(block);
         let Some(rest) = strip_prefix(target, prefix) else {
-            // The target is before all entries, or after them.
+            // A target without the common prefix is before all entries, or after them.
             let head = (target < prefix).then(|| i32::from_le_bytes(heads[0]))?;
             return Some(Candidate { offset: 0, head, same_bytes: None });
         };
@@ -197,14 +199,15 @@ fn offset_bytes(block_bytes: usize) -> usize {
     if block_bytes <= NARROW_BLOCK_BYTES { 2 } else { 4 }
 }
 
-/// Flipping this bit makes unsigned numbers sort as signed ones.
+/// Flipping this bit maps unsigned numbers to signed ones in the same order.
 const SIGN: u32 = 1 << 31;
 
 /// What the first walk over a block finds.
 struct FirstWalk {
     /// At least one.
     entries: usize,
-    /// The common prefix of all user keys: the front of the first user key.
+    /// Where the common prefix of all user keys is in the block: at the front of the first user
+    /// key.
     prefix: Range<usize>,
 }
 
@@ -238,8 +241,8 @@ impl Iterator for Notes<'_> {
             offset: self.offset as u32,
             suffix: entry.suffix.start as u32,
             shared: entry.shared as u32,
-            // If `shared` is correct, the sum is less than the bytes of the block, so it fits into
-            // 32 bits. If not, [`FirstWalk::over`] rejects the entry.
+            // If the key before has `shared` bytes, the sum is less than the bytes of the block, so
+            // it fits into 32 bits. Otherwise [`FirstWalk::over`] rejects the entry.
             key_bytes: (entry.shared + entry.suffix.len()) as u32,
         };
         self.offset = entry.value.end;
@@ -264,9 +267,9 @@ impl FirstWalk {
             if count == 0 {
                 prefix = suffix..suffix + user_bytes;
             } else if shared < prefix.len() {
-                // The entry shares less than the prefix, usually because it is a restart point,
-                // which shares nothing. Shared bytes equal the start of the prefix, so only the
-                // bytes after them are compared.
+                // The entry shares fewer bytes with the key before than the prefix has. Usually it
+                // is a restart point, which shares nothing. The shared bytes equal the start of the
+                // prefix, so only the bytes after them are compared.
                 let rest = &entries[prefix.start + shared..prefix.end];
                 let own = &entries[suffix..][..key_bytes as usize - shared];
                 prefix.end = prefix.start + shared + common_prefix_len(rest, own);
@@ -304,9 +307,9 @@ fn fill<const N: usize>(
         let Some(note) = next() else { return false };
         let shared = note.shared as usize;
         let window_start = note.suffix as usize + prefix_bytes.saturating_sub(shared);
-        // This reads 4 bytes even if fewer of them belong to the suffix, because the entry shares
-        // bytes of the window. The block has 4 bytes here even if the suffix has none, because the
-        // block's tail follows the last entry.
+        // If the entry shares bytes of the window, fewer than 4 bytes are needed here, and the
+        // suffix may have fewer. The shift below removes the surplus. The block always has 4 bytes
+        // here, because its tail follows the last entry.
         let Some(own) = block.get(window_start..).and_then(|rest| rest.first_chunk()) else {
             return false;
         };

@@ -96,8 +96,8 @@ fn assert_same_answers_of(plain: &Block, fast: &Block, target: &[u8]) {
 #[test]
 fn a_block_with_key_heads_answers_as_one_without() {
     let mut random = Random(StdRng::seed_from_u64(1));
-    // Few different bytes make shared prefixes, shared trailers and zeros that look like
-    // padding.
+    // Keys of few different bytes often share a prefix. Their bytes may also look like bytes of
+    // trailers, or like the zeros that pad the head of a short key.
     let alphabets: [&[u8]; 4] = [&[0, 1, 2, 0xff], &[0], b"0123456789", &[0xff, 0]];
     for round in 0..400 {
         let alphabet = alphabets[round % 4];

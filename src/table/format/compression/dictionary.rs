@@ -17,7 +17,8 @@ use crate::table::block::bytes::BlockBytes;
 /// The dictionary of a table.
 pub(crate) struct Dictionary {
     bytes: BlockBytes,
-    /// The form that ZSTD uses. `None`: no block of the table is compressed by ZSTD.
+    /// The dictionary in the form that ZSTD's decoder takes. `None` if no block of the table is
+    /// compressed by ZSTD.
     #[cfg(feature = "zstd")]
     zstd: Option<zstd::zstd_safe::DDict<'static>>,
 }
@@ -26,7 +27,7 @@ impl Dictionary {
     /// `is_for_zstd`: whether blocks of the table may be compressed by ZSTD.
     ///
     /// # Errors
-    /// If the bytes begin like those of ZSTD's trainer, but ZSTD rejects them.
+    /// If the bytes begin like a dictionary of ZSTD's trainer, but ZSTD rejects them as damaged.
     pub fn new(bytes: BlockBytes, is_for_zstd: bool) -> Result<Dictionary, Damage> {
         #[cfg(feature = "zstd")]
         let zstd = match is_for_zstd {

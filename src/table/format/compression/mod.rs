@@ -1,6 +1,6 @@
-//! Block compression. Blocks are written uncompressed, or compressed by Snappy, LZ4 or ZSTD. Blocks
-//! that are compressed by BZip2 or Zlib can be read, too, and so can blocks that are compressed by
-//! ZSTD, LZ4 or Zlib with a dictionary.
+//! Block compression. Blocks are written uncompressed, or compressed by Snappy, LZ4 or ZSTD. Two
+//! kinds of blocks are only read: blocks that are compressed by BZip2 or Zlib, and blocks that are
+//! compressed by ZSTD, LZ4 or Zlib with a dictionary.
 //!
 //! ```text
 //! LZ4     varint32 uncompressed bytes | LZ4 block (not frame)
@@ -12,9 +12,9 @@
 //!
 //! A table may have one dictionary, for its data blocks ([`dictionary`]).
 //!
-//! Invariant: no memory is allocated merely because a file states a size. Each codec can expand its
-//! input only by a limited factor, because even the longest match takes some bits of input. A
-//! larger stated size is rejected before anything is allocated ([`read`]).
+//! Invariant: no memory is allocated merely because a file states a size. [`read`] lists how far
+//! each codec may expand a byte of its input. A block that states a larger uncompressed size than
+//! its input can give is rejected before anything is allocated.
 
 pub(crate) mod dictionary;
 pub(crate) mod read;

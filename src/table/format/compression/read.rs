@@ -1,6 +1,7 @@
 //! [`Compressed`]: a compressed block, and how it is decompressed.
 //!
-//! The most bytes to which one byte of input can expand, by codec:
+//! The most bytes to which one byte of input may expand, for each codec, and the input that expands
+//! the furthest:
 //!
 //! ```text
 //! Snappy       22   a 3-byte copy of 64
@@ -37,8 +38,8 @@ impl From<Damage> for Failure {
     }
 }
 
-/// The names of the compression types, by the type byte of a block's trailer. RocksDB's properties
-/// use all of these names except the first.
+/// The name of each compression type; the index is the type byte of a block's trailer. RocksDB's
+/// property `rocksdb.compression` has the same names, except for the first.
 pub(crate) const TYPE_NAMES: [&str; 8] =
     ["none", "Snappy", "Zlib", "BZip2", "LZ4", "LZ4HC", "Xpress", "ZSTD"];
 
@@ -96,8 +97,9 @@ impl Codec {
     }
 }
 
-/// The compression types of a table. `property` is the table's compression property: a name, or
-/// from format_version 7 on a list of types.
+/// The type bytes of the codecs that may have compressed a table's blocks. `property` is the
+/// table's property `rocksdb.compression`: the name of a codec or, from format_version 7 on,
+/// `manager;types;` with two hexadecimal digits for each type.
 pub(crate) fn types_in(property: &str) -> Vec<u8> {
     match property.split(';').nth(1) {
         Some(list) => {
@@ -118,7 +120,7 @@ pub(crate) fn missing_for(property: &str) -> Option<String> {
     })
 }
 
-/// A compressed payload whose stated size is possible.
+/// A compressed payload. The uncompressed size that it states is within its codec's limit.
 pub(crate) struct Compressed<'a> {
     codec: Codec,
     /// The bytes that the codec decompresses.
@@ -128,8 +130,9 @@ pub(crate) struct Compressed<'a> {
 }
 
 impl<'a> Compressed<'a> {
-    /// Reads the uncompressed size from the front of `payload`, and checks that it is possible.
-    /// `type_byte` is that of the block's trailer. `Ok(None)`: the payload is not compressed.
+    /// Reads the uncompressed size from the front of `payload`, and rejects it if it exceeds the
+    /// codec's limit. `type_byte` is that of the block's trailer. `Ok(None)`: the payload is not
+    /// compressed.
     pub fn open(payload: &'a [u8], type_byte: u8) -> Result<Option<Compressed<'a>>, Failure> {
         if type_byte == 0 {
             return Ok(None);
@@ -158,8 +161,8 @@ impl<'a> Compressed<'a> {
         Ok(Some(Compressed { codec, body, uncompressed_bytes }))
     }
 
-    /// Fills `out`, which has exactly `uncompressed_bytes` bytes. For a data block, `dictionary` is
-    /// that of the table.
+    /// Decompresses into `out`, which has exactly `uncompressed_bytes` bytes. `dictionary` is the
+    /// table's dictionary, if it has one and this is a data block.
     pub fn decompress_into(
         &self,
         out: &mut [u8],
@@ -215,7 +218,8 @@ fn decompress_zlib(
     match dictionary.map(Dictionary::bytes) {
         None => inflate(out, 0),
         Some(dictionary) => {
-            // A match may refer to bytes in front of the output.
+            // A match may refer to bytes of the dictionary, so the dictionary must be in memory
+            // directly in front of the output.
             let used = &dictionary[dictionary.len().saturating_sub(WINDOW)..];
             let mut joined = vec![0; used.len() + out.len()];
             joined[..used.len()].copy_from_slice(used);
@@ -284,8 +288,8 @@ fn decompress_zstd(
 }
 
 /// Decompresses a standalone ZSTD frame that does not state the length of its content, such as a
-/// record of RocksDB's log. Rejects a frame that expands to more bytes than a frame of its length
-/// can hold.
+/// record of RocksDB's log. Rejects a frame that expands to [`ZSTD_EXPANSION`] times its own length
+/// or more.
 #[cfg(feature = "zstd")]
 pub(crate) fn uncompress_frame(frame: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
     use std::io::Read;
@@ -293,7 +297,8 @@ pub(crate) fn uncompress_frame(frame: &[u8], out: &mut Vec<u8>) -> Result<(), Fa
     let most = frame.len().saturating_mul(ZSTD_EXPANSION) as u64;
     let failed = |why: std::io::Error| Failure::from(Damage::new(0, "a ZSTD frame", why));
     let mut decoder = zstd::stream::read::Decoder::new(frame).map_err(failed)?;
-    // The decoder allocates the window that the frame requests. RocksDB's frames request 2 MiB.
+    // The decoder allocates a window of the size that the frame requests, so this size needs a
+    // limit. RocksDB's frames request 2 MiB.
     decoder.window_log_max(MAX_WINDOW_LOG).map_err(failed)?;
     let read = decoder.take(most).read_to_end(out).map_err(failed)?;
     match (read as u64) < most {

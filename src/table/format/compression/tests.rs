@@ -73,7 +73,8 @@ fn an_absurd_size_is_refused_before_memory_is_asked_for() {
     }
 }
 
-/// The payload of a block by each codec: type byte, payload, and whether it uses the dictionary.
+/// `block`, compressed by each codec. For each: the type byte, the payload, and whether it was
+/// compressed with the dictionary.
 fn payloads(block: &[u8], dictionary: &[u8]) -> Vec<(u8, Vec<u8>, bool)> {
     let mut all = Vec::new();
     for compression in [Compression::Snappy, Compression::Lz4, Compression::Zstd] {
@@ -125,7 +126,7 @@ fn a_dictionary_gives_back_what_was_compressed_with_it_and_nothing_without() {
 fn a_damaged_dictionary_of_zstds_trainer_is_damage() {
     let bytes = [&0xec30_a437_u32.to_le_bytes()[..], &[0xff; 60]].concat();
     assert!(Dictionary::new(BlockBytes::copy_from(&bytes), true).is_err());
-    // Other codecs use the bytes of a dictionary as they are.
+    // Without ZSTD the bytes are not parsed, because the other codecs use them as they are.
     assert!(Dictionary::new(BlockBytes::copy_from(&bytes), false).is_ok());
     let empty = Dictionary::new(BlockBytes::copy_from(&[]), true).unwrap();
     for (type_byte, payload, _) in payloads(&[5; 3000], b"") {
@@ -133,7 +134,8 @@ fn a_damaged_dictionary_of_zstds_trainer_is_damage() {
     }
 }
 
-/// In BZip2's format a block of 30 bytes can expand to 46 MB.
+/// In BZip2's format a block of 30 bytes can expand to 46 MB, so a block that exceeds this crate's
+/// limit may be undamaged.
 #[test]
 fn a_bzip2_block_that_is_one_long_run_is_not_supported_rather_than_damaged() {
     for (bytes, is_read) in [(1 << 20, true), (8 << 20, false)] {

@@ -1,5 +1,5 @@
 //! [`Compressor`]: the codecs that are written. This file uses no other file of its folder, because
-//! `benches/table.rs` compiles it too.
+//! `benches/table.rs` includes this file without the others.
 
 use crate::encoding::coding::put_varint;
 
@@ -87,9 +87,9 @@ impl Compressor {
         })
     }
 
-    /// Puts the compressed form of `block` into `out`, and returns its codec. If compression saves
-    /// less than an eighth, `out` is empty and the result is `Compression::None`, because so small
-    /// a gain is not worth the decompression at every read. The rule is RocksDB's default
+    /// Compresses `block` into `out`, and returns the codec. If the codec fails or saves less than
+    /// an eighth, `out` is empty and the result is `Compression::None`: so small a gain is not
+    /// worth the decompression at every read. The limit of an eighth is RocksDB's default
     /// (`max_compressed_bytes_per_kb` = 896).
     pub fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
         out.clear();
@@ -101,8 +101,8 @@ impl Compressor {
         Compression::None
     }
 
-    /// Appends the compressed form of `block` to `out`. `None`: the codec failed, or there is no
-    /// codec.
+    /// Appends the compressed form of `block` to `out`. `None`: the codec failed, or blocks are not
+    /// to be compressed.
     fn append_compressed(&mut self, block: &[u8], out: &mut Vec<u8>) -> Option<()> {
         // Snappy writes the number of uncompressed bytes itself.
         if self.compression != Compression::Snappy {
@@ -132,7 +132,7 @@ impl Compressor {
     }
 }
 
-/// A description of the codec of this name, which the build lacks, and of the feature that adds it.
+/// Text for an error: the name of a codec that this build lacks, and the feature that adds it.
 pub(super) fn missing(name: &str) -> String {
     format!("{name} compression (build with feature `{}`)", name.to_lowercase())
 }
