@@ -29,7 +29,7 @@ use rand::{RngExt, SeedableRng};
 
 const SPECS: &[&str] = &["bloom(10)", "ribbon(7)", "burr(7)"];
 const KEYS: &[usize] = &[10_000, 1_000_000];
-/// So many that a branch predictor cannot learn the answers.
+/// With this number of queries, a branch predictor cannot learn the answers.
 const QUERIES: usize = 1 << 18;
 const BATCH: usize = 32;
 const FILTERS_BYTES: usize = 100 << 20;
@@ -129,8 +129,8 @@ fn random(seed: u64, count: usize) -> Vec<u64> {
     (0..count).map(|_| rng.random()).collect()
 }
 
-/// Each query waits for the results of the queries before it: its hash depends on them by a product
-/// with zero, and the compiler does not know that the factor is zero.
+/// Each query waits for the results of the queries before it: their sum is ANDed with a zero that
+/// the compiler does not know, and XORed into the hash.
 fn in_a_chain(hashes: &[u64], mut ask: impl FnMut(u64) -> bool) -> u64 {
     let zero = black_box(0);
     hashes
@@ -173,8 +173,8 @@ fn bench<S: Subject>(c: &mut Criterion, name: &str, build: impl Fn(&[u64]) -> S)
         });
         let filters: Vec<S> =
             (0..FILTERS_BYTES.div_ceil(filter.bytes())).map(|_| filter.copy()).collect();
-        // Chooses a key's filter by a product of the key's hash, so that the choice hardly depends
-        // on the bits of the hash that the filters use.
+        // Chooses a key's filter by the high bits of a product of the key's hash, because these are
+        // hardly correlated with the bits of the hash that the filters use.
         let pick = |hash: u64| {
             let mixed = u128::from(hash.wrapping_mul(0xd6e8_feb8_6659_fd93));
             &filters[((mixed * filters.len() as u128) >> 64) as usize]

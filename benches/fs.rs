@@ -5,7 +5,7 @@
 //! TMPDIR=/mnt/xfs cargo bench --bench fs
 //! ```
 //!
-//! What the device can do, as a yardstick for `many/device`:
+//! This command measures what the device can do, for comparison with `many/device`:
 //!
 //! ```text
 //! fio --name=r --directory=/mnt/xfs --size=4g --direct=1 --rw=randread --bs=4k \
@@ -26,19 +26,19 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 const RECORD: [u8; 150] = [7; 150];
-/// The size of a log: that of a memtable.
+/// A log is replaced by a new one at this size, which is that of a memtable.
 const LOG_BYTES: u64 = 16 << 20;
 const FILE_BYTES: usize = 16 << 20;
 /// The number of blocks in a batch, and the size of a block.
 const BATCH: usize = 64;
 const BLOCK_BYTES: usize = 4096;
 const LARGE_FILE_BYTES: u64 = 4 << 30;
-/// For `many/memory`, this much of the large file is in the system's cache, and all blocks that are
-/// read lie in it.
+/// For `many/memory`, the first part of the large file, which has this size, is in the system's
+/// cache. All reads are from this part.
 const WARM_BYTES: u64 = 1 << 30;
 
-/// `log`: appends to a file of [`Fs::create_log`]. `plain`: to an ordinary file, one `write` a
-/// record.
+/// The time of an append and a flush. `log` appends to a file of [`Fs::create_log`], `plain` to an
+/// ordinary file, with one call of `write` for each record.
 fn appends(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
     let mut group = criterion.benchmark_group("append");
@@ -104,8 +104,8 @@ fn large_file(dir: &std::path::Path, pool: &Arc<DescriptorPool>) -> Arc<dyn Rand
     RealFs.open_pooled(&path, pool).unwrap()
 }
 
-/// The time of a batch of 64 random blocks, by each method of reading. `device`: no block is in the
-/// system's cache. `memory`: all are.
+/// The time of a batch of 64 random blocks, by each method of reading. In `device` no block is in
+/// the system's cache; in `memory` all blocks are.
 fn many(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
     let pool = DescriptorPool::new(100);

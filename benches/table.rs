@@ -48,7 +48,7 @@ use block_builder::BlockBuilder;
 use checksum::ChecksumKind;
 use compression::{Compression, Compressor};
 
-/// About 24 MB, like a table that a flush writes.
+/// About 24 MB of keys and values, which fill the default memtable twice.
 const ENTRIES: u64 = 200_000;
 const ENTRY_BYTES: u64 = 20 + 100;
 const BLOCK_BYTES: usize = 4096;
@@ -142,7 +142,8 @@ fn parts(criterion: &mut Criterion) {
     }
     group.finish();
 
-    // Criterion prints the time of all keys; divided by 200,000 it is the time of one key.
+    // Criterion prints the time of building a filter of all keys; divided by 200,000 it is the time
+    // of one key.
     let mut group = criterion.benchmark_group("filter");
     group.throughput(bytes);
     for text in ["bloom(10)", "ribbon(7)", "burr(7)"] {

@@ -24,8 +24,8 @@ fn entries() -> Vec<(u64, [u8; VALUE_BYTES])> {
     (0..ENTRIES).map(|i| (hash64(&i.to_le_bytes()), value(i))).collect()
 }
 
-/// Writes the table of one range of keys. It needs no data of the other ranges, so another machine
-/// could write it. Returns the length of the file.
+/// Writes the table of one range of keys. This needs no data of the other ranges, so each table
+/// could be written on another machine. Returns the length of the file.
 fn write_part(path: &Path, entries: &[(u64, [u8; VALUE_BYTES])]) -> maypole::Result<u64> {
     let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
     let mut writer = SstWriter::create(path, options)?;
@@ -40,7 +40,8 @@ fn builder(dir: &Path) -> maypole::Builder {
     small_levels.compression(Compression::None).compaction_threads(1)
 }
 
-/// Writes the data in batches and flushes each, like a program that receives its data in pieces.
+/// Writes the data in batches and flushes after each batch, like a program that receives its data
+/// in pieces.
 fn put_all(dir: &Path, entries: &[(u64, [u8; VALUE_BYTES])]) -> maypole::Result<Db> {
     let db = builder(dir).open()?;
     for part in entries.chunks(ENTRIES_A_FLUSH) {
@@ -83,7 +84,8 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let by_put = put_all(&dir.path().join("put"), &entries)?;
     report("put", &by_put, user_bytes, out)?;
 
-    // After one sort, each part is in order, and no two parts have a key in common.
+    // The entries are sorted before they are divided into parts. So each part is in order, and no
+    // two parts have a key in common.
     entries.sort_unstable();
     let files: Vec<PathBuf> =
         (0..PARTS).map(|part| dir.path().join(format!("part{part}.sst"))).collect();

@@ -13,8 +13,8 @@ use std::path::Path;
 use maypole::{Builder, Compression, Db, FilterPolicy, Stats, Ticker, hash64};
 
 const KEYS: u64 = 40_000;
-/// The number of keys in one flush. It is chosen so that the last flushes leave tables in level 0,
-/// fewer than four of them: a fourth table would start a compaction that empties the level.
+/// The number of keys in one flush. It is chosen so that level 0 has one to three tables at the
+/// end. A fourth table would start a compaction that empties the level.
 const KEYS_A_FLUSH: u64 = 1_300;
 const LOOKUPS: u64 = 20_000;
 
@@ -23,8 +23,8 @@ fn key(kind: &str, i: u64) -> String {
 }
 
 fn builder(dir: &Path, policy: FilterPolicy) -> Builder {
-    // Small tables, so that few keys make a tree of several levels. One thread and flushes at fixed
-    // points make every run the same.
+    // The tables are small, so that few keys make a tree of several levels. Every run makes the
+    // same tree, because one thread compacts and the flushes are at fixed points.
     Db::builder(dir)
         .filter(policy)
         .compression(Compression::None)
@@ -48,7 +48,8 @@ fn fill(dir: &Path, policy: FilterPolicy) -> maypole::Result<Db> {
     Ok(db)
 }
 
-/// A day of lookups: `absent` of 100 are for keys that are not there.
+/// A day of lookups, `absent` percent of which are for absent keys. Returns the database's
+/// statistics after them.
 fn day(db: &Db, absent: u64) -> maypole::Result<Stats> {
     for i in 0..LOOKUPS {
         let is_absent = hash64(&i.to_le_bytes()) % 100 < absent;
@@ -90,8 +91,8 @@ fn advice(stats: &Stats, memory: u64) -> (String, &'static str) {
 
 fn line(policy: &str, stats: &Stats, out: &mut dyn Write) -> std::io::Result<()> {
     let wasted = stats.counts().filter.false_positive() as f64;
-    // Searched blocks are printed rather than filter queries, because a table without a filter is
-    // searched without a query.
+    // The number of searched blocks is printed, not that of filter queries, because a table without
+    // a filter is searched without a query.
     let examined = stats.counts().data_blocks_examined as f64;
     writeln!(
         out,
@@ -108,7 +109,8 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let services =
         [("a cache's index", 1, 1 << 20), ("a crawler", 60, 1 << 20), ("a phone", 60, 32 << 10)];
     for (n, (service, absent, memory)) in services.into_iter().enumerate() {
-        // Each service gets a copy of the same database, so that its counters start at zero.
+        // Each service gets a copy of the same database. The copy's counters start at zero, because
+        // it is opened for this service.
         let before = dir.path().join(format!("{n} before"));
         filled.checkpoint(&before)?;
         let stats = day(&builder(&before, "bloom(10)".parse()?).open()?, absent)?;

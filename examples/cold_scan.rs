@@ -6,19 +6,20 @@
 //!     [--warm yes] [--only NAME]
 //! ```
 //!
-//! The tree has keys of 20 bytes and values of 100, nothing compressed, filters of 10 bits a key.
-//! `--dir` keeps it, so that the next run need not build it. Before each measurement the database
-//! is opened again, and the pages of all files are evicted from the system's cache; with
-//! `--warm yes` they are loaded instead. Each of `--rounds` rounds runs every measurement once. The
-//! program prints medians over the rounds: the speed, and the milliseconds, file reads and
-//! megabytes of one operation.
+//! The tree has keys of 20 bytes, values of 100 bytes, and filters of 10 bits a key. Nothing is
+//! compressed. With `--dir` the tree is kept, so that the next run need not build it. Before each
+//! measurement the pages of all tables are evicted from the system's cache, or loaded into it with
+//! `--warm yes`. Then the database is opened, which is not measured. Each of `--rounds` rounds runs
+//! every measurement once. The program prints medians over the rounds: the megabytes read in a
+//! second, and the milliseconds, file reads and megabytes of one operation.
 //!
-//! `files` reads all files front to back by reads of 1 MiB, through the system's cache, as a lower
+//! `files` reads all tables front to back by reads of 1 MiB, through the system's cache, as a lower
 //! bound of the time. `scan` reads all entries with a cursor. `verify` calls `Db::verify`.
 //! `seek 10` reads 10 entries from a random key on, with a cursor that has no upper bound.
 //! `range 1000` reads 1000 entries from a random key on, with an iterator over a range of keys.
-//! `compact` merges the whole tree into itself, in a copy of the directory. For `seek 10` and
-//! `range 1000` an operation is one such short scan; for the others it is the whole measurement.
+//! `compact` rewrites the whole tree by a compaction, in a copy of the directory. For `seek 10` and
+//! `range 1000` an operation is one such short scan, and all filters and indexes are loaded before
+//! the measurement. For the others an operation is the whole measurement.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -40,7 +41,7 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Key number `n`, in the order of the numbers.
+/// Key number `n`. The order of the keys is that of their numbers.
 fn key(n: u64) -> String {
     format!("user{n:016}")
 }
@@ -81,14 +82,15 @@ fn open(dir: &Path, options: &Options) -> Answer<Db> {
         .open()?)
 }
 
-/// Builds the tree, unless `dir` has it. The entries are written out of order, so that compactions
-/// have overlapping tables to merge.
+/// Builds the tree, unless `dir` already holds it. The entries are not written in key order, so
+/// that compactions have overlapping tables to merge.
 fn build(dir: &Path, options: &Options) -> Answer<()> {
     let db = open(dir, options)?;
     if db.get(key(options.entries - 1))?.is_some() {
         return Ok(());
     }
-    // A step that shares no factor with the number of entries reaches every number once.
+    // The step shares no factor with the number of entries, so that its multiples, modulo that
+    // number, reach every entry once.
     let step = ((options.entries / 3) | 1..).find(|step| gcd(*step, options.entries) == 1);
     let step = step.ok_or("no step")?;
     for i in 0..options.entries {
@@ -203,7 +205,7 @@ fn copy(from: &Path, to: &Path) -> Answer<()> {
         let entry = entry?;
         std::fs::copy(entry.path(), to.join(entry.file_name()))?;
     }
-    // The system cannot evict pages that are not on the device yet.
+    // The tables are synced, because the system cannot evict pages that are not on the device yet.
     for path in tables(to)? {
         std::fs::File::open(path)?.sync_all()?;
     }

@@ -4,30 +4,32 @@
 //! cargo run --release --example filter_table -- [--keys N,N,…] [--quick] [--avx2] [--large-pages] [SPEC …]
 //! ```
 //!
-//! `--avx2` leaves AVX-512 unused, as on a processor that has none. `--large-pages` (Linux): the
-//! filters of the columns *random* are in pages of 2 MiB, as in the block cache of a database.
-//! Otherwise they are where the allocator puts them.
+//! `--avx2` leaves AVX-512 unused, as on a processor that has none. `--large-pages` (Linux) puts
+//! the many filters of *random* into pages of 2 MiB, as they would be in the block cache of a
+//! database. Without it, they are where the system's allocator puts them.
 //!
 //! What the columns mean, and how each is measured, on one thread:
 //!
-//! * stored bits/key; ÷ bound: the same divided by the lower bound `log2(1/ε)` for the predicted
-//!   rate ε.
-//! * predicted and observed ε: absent keys are queried until there were 10,000 false positives or
-//!   10^9 queries (with `--quick`, 1,000 or 10^8).
-//! * build: 24-byte keys are made, hashed and added, and the filter is finished. The keys are new
-//!   at every repetition, because a repeated set trains the branch predictor. net: the same without
-//!   making and hashing keys. verify: the time to query every key after the build. The column
-//!   *build* does not include it.
-//! * hot: one filter is queried, half of the keys are present, and each query waits for the result
-//!   of the one before (latency). batched: the same filter is queried for 32 keys at a time. For
-//!   all three columns the hashes are computed in advance. floor: the same chain as hot, but
-//!   instead of a query there is one load from as much memory as the filter has.
-//! * mixed: one filter, queried as RocksDB's `filter_bench` does (see [`mixed`]): keys are made and
-//!   hashed between queries, and nothing waits for a result. The time of making and hashing keys is
-//!   then subtracted.
-//! * random: many filters take 100 MiB together, and each query goes to a random one of them. Each
-//!   query waits for the one before; in the column *batched*, 32 queries at a time go through
-//!   `prepare` and `finish`. If one filter takes more than 50 MiB, it is the only one.
+//! * stored bits/key: the size of the filter. ÷ bound: this size divided by the lower bound
+//!   `log2(1/ε)` for the predicted rate ε.
+//! * predicted ε: what the built filter states. observed ε: the share of absent keys that pass.
+//!   Absent keys are queried until 10,000 have passed or 10^9 were queried (with `--quick`, 1,000
+//!   or 10^8). If fewer than 10 have passed, it is `-`.
+//! * build: the time to make 24-byte keys, hash and add them, and finish the filter. The keys are
+//!   new in every repetition, because a repeated set would train the branch predictor. net: this
+//!   time without making and hashing the keys. verify: the time to query every key after the build,
+//!   which *build* does not include.
+//! * hot: the latency of a query of one filter: each query waits for the result of the one before,
+//!   and half of the keys are present. batched: the same filter is queried for 32 keys at a time.
+//!   floor: a chain like that of hot, in which one load, from as much memory as the filter has,
+//!   replaces each query. These three columns use hashes that were computed in advance.
+//! * mixed: one filter, queried as RocksDB's `filter_bench` does (see [`mixed`]): a key is made and
+//!   hashed before each query, and no query waits for the result of another. The time of making and
+//!   hashing keys is then subtracted.
+//! * random: copies of the filter take 100 MiB together, and each query goes to a random one of
+//!   them. Each query waits for the one before. The column *batched* after it has the same filters,
+//!   but 32 queries at a time go through `prepare` and `finish`. A filter of more than 50 MiB has
+//!   no second copy.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -109,8 +111,8 @@ impl LargePages {
         !start.is_null() && pointer.addr().wrapping_sub(start.addr()) < Self::BYTES
     }
 
-    /// Runs `make`, which allocates from the start of the large pages. So everything that an
-    /// earlier call has made must have been dropped.
+    /// Runs `make`, whose allocations begin at the start of the large pages, if there are any. They
+    /// overwrite what an earlier call has allocated there, so all of that must have been dropped.
     fn during<T>(&self, make: impl FnOnce() -> T) -> T {
         self.used.store(0, Relaxed);
         self.on.store(!self.start.load(Relaxed).is_null(), Relaxed);
@@ -140,8 +142,8 @@ unsafe impl GlobalAlloc for LargePages {
             // SAFETY: the caller's promise.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        // SAFETY: `alloc` returns at least the layout's size. It is zeroed, because memory of the
-        // mapping may have been used before.
+        // SAFETY: `alloc` returns at least as many bytes as the layout has. They are cleared,
+        // because memory of the mapping may have been used before.
         unsafe {
             let piece = self.alloc(layout);
             if !piece.is_null() {
@@ -310,9 +312,10 @@ fn measure(spec: FilterSpec, keys: usize, quick: bool) -> Row {
     }
 }
 
-/// Makes one query after the other. Each query waits for the results before it: their sum is ANDed
-/// with a zero that the compiler does not know, and the result changes the hash. (From the last
-/// result alone, instead of a sum, the compiler would make a branch.)
+/// Makes one query after the other, each of which waits for all results before it. For this, the
+/// sum of the results is ANDed with a zero that the compiler does not know, and XORed into the next
+/// hash, which stays the same. (With the last result in place of the sum, the compiler would make a
+/// branch, and a predicted branch does not wait.)
 fn in_a_chain(asked: &[KeyHash], mut ask: impl FnMut(KeyHash) -> bool) {
     let zero = black_box(0);
     let mut found = 0u64;
@@ -322,11 +325,11 @@ fn in_a_chain(asked: &[KeyHash], mut ask: impl FnMut(KeyHash) -> bool) {
     black_box(found);
 }
 
-/// Queries as RocksDB's `filter_bench` does. A random bit decides whether the key was added. The
-/// key is made in a buffer that all keys share, hashed and queried. Added keys must be found. No
-/// query depends on the result of another, and yet queries hardly overlap: the key is stored in
-/// narrow words, the hash loads it at once in wide words, and such a load waits until all stores
-/// before it are done. Returns the number of false positives.
+/// Queries as RocksDB's `filter_bench` does. For each query a random bit decides whether the key is
+/// an added one. The key is made in a buffer that all keys share, hashed and queried. The hash
+/// loads the key in wide words right after it was stored in narrow ones. Such a load waits until
+/// all stores before it are done, so queries hardly overlap, although none depends on the result of
+/// another. Returns the number of false positives; panics if an added key is not found.
 fn mixed(
     rng: &mut SmallRng,
     run: u64,
@@ -353,8 +356,9 @@ fn mixed(
     false_positives
 }
 
-/// Chooses one of `filters` filters for a query, and returns its index. The choice is made by bits
-/// of the hash that the filter itself hardly uses.
+/// Chooses one of `filters` filters for a query, and returns its index. The choice depends on the
+/// high bits of a product of the hash, because these are hardly correlated with the bits of the
+/// hash that the filter uses.
 fn pick(hash: KeyHash, filters: usize) -> usize {
     let mixed = hash.wrapping_mul(0xd6e8_feb8_6659_fd93);
     ((u128::from(mixed) * filters as u128) >> 64) as usize

@@ -46,8 +46,8 @@ impl AsyncDb {
         AsyncDb { jobs }
     }
 
-    /// Runs `work` on one of the threads. `work` runs even if the future is dropped, because a
-    /// write that has started cannot be cancelled.
+    /// Runs `work` on one of the threads. Dropping the future does not cancel `work`, which is in
+    /// the queue already.
     fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Db) -> T + Send + 'static,

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! Keys have 20 bytes and are written out of order, in batches of 100. The values look random, and
-//! compression is off. `--dir` keeps the tree, and a directory that has a tree is not filled again.
-//! Without `--cache-mb` the cache has room for filters and indexes, and 256 MiB for data.
+//! compression is off. `--dir` keeps the tree for later runs, which do not fill it again. Without
+//! `--cache-mb` the cache has room for all filters and indexes, and for 256 MiB of data.
 //!
-//! `open` is the time until `open` returns the handle. `open, cold` is the same after the pages of
-//! all tables were evicted from the system's cache. `first get` is one `get` of a present key,
-//! right after the cold opening. `warm_up` loads the filters and indexes of all tables. `absent`
-//! and `present` are lookups of random keys by one thread after the warm-up, and `again` looks up
-//! the same present keys a second time.
+//! The lines that it prints: `open` is the time in which `Db::open` returns. `open, cold` is the
+//! same after the pages of all tables were evicted from the system's cache. `first get` is one
+//! `get` of a present key, right after the cold opening. `warm_up` is the time to load the filters
+//! and indexes of all tables. `absent` and `present` are the times of a lookup of a random key by
+//! one thread after the warm-up, and `again` is that of a second lookup of the same present keys.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -24,8 +24,9 @@ use maypole::{BlockKind, Compression, Db, FilterPolicy, Stats, Ticker, WriteBatc
 
 const KEY_BYTES: usize = 20;
 const BATCH: u64 = 100;
-/// With the default options, filter and index together take fewer bytes for each key than this. The
-/// cache gets its size from this bound, because it is created before the filters and indexes.
+/// With the default options, filter and index together take fewer bytes a key than this. The size
+/// of the cache is computed from this bound, because the cache is created before the sizes of the
+/// filters and indexes are known.
 const METADATA_BYTES_PER_KEY: u64 = 6;
 
 type Answer<T> = Result<T, Box<dyn std::error::Error>>;
@@ -71,8 +72,8 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Key number `n`. Keys whose number is below the number of keys are present. Keys with larger
-/// numbers are absent, and sort between the present keys.
+/// Key number `n`. Numbers below `--keys` belong to present keys. All other keys are absent, and
+/// sort between the present ones.
 fn key(n: u64) -> [u8; KEY_BYTES] {
     let mut key = *b"user0000000000000000";
     let mixed = mix(n + 1);
@@ -165,7 +166,8 @@ fn peak_memory_mb() -> Option<f64> {
     Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? * 1024.0 / 1e6)
 }
 
-/// Looks up random keys; `first` is the lowest number of a key. Returns the seconds of one lookup.
+/// Looks up `--operations` random keys, whose numbers are at least `first` and below `first +
+/// --keys`. Returns the mean seconds of a lookup.
 fn look_up(db: &Db, options: &Options, first: u64, is_present: bool) -> Answer<f64> {
     let start = Instant::now();
     for i in 0..options.operations {

@@ -12,17 +12,18 @@
 //! holds. `--dir` keeps it, so that the next run need not build it. Each of `--rounds` rounds runs
 //! every measurement once. The program prints the median nanoseconds of one operation.
 //!
-//! `isolated`: a fence follows each lookup, so that adjacent lookups cannot overlap. `of 1000`: the
-//! same thousand keys are looked up again and again. All cache lines that their lookups read are in
-//! the processor's caches, so the time is work and not waiting for memory.
+//! The names of the measurements: `isolated` means that a fence follows each lookup, so that
+//! adjacent lookups cannot overlap. `of 1000` means that the same thousand keys are looked up again
+//! and again. All cache lines that these lookups read are in the processor's caches, so their time
+//! is work, without any waiting for memory.
 //!
 //! `--threads`: each measurement is made by one thread, and then by this number of threads at once,
 //! each with operations and keys of its own. The gain is the time of an operation with one thread
 //! divided by the time with all threads. The gain of `pread`, which uses nothing of Maypole, shows
 //! how large a gain the system and the processor allow.
 //!
-//! `large pages`: the loads are from memory in pages of 2 MiB, as the memory of a large block cache
-//! is. The other loads are from memory in small pages.
+//! `large pages`: these loads read memory in pages of 2 MiB, like the memory of a large block
+//! cache. The loads without this name read memory in small pages.
 //!
 //! `pread`: each call reads 4 KiB and a trailer, at a random offset of a file that is as large as
 //! the tree's data. The file is in the system's cache, so the time is a lower bound of a lookup
@@ -54,8 +55,8 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Key number `n`. Keys whose number is below the number of entries are present. Keys with larger
-/// numbers are absent, and sort between the present keys.
+/// Key number `n`. Numbers below `--entries` belong to present keys. All other keys are absent, and
+/// sort between the present ones.
 fn key(n: u64) -> Key {
     let mut key = *b"user0000000000000000";
     let mixed = mix(n + 1);
@@ -250,7 +251,7 @@ fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset).map(|_| ())
 }
 
-/// Reads at random offsets, each as long as a stored block.
+/// Makes `count` reads at random offsets, each of as many bytes as a stored block has.
 fn plain_reads(file: &File, count: usize, seed: u64) -> Answer<usize> {
     let mut buffer = [0; 4101];
     let places = file.metadata()?.len() - buffer.len() as u64;

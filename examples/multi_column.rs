@@ -32,7 +32,8 @@ fn row(i: u64) -> Row {
     std::array::from_fn(|column| (hash64(format!("{i} {column}").as_bytes()) % VALUES) as u8)
 }
 
-/// The bits of one value. They depend on the column, because 42 years are not 42 children.
+/// The bits of one value. They depend on the column too, because the same value in another column
+/// is another condition: 42 years are not 42 children.
 fn bits_of(column: usize, value: u8) -> u128 {
     let hash = hash64(&[column as u8, value]);
     (0..BITS_OF_A_COLUMN).fold(0, |bits, n| bits | 1 << ((hash >> (32 * n)) % SIGNATURE_BITS))
@@ -89,7 +90,8 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     for count in 1..=4 {
         let (mut read, mut matching) = (0, 0);
         for query in 0..QUERIES {
-            // Any columns will do. An ordinary index would need conditions on its first columns.
+            // The conditions may be on any columns. An ordinary index would need them on its first
+            // columns.
             let like = row(query * (ROWS / QUERIES));
             let conditions: Vec<(usize, u8)> = (0..count)
                 .map(|n| (query as usize + n) % COLUMNS)

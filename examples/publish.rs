@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for start in (0..KEYS).step_by(1000) {
         let mut batch = WriteBatch::new();
         for key in start..start + 1000 {
-            // Scattered over the whole range, so that tables overlap.
+            // The keys of each batch are scattered over the whole range, so that tables overlap.
             batch.put(format!("user{:012}", scattered(key)), "a value of some bytes");
         }
         db.write(batch)?;

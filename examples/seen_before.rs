@@ -17,7 +17,7 @@ const PAGES: u64 = 100_000;
 /// The crawl ends when it knows this number of pages.
 const WANTED: usize = 30_000;
 const LINKS_OF_A_PAGE: u64 = 4;
-/// The number of new pages in one table.
+/// The number of new pages between two flushes.
 const PAGES_A_FLUSH: usize = 5_000;
 
 fn url(page: u64) -> String {

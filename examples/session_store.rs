@@ -29,7 +29,8 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let per_user = PrefixExtractor::delimiter(b'/', 1)?;
     let db = Db::builder(dir.path()).filter_keys(FilterKeys::Both(per_user)).open()?;
-    // Each day's sessions are one table. Any user may have sessions in any of these tables.
+    // Each day's sessions are flushed to one table, so a user's sessions may be in any of these
+    // tables.
     for day in 0..DAYS {
         for i in 0..SESSIONS_A_DAY {
             db.put(session(day, i), "logged in")?;

@@ -123,8 +123,8 @@ impl Error {
         Error::Io { path: path.to_owned(), operation, source: Arc::new(source) }
     }
 
-    /// Changes an error that names `own`, a deleted temporary copy, to name `known`, the file that
-    /// was copied.
+    /// Replaces the name `own` in an error by `known`. The error is about a temporary copy, `own`,
+    /// which was deleted; `known` is the file that was copied.
     pub(crate) fn in_place_of(mut self, own: &Path, known: &Path) -> Error {
         match &mut self {
             Error::Io { path: file, .. }
@@ -143,8 +143,9 @@ impl Error {
         self
     }
 
-    /// Whether the error is that a file is damaged or missing. A repair can mend either. A reader
-    /// may also get this error for a moment, while a writer replaces files.
+    /// Whether the error is that a file is damaged or missing. A repair can mend either. Opening
+    /// read-only may also meet this error for a moment, while the writer of the database replaces
+    /// files.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             Error::Corruption { .. } => true,
@@ -158,8 +159,8 @@ impl Error {
     /// succeed once there is space again.
     ///
     /// Returns `false` for every failed sync, even one that failed for lack of space. Such a sync
-    /// may have lost bytes, and a second sync may succeed all the same, so it must not be tried
-    /// again.
+    /// may have lost bytes. A second sync may succeed without them, so a failed sync must not be
+    /// tried again.
     pub fn is_out_of_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match self {
@@ -174,7 +175,7 @@ impl Error {
 }
 
 /// Lets a caller's function that returns this crate's [`Result`] use `?` on an [`io::Error`] of its
-/// own. Such an error names no file, unlike Maypole's.
+/// own. The resulting error names no file, whereas Maypole's own errors do.
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Error {
         Error::io(Path::new(""), "", source)
@@ -208,7 +209,8 @@ impl Damage {
         Damage { offset: self.offset.saturating_add(start as u64), ..self }
     }
 
-    /// Adds the file, and the offset of the decoded buffer in it.
+    /// The error that names the file, for a decoded buffer that begins at `buffer_offset` in the
+    /// file.
     pub fn in_file(self, file: &Path, buffer_offset: u64) -> Error {
         Error::Corruption {
             file: file.to_owned(),

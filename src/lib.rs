@@ -28,12 +28,13 @@
 //!   demand, for tests.
 //!
 //! Features: `lz4` (default), `snappy` and `zstd` (a binding to the C library) add compression
-//! methods; `bzip2` and `zlib` add methods for reading RocksDB's tables, not for writing; `bytes`
-//! converts a [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `serde`
-//! serializes a [`Slice`] as bytes; `cli` builds the command-line program `maypole`.
+//! methods. `bzip2` and `zlib` add methods that only decompress, to read RocksDB's tables. `bytes`
+//! converts a [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy. `serde`
+//! serializes a [`Slice`] as bytes, and deserializes it. `textbook` adds the module
+//! `filter::textbook`, and `cli` builds the command-line program `maypole`.
 
 // WebAssembly has no files and no threads. There the crate consists of its filters, `hash64` and
-// what these need, so code that only the store uses is unused.
+// the modules that these need. Code in these modules that only the store uses is dead there.
 #![cfg_attr(target_family = "wasm", allow(dead_code, unused_imports))]
 
 #[cfg(not(target_family = "wasm"))]
@@ -94,12 +95,11 @@ pub use {
     filter_policy::FilterPolicy,
     slice::Slice,
     stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95},
-    // These types are options of `Builder`. The module's other types are exported only as
-    // `table::…`.
+    // Options of `Builder`. All other types of the module `table` are exported only as `table::…`.
     table::{Compression, FilterKeys, PrefixExtractor},
 };
 
-/// Compiles the README's example among the documentation tests.
+/// Makes the example in the README a documentation test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeExample;

@@ -16,18 +16,20 @@
 //!                                                up; sequence numbers of a node descend.
 //! ```
 //!
-//! The bounds cut the keys into *fragments*; a query returns the same sequence number for all keys
-//! of a fragment. A segment tree over the fragments holds the sequence numbers: the ranges that
-//! cover a fragment are at the nodes from its leaf to the root. For n ranges the tree takes n log n
-//! memory. A list of ranges at every fragment would be faster by a factor of log n, but would take
-//! n² memory if ranges are nested, as they may be in a hostile table.
+//! The *bounds* are the starts and ends of all ranges. They cut the keys into *fragments*. A query
+//! returns the same sequence number for all keys of a fragment. A segment tree over the fragments
+//! holds the sequence numbers: the ranges that cover a fragment are at the nodes from its leaf to
+//! the root. For n ranges the tree takes n log n memory. With a list of ranges at every fragment, a
+//! query would be faster by a factor of log n, but the lists would take n² memory if ranges are
+//! nested, as they may be in a hostile table.
 //!
 //! Empty ranges hide nothing and are left out. A set never changes. It knows sequence numbers, but
 //! no tables and no levels: `version/mod.rs`, `db/get/steps.rs`, `db/iter/range_del.rs`,
-//! `compaction/ranges.rs` and `compaction/dead.rs` apply it to the tables and levels of a tree.
+//! `compaction/ranges.rs` and `compaction/dead.rs` apply it to the tables and levels of the LSM
+//! tree.
 //!
-//! The tests are at the foot, although the file is long. A benchmark includes this file by its
-//! path, where a module in another file would not be found.
+//! The tests are at the end of this file, although the file is long, because `benches/memtable.rs`
+//! includes it by `#[path]` and would not find a test module in another file.
 
 use std::sync::Arc;
 
@@ -61,7 +63,8 @@ pub(crate) struct RangeTombstones {
     /// First fragment, fragment after the last one, and sequence number of each range; newest
     /// first.
     ranges: Vec<(usize, usize, SequenceNumber)>,
-    /// The sequence numbers of node `i` are those from `nodes[i]` to before `nodes[i + 1]`.
+    /// Node `i` of the tree has the sequence numbers `sequences[nodes[i]..nodes[i + 1]]`, newest
+    /// first.
     nodes: Vec<usize>,
     sequences: Vec<SequenceNumber>,
 }
@@ -117,10 +120,10 @@ impl RangeTombstones {
         set.ranges =
             given.iter().map(|r| (position(r.start), position(r.end), r.sequence)).collect();
 
-        // Each node has a part of `sequences`. At first `nodes` holds, for each node, the length of
-        // its part. The running sums of these lengths are the ends of the parts. Each part is then
-        // filled from its end, with the oldest number first, and its end moves down with every
-        // number until it is the start of the part.
+        // Each node has a part of `sequences`. At first `nodes[i]` is the length of node i's part.
+        // Running sums of the lengths then make it the end of the part. Last, the part is filled
+        // from its end, with the oldest number first. Each number lowers `nodes[i]` by 1, so that
+        // it finally is the start of the part.
         let fragments = set.fragment_count();
         set.nodes = vec![0; 2 * fragments + 1];
         for &(first, behind, _) in &set.ranges {
@@ -150,7 +153,7 @@ impl RangeTombstones {
         self.ranges.len()
     }
 
-    /// The ranges that are not empty, with the bounds that they were given, newest first.
+    /// The ranges that the set was made of, without the empty ones, newest first.
     pub fn iter(&self) -> impl Iterator<Item = RangeTombstone<'_>> {
         self.ranges.iter().map(|&(first, behind, sequence)| RangeTombstone {
             start: self.bound(first),
@@ -206,9 +209,9 @@ impl RangeTombstones {
         }
     }
 
-    /// The fragments from `lower` to before `upper` (`None`: unbounded), in order and clipped to
-    /// these keys: start, end, and the fragment's number, which [`Self::newest`] takes. Some
-    /// fragments may be in no range.
+    /// The fragments with keys from `lower` to before `upper` (`None`: unbounded), in order and
+    /// clipped to these keys. An item has the start, the end and the number of a fragment, which
+    /// [`Self::newest`] takes. Some of the fragments may be in no range.
     pub fn clipped<'a>(
         &'a self,
         lower: Option<&'a [u8]>,
@@ -250,7 +253,8 @@ impl RangeTombstones {
         &self.keys[start..self.key_ends[i]]
     }
 
-    /// How many bounds are at or before `user_key`: one more than the number of its fragment.
+    /// How many bounds are at or before `user_key`. A key with n such bounds is in fragment n - 1,
+    /// unless n is 0 or the count of all bounds: then it is outside of all ranges.
     fn fragments_up_to(&self, user_key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.key_ends.len());
         while low < high {
@@ -282,8 +286,8 @@ fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl 
     }
 }
 
-/// Does [`RangeTombstones::fragment_at`] for a list of sets, as if they were one set. Each set ends
-/// before the next one in the list starts.
+/// Does [`RangeTombstones::fragment_at`] for a list of sets, as if they were one set. No set may
+/// reach beyond the start of the next one in the list.
 pub(crate) fn fragment_of_disjoint<'a>(
     sets: &'a [Arc<RangeTombstones>],
     user_key: &[u8],

@@ -6,8 +6,9 @@
 //!             └───────────────────────────────────────^
 //! ```
 //!
-//! A block already has a reference count, so a `Slice` costs one increment. A `bytes::Bytes` would
-//! cost a second allocation; the feature `bytes` converts a `Slice` where a `Bytes` is needed.
+//! A block already has a reference count, so a `Slice` of it costs one increment, whereas a
+//! `bytes::Bytes` of it would cost an allocation. The feature `bytes` adds the conversion to
+//! `Bytes`.
 //!
 //! Invariant: `start .. start + length` is in memory that `owner` keeps alive, in place and
 //! unchanged.
@@ -92,20 +93,21 @@ impl Slice {
 #[derive(Default)]
 pub(crate) struct SlicePacker {
     chunk: Option<Arc<Chunk>>,
-    /// Slices may show this many bytes, from the start of the chunk. The packer may write only the
-    /// bytes after them.
+    /// The first `used` bytes of the chunk belong to slices that were returned. The packer writes
+    /// only to the bytes after them.
     used: usize,
 }
 
 struct Chunk(Box<[UnsafeCell<u8>]>);
 
-// SAFETY: a byte is written once, by the packer that holds the chunk through `&mut`, before any
-// slice shows it; after that it is only read.
+// SAFETY: a byte is written once, through `&mut` of the only packer of the chunk, before a slice
+// with this byte is returned; after that it is only read.
 unsafe impl Sync for Chunk {}
 
 impl SlicePacker {
-    /// Bytes of the largest chunk. The first chunk has a sixteenth of them, and each later chunk
-    /// twice as many as the one before, up to the largest, because many iterators return few items.
+    /// Bytes of the largest chunk. The first chunk has only a sixteenth of them, because many
+    /// iterators return few items. Each later chunk is twice as large as the one before, up to the
+    /// largest.
     const CHUNK_BYTES: usize = 4 << 10;
 
     /// A copy of `bytes`.
@@ -118,9 +120,9 @@ impl SlicePacker {
         {
             let start = UnsafeCell::raw_get(chunk.0[self.used..].as_ptr());
             self.used += length;
-            // SAFETY: `length` bytes from `start` on are in the chunk (checked). No slice shows
-            // them, and this is the chunk's only packer, borrowed mutably, so no other code uses
-            // them now.
+            // SAFETY: `length` bytes from `start` on are in the chunk (checked). They are in no
+            // slice yet, and this is the chunk's only packer, borrowed mutably, so no other code
+            // uses them now.
             unsafe { start.copy_from_nonoverlapping(bytes.as_ptr(), length) };
             return Slice { start, length, _owner: Some(Arc::<Chunk>::clone(chunk)) };
         }

@@ -1,4 +1,4 @@
-//! The settings of other engines, and their equivalents here: each line of the tables in
+//! The settings of other engines and their equivalents here. Each row of the tables in
 //! `docs/book/src/knobs.md` that claims an equivalent has a test. The name of a test that runs
 //! RocksDB's own tools begins with `tools`.
 
@@ -25,8 +25,8 @@ fn builder(policy: &str) -> Builder {
         .compaction_threads(1)
 }
 
-/// The number of flushes. It is two more than a multiple of four, so that two tables are left in
-/// level 0: a compaction empties the level at four tables.
+/// The number of flushes. At four tables, a compaction empties level 0. Fourteen is two more than a
+/// multiple of four, so that two tables are left in level 0.
 const ROUNDS: u32 = 14;
 /// The number of keys in one flush.
 const ROUND: u32 = 2_000;
@@ -91,7 +91,8 @@ fn with_filter(filter: &str) -> TableOptions {
 // -- RocksDB
 // ------------------------------------------------------------------------------------------
 
-/// The filters that RocksDB stored for these keys equal those that Maypole builds for them.
+/// RocksDB's filters for the keys of `keys.txt` are stored in the repository. Maypole builds the
+/// same bytes for these keys.
 #[test]
 fn rocksdb_bloom_and_ribbon_policies_store_the_same_bytes() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rocksdb-filters");
@@ -111,8 +112,9 @@ fn rocksdb_bloom_and_ribbon_policies_store_the_same_bytes() {
 #[test]
 fn rocksdb_bloom_before_level_is_a_list_of_levels() {
     assert_families("levels(bloom(10), ribbon_like_bloom(10))", ["bloom", "ribbon", "ribbon"]);
-    // The second filter applies to the middle levels. But tables of the last level have it too if
-    // they were written while the last level was the only one below level 0.
+    // The second filter applies to the first level below level 0 that holds data, here the only one
+    // between level 0 and the last. Some tables of the last level have it too: they were written
+    // while no other level below level 0 held data.
     let [first, second, last] =
         families(&grown(builder("levels(bloom(10), bloom(10), ribbon_like_bloom(10))")));
     let bloom = BTreeSet::from(["bloom".to_string()]);
@@ -165,7 +167,7 @@ fn rocksdb_pin_l0_filter_and_index_blocks_in_cache_is_pin_metadata() {
     assert!(all_below < some, "level 0 is empty: {all_below} of {some}");
 }
 
-/// The properties have RocksDB's names of the extractors, so RocksDB uses the filters.
+/// The properties of a table name its extractor as RocksDB does, so that RocksDB uses the filter.
 #[test]
 fn rocksdb_prefix_extractors_and_whole_key_filtering_are_what_the_properties_say() {
     let fixed = PrefixExtractor::fixed(4).unwrap();
@@ -215,8 +217,8 @@ fn cassandra_bloom_filter_fp_chance_is_a_rate() {
 // -- HBase
 // --------------------------------------------------------------------------------------------
 
-/// How often filters said no, for a hundred queries of each kind: for a column that an existing row
-/// lacks, for a row that does not exist, and for a scan of a row that does not exist.
+/// How often filters said no, in a hundred queries of each of three kinds: lookups of absent
+/// columns in existing rows, lookups in absent rows, and scans of absent rows.
 fn denied(filter: &str, keys: FilterKeys) -> [u64; 3] {
     let db = builder(filter).filter_keys(keys).open().unwrap();
     for row in 0..200 {
@@ -274,7 +276,7 @@ fn hbase_rowprefix_fixed_length_is_a_fixed_prefix() {
 // -- LevelDB
 // ------------------------------------------------------------------------------------------
 
-/// LevelDB's filter setting means the same as Maypole's, but its table format differs. Maypole
+/// LevelDB's filter setting has the equivalent `bloom(…)`, but its table format differs. Maypole
 /// rejects LevelDB's tables with an error that names LevelDB, rather than misread them.
 #[test]
 fn leveldb_tables_are_refused() {
@@ -294,7 +296,8 @@ fn leveldb_tables_are_refused() {
 // -- fjall
 // --------------------------------------------------------------------------------------------
 
-/// The default of fjall: a rate of one in ten thousand for level 0, ten bits a key below.
+/// The default of fjall: a false-positive rate of one in ten thousand in level 0, and ten bits a
+/// key in the levels below.
 #[test]
 fn fjall_filter_policy_is_a_list_of_levels() {
     let db = grown(builder("levels(fpr(0.0001), bloom(10))"));
@@ -303,7 +306,8 @@ fn fjall_filter_policy_is_a_list_of_levels() {
         assert_eq!(filter.family, Some(Family::Bloom));
         match file.level {
             0 => assert!(filter.predicted_fpr.unwrap() < 0.000_11, "{filter:?}"),
-            // A Bloom filter is rounded up to whole lines of 512 bits, and has 5 bytes more.
+            // A Bloom filter has at least the requested bits, rounded up to whole lines of 512
+            // bits, and then 5 bytes.
             _ => assert!((0..552).contains(&(8 * filter.bytes - 10 * filter.keys)), "{filter:?}"),
         }
     }

@@ -1,7 +1,7 @@
 //! Rules for the source. Layers import only downward: a `crate::` path in a source file must not
 //! name a higher layer. In the modules of [`WITHOUT_CIRCLES`], no files import each other in a
-//! circle. Each line of `unsafe` has its proof. No static has a lock that a forked child may find
-//! locked for ever.
+//! circle. `docs/unsafe.md` counts the uses of `unsafe` in each file, and has their proof. No
+//! static has a lock that a forked child may find locked for ever.
 //!
 //! ```text
 //! 4  db/
@@ -174,8 +174,8 @@ fn paths_of(text: &str) -> Vec<Module> {
     tails.into_iter().map(|tail| [vec![name.to_string()], tail].concat()).collect()
 }
 
-/// The modules that the code of `own` names, except `own` itself. A path may end in an item of a
-/// module; its longest prefix that is a module counts. Re-exports of items are not followed.
+/// The modules that the code of `own` names, except `own` itself. If a path leads to an item, the
+/// module is the longest prefix of the path that is a module. Re-exports of items are not followed.
 fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module> {
     let resolve = |path: &[String], aliases: &BTreeMap<String, Module>| -> Option<Module> {
         let (first, mut rest) = path.split_first()?;
@@ -206,8 +206,8 @@ fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeS
         .match_indices("::")
         .filter_map(|(at, _)| {
             let start = code[..at].rfind(|c: char| !c.is_alphanumeric() && c != '_')? + 1;
-            // A later `::` of the same path is skipped, and so is the path of a `pub(in
-            // crate::room)`, which imports nothing.
+            // A path is examined at its first `::`, and skipped at later ones. The path of a
+            // `pub(in crate::room)` is skipped, because it imports nothing.
             let before = &code[..start];
             let is_start = start < at && !before.ends_with(is_part) && !before.ends_with("(in ");
             is_start.then(|| paths_of(&code[start..]))
@@ -229,7 +229,8 @@ fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeS
     named
 }
 
-/// By module, the files that import themselves through other files of that module.
+/// The files that import themselves through other files of the same top-level module, by this
+/// module.
 fn circles() -> BTreeMap<String, BTreeSet<String>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
@@ -253,7 +254,8 @@ fn circles() -> BTreeMap<String, BTreeSet<String>> {
         let (mut reached, mut open) = (BTreeSet::new(), vec![module]);
         while let Some(next) = open.pop() {
             for to in graph.get(next).into_iter().flatten() {
-                // Only within the module, because other modules are in other layers.
+                // Only imports within a top-level module count. Imports between these modules are
+                // the business of the layers.
                 if to.first() == module.first() && reached.insert(to) {
                     open.push(to);
                 }
@@ -306,17 +308,19 @@ fn imports_are_found_in_every_form() {
     assert_eq!(names, ["a", "c", "d", "g", "h"]);
 }
 
-/// The types of locks. If a thread has locked one at a fork, the child's copy is never unlocked.
+/// The types of locks. If another thread holds one of them at a fork, the child's copy is never
+/// unlocked.
 const LOCKS: &[&str] = &["Condvar", "LazyLock", "Mutex", "Once", "OnceLock", "RwLock"];
 
-/// The statics of a source text that have one of these [`LOCKS`], as `name: type`. A `PerProcess`
-/// is exempt, because it makes a new lock in a child.
+/// The statics of a source text whose type names one of the [`LOCKS`], as `name: type`. A
+/// `PerProcess` is exempt, because a child gets a new value with a new lock.
 fn statics_with_locks(code: &str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let declarations = code.split("static ").skip(1).filter_map(|rest| {
         let declaration = rest.split(['=', ';']).next()?.trim();
         let (name, kind) = declaration.split_once(':')?;
-        // Not `'static` and not a macro's `static ref`.
+        // A plain name follows the `static` of a declaration, but not that of a lifetime `'static`
+        // or of a macro's `static ref`.
         let is_name = !name.is_empty() && name.chars().all(is_word);
         let has_lock = kind.split(|c| !is_word(c)).any(|word| LOCKS.contains(&word));
         let is_made_anew = kind.trim_start().starts_with("PerProcess<");
@@ -432,9 +436,10 @@ const FAMILIES: &[&str] = &["ribbon", "burr", "fuse"];
 /// a variant for each family; and one more, for a constructor (`spec.rs`) or a kind of trace.
 const FILES_THAT_NAME_A_FAMILY: usize = 4;
 
-/// The properties of a family are defined in its folder. If this test fails, code outside names the
-/// family in order to know a property. Let that code ask the table of families
-/// (`src/filter/families.rs`), and add the property to `FamilyInfo` if it is missing there.
+/// The properties of a family are defined in its folder. If this test fails, code in another folder
+/// names the family, probably to know a property of it. Let that code look the property up in the
+/// table of families (`src/filter/families.rs`), and add the property to `FamilyInfo` if it is
+/// missing there.
 #[test]
 fn few_files_outside_its_folder_name_a_family() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -1,5 +1,5 @@
-//! The parts of the book's figures that the playground uses: the ribbon of a dozen keys, the
-//! equations of a real ribbon, and keys that are always the same.
+//! The parts of the book's figures that the playground uses: the small ribbon of a dozen keys, the
+//! equations of a full-size ribbon, and a fixed set of keys.
 
 #![allow(dead_code)]
 

@@ -14,7 +14,7 @@
 //! The requests are in `answers`, which does not depend on WebAssembly, so that `tests/book` can
 //! run them natively, and compare the answers with those of the page in a browser.
 
-// For other targets than WebAssembly, these functions are compiled as a check, and never called.
+// Other targets than WebAssembly compile the functions below as a check, and never call them.
 
 mod answers;
 mod figures;

@@ -1,4 +1,4 @@
-//! Any bytes, read as a change of the tree in the MANIFEST.
+//! Any bytes, decoded as the payload of a MANIFEST record, which is one change of the tree.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes, queried as a Bloom filter of old tables.
+//! Any bytes, queried as a Bloom filter in the format of RocksDB's tables below format_version 5.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Any operations on a database, which is reopened now and then and compared with a `BTreeMap`.
+//! Any sequence of operations, run on a database and on a `BTreeMap` whose contents must agree.
+//! Some of the operations reopen the database.
 
 #![no_main]
 

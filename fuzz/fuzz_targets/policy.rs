@@ -1,4 +1,4 @@
-//! Any text, parsed as a filter policy and a prefix extractor.
+//! Any text, parsed as a filter policy and, independently, as a prefix extractor.
 
 #![no_main]
 

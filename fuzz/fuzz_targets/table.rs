@@ -1,4 +1,5 @@
-//! Any bytes, read as a table. The fixtures are good seeds too: `tests/fixtures/rocksdb`.
+//! Any bytes, read as a table. In addition to `fuzz/seeds/table`, `tests/fixtures/rocksdb` has good
+//! seeds.
 
 #![no_main]
 

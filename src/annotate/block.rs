@@ -17,7 +17,7 @@ use super::dump::{Dump, Stop, listed, quoted};
 pub(super) enum Contents {
     /// Internal keys and the values of users.
     Data,
-    /// Internal keys that contain the starts of ranges, and user keys that are their ends.
+    /// Internal keys with the starts of ranges. The values are user keys, the ends of these ranges.
     RangeDeletions,
     /// Separators and handles.
     Index(IndexForm),
@@ -47,7 +47,7 @@ pub(super) fn parse(payload: &[u8]) -> Result<Block, Stop> {
     Ok(Block::new(BlockBytes::new(LineBuf::copy_from(payload), payload.len()))?)
 }
 
-/// Prints the rest of the dump's current part as a block.
+/// Prints the bytes of the current part that are not printed yet as a block.
 pub(super) fn print(dump: &mut Dump<'_, '_>, contents: Contents) -> Result<(), Stop> {
     let block = parse(dump.rest())?;
     let entries_end = dump.position() + block.entries().len();
@@ -160,7 +160,7 @@ fn print_value(
     Ok(dump.field(value.len(), meaning)?)
 }
 
-/// Prints the handle of `what`, and returns it.
+/// Prints the block handle at the position, and returns it. `what` names the block in the output.
 pub(super) fn print_handle(dump: &mut Dump<'_, '_>, what: &str) -> Result<BlockHandle, Stop> {
     let (offset, first) = dump.peek_varint(0, "block offset")?;
     let (bytes, second) = dump.peek_varint(first, "block size")?;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariant: [`Dump::position`] only grows, by the length of each printed field. So every byte is
-//! in exactly one field, however the caller decodes the bytes.
+//! in exactly one field, whichever bytes the caller peeks at.
 //!
 //! A *part* is a range of bytes that is printed under one heading: a block or a record.
 
@@ -27,7 +27,7 @@ const CUT_FIELD_BYTES: usize = 64;
 /// At most this many bytes of a key or a value are quoted as text.
 const QUOTED_BYTES: usize = 60;
 
-/// Why a part was not printed to its end.
+/// Why the printing of a part stopped before its end.
 pub(super) enum Stop {
     /// The meaning of the bytes from the current position on is unknown, for this reason.
     Unclear(String),
@@ -54,8 +54,8 @@ pub(super) struct Dump<'a, 'w> {
     position: usize,
     /// The end of the part that is being printed, as an index of `bytes`.
     end: usize,
-    /// The text before each offset: `+` if offsets count from the start of an uncompressed block,
-    /// not of the file.
+    /// The text before each offset: `+` if the dump is of an uncompressed block, whose offsets do
+    /// not count from the start of the file; else empty.
     mark: &'static str,
     longest_field: usize,
 }
@@ -111,9 +111,9 @@ impl<'a, 'w> Dump<'a, 'w> {
         writeln!(self.out, "{:>8}  {text}", "")
     }
 
-    /// Prints a heading, and then calls `print` for the bytes up to `end`. Bytes that `print` has
-    /// not printed when it returns are printed undecoded, with the reason that `print` returned, if
-    /// any.
+    /// Prints a heading, and then calls `print` for the bytes up to `end`. If `print` returns
+    /// before it has printed all of them, the others are printed as one field that is "not
+    /// understood", with the reason that `print` returned, if any.
     pub fn part(
         &mut self,
         heading: impl Display,
@@ -175,7 +175,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         Ok(())
     }
 
-    /// Prints the offset that is `ahead` bytes after the current position.
+    /// Prints the offset of the byte that is `ahead` bytes after the position.
     fn offset(&mut self, ahead: usize) -> fmt::Result {
         write!(self.out, "{:>8}  ", format!("{}{}", self.mark, self.position + ahead))
     }
@@ -211,7 +211,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         Ok(value)
     }
 
-    /// Reads and prints the length of a string. Returns the string, which is not printed yet.
+    /// Prints the length of a string. Returns the string, which is not printed yet.
     pub fn length_of(&mut self, what: &str) -> Result<&'a [u8], Stop> {
         let (length, bytes) = self.peek_varint(0, what)?;
         self.field(bytes, format_args!("{length} bytes of {what}"))?;

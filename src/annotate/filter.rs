@@ -1,7 +1,7 @@
-//! Prints filter blocks, field by field. Their layouts are drawn in `filter/bloom/layout.rs`,
-//! `filter/ribbon/layout.rs` and `filter/legacy.rs`. The bumped ribbon and the binary fuse filter
-//! are decoded here from `docs/format.md` alone, without the `layout.rs` of the family, which shows
-//! that the document suffices.
+//! Prints filter blocks, field by field. The layouts of RocksDB's filters are drawn in
+//! `filter/bloom/layout.rs`, `filter/ribbon/layout.rs` and `filter/legacy.rs`. The fields of a
+//! bumped ribbon and of a binary fuse filter are decoded here as `docs/format.md` describes them,
+//! without the `layout.rs` of these families, to show that the document suffices.
 
 use crate::encoding::coding::fixed32;
 use crate::filter::{Family, FilterEncoding, FilterReader};
@@ -15,7 +15,7 @@ const BLOOM_LINE_BYTES: usize = 64;
 /// Bytes of a Ribbon filter's segment: one column of 128 slots.
 const RIBBON_SEGMENT_BYTES: usize = 16;
 
-/// Prints the rest of the part as a filter.
+/// Prints the bytes of the current part that are not printed yet as a filter.
 pub(super) fn print(dump: &mut Dump<'_, '_>, encoding: FilterEncoding) -> Result<(), Stop> {
     let filter = FilterReader::from_bytes(dump.rest(), encoding);
     match filter.family() {
@@ -83,7 +83,7 @@ fn with_trailer(dump: &mut Dump<'_, '_>, family: Family) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The numbers in a bumped ribbon's trailer from which the lengths of all other fields follow.
+/// The numbers of a bumped ribbon's trailer that determine the lengths of all other fields.
 struct Burr {
     width: usize,
     columns: usize,
@@ -170,8 +170,8 @@ fn binary_fuse(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     let fixed = &filter[slot_bytes..];
     let segments = fixed32(fixed) as usize + 2;
     let (segment_slots, bits) = (1usize << fixed[4], usize::from(fixed[5]));
-    // A segment of four slots ends within a byte if a slot has an odd number of bits. Then all
-    // segments are printed as one field.
+    // If a segment has four slots of an odd number of bits, it does not end at the end of a byte.
+    // Then all segments are printed as one field.
     let segment_bits = segment_slots * bits;
     let shown = if segment_bits % 8 == 0 { segments.min(SEGMENTS_SHOWN) } else { 0 };
     for segment in 0..shown {

@@ -1,9 +1,9 @@
 //! Prints logs: WALs and MANIFESTs. [`crate::wal`] draws their format, and [`crate::version::edit`]
 //! draws the format of version edits.
 //!
-//! After a record with a wrong header nothing is decoded, because the length in that header is
-//! unreliable, so that the start of the next record is unknown.
-//! [`LogReader`](crate::wal::LogReader) decides whether such a record is a torn tail or bit rot.
+//! After a record with a wrong header nothing is decoded, because the length in that header may be
+//! wrong too, so the start of the next record is unknown. [`LogReader`](crate::wal::LogReader)
+//! decides whether such a record is a torn tail or bit rot.
 
 use std::fmt;
 
@@ -142,7 +142,7 @@ fn two_numbers(dump: &mut Dump<'_, '_>, one: &str, other: &str) -> Result<(), St
     })?)
 }
 
-/// The fields that a table has in every log version.
+/// Prints the fields of an added table that every version of the format has.
 fn table(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     for what in [
         "level",

@@ -12,12 +12,12 @@
 //! compares with the output byte for byte, so that the description always matches the code.
 //!
 //! Invariant: every byte of the file is in exactly one field, in the order of the file, whatever
-//! the file contains. A part that cannot be decoded is printed as bytes, with the reason, and the
-//! next part follows.
+//! the file contains. If a block or a record cannot be decoded, the rest of its bytes is printed
+//! undecoded, with the reason, and the dump goes on with the next block or record, if the start of
+//! that is known.
 //!
-//! The formats are decoded here field by field, for human readers. Code that needs the content of a
-//! file uses [`crate::table::SstReader`] or a database, which reject invalid bytes, whereas a dump
-//! prints them.
+//! A dump prints invalid bytes, which the readers of the engine, such as
+//! [`crate::table::SstReader`], reject. Therefore this module has its own decoders.
 
 mod block;
 mod dump;
@@ -82,7 +82,9 @@ impl AnnotatedFile {
         Ok(AnnotatedFile { path: path.to_owned(), bytes: fs.read(path)? })
     }
 
-    /// Whether the file is a log. If its bytes do not decide this, its name does.
+    /// Whether the file is a WAL or a MANIFEST, which are both logs. The magic number of a log at
+    /// its start decides this. Without it, the name decides, unless the bytes are those of another
+    /// program's file.
     fn is_log(&self) -> bool {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let named = names::parse(name);

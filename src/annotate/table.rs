@@ -6,8 +6,9 @@
 //!        └─► index ──► data blocks
 //! ```
 //!
-//! Padding is labelled, and so are other bytes that no handle points to. If handles of a damaged
-//! file overlap, the first block is printed completely and the later one is only named.
+//! Bytes that no handle points to are labelled as padding or as unknown. If blocks of a damaged
+//! file overlap, the block that starts first is printed completely, and the later one is only
+//! named.
 
 use std::fmt;
 use std::path::Path;
@@ -65,8 +66,9 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
             let what = format!("checksum ({})", footer.checksum.name());
             let stored = &bytes[offset..=end];
             let computed = footer.block_checksum(stored, handle.offset);
-            // When RocksDB ingests a table, it may replace the table's global sequence number,
-            // which is zero, without updating the checksum.
+            // RocksDB may write the global sequence number into the properties of a table that it
+            // ingests, without updating the checksum. So the checksum may be that of the block
+            // before the ingestion, with a global sequence number of zero.
             if matches!(role, Role::Entries(_, Contents::Properties))
                 && dump.peek(4, "checksum")? != computed.to_le_bytes()
                 && let Some(before) = with_zero_global_sequence(stored)
@@ -84,7 +86,8 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
     dump.part(heading, bytes.len(), |dump| print_footer(dump, &footer, footer_at))
 }
 
-/// Returns a stored properties block with its global sequence number as first written: zero.
+/// Returns a copy of a stored properties block whose global sequence number is zero, as before an
+/// ingestion. `None` if the block has no such number.
 fn with_zero_global_sequence(stored: &[u8]) -> Option<Vec<u8>> {
     let (_, payload) = stored.split_last()?;
     let range = TableProperties::global_sequence_range(payload)?;
@@ -142,7 +145,7 @@ enum Role {
     BlockBasedFilter,
     /// The dictionary that the data blocks are compressed with.
     Dictionary,
-    /// A block that other versions or programs write, whose contents are not read here.
+    /// A block of RocksDB or Pebble with a known name, whose contents are not decoded here.
     Named(&'static str),
     Unknown,
 }

@@ -1,4 +1,5 @@
-//! Golden dumps, and the properties of every dump.
+//! Compares dumps with those in `docs/format.md`, and checks what holds for every dump: it contains
+//! each byte of the file once, also if the file is damaged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,17 +96,19 @@ fn manifest(fs: &Arc<dyn Fs>) -> String {
     "/MANIFEST-000010".into()
 }
 
-/// Where the dump under `heading` is in `document`, the text of `docs/format.md`.
+/// The range of bytes that the dump under `heading` takes in `document`, the text of
+/// `docs/format.md`.
 fn golden(document: &str, heading: &str) -> std::ops::Range<usize> {
     let section = document.find(&format!("\n### {heading}\n")).expect(heading);
     let start = section + document[section..].find("```text\n").expect("a block of text") + 8;
     start..start + document[start..].find("```").expect("the end of the block")
 }
 
-/// The dumps in `docs/format.md` are those of the files that are written today. After a deliberate
-/// change of a format, `MAYPOLE_GOLDEN=write cargo test --lib golden` writes the new dumps there.
-/// Windows is left out: a table stores the predicted rate of its filter, whose last digits depend
-/// on the system's `exp` and `powf`, and the checksum of the block depends on these digits.
+/// Checks that the dumps in `docs/format.md` equal the dumps of newly written files. After a
+/// deliberate change of a format, `MAYPOLE_GOLDEN=write cargo test --lib golden` writes the new
+/// dumps there. The test does not run on Windows, because the properties block stores the predicted
+/// rate of the filter. The last digits of that rate, and so the checksum of the block, depend on
+/// the system's `exp` and `powf`.
 #[test]
 #[cfg_attr(windows, ignore = "other last digits of a predicted rate")]
 fn golden_dumps_stand_in_the_description() {
@@ -178,7 +181,8 @@ fn check(file: &AnnotatedFile) -> String {
     cut
 }
 
-/// The paths of all tables, WALs and MANIFESTs among the fixtures.
+/// The paths of the tables, WALs and MANIFESTs in two of the directories of fixtures: `rocksdb` and
+/// `maypole-log-1`.
 fn fixtures() -> Vec<PathBuf> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let files = ["rocksdb", "maypole-log-1"].map(|dir| fs::read_dir(fixtures.join(dir)).unwrap());
@@ -234,8 +238,8 @@ fn every_kind_of_operation_is_shown() {
     assert!(dump.contains("deleted up to before \"d\""), "{dump}");
 }
 
-/// The dump of a file that was cut short, or whose bytes were changed, still has every byte once,
-/// and causes no panic.
+/// Dumps files that were cut short and files with a changed bit. No dump panics, and each dump
+/// still has every byte once.
 #[test]
 fn damaged_files_are_shown_as_far_as_they_are_understood() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -247,7 +251,8 @@ fn damaged_files_are_shown_as_far_as_they_are_understood() {
         for cut in (0..bytes.len()).step_by(7) {
             let file = AnnotatedFile { path: path.clone(), bytes: bytes[..cut].to_vec() };
             let understood = !check(&file).contains("not understood");
-            // A log that ends between two records is complete.
+            // A table that was cut short is never wholly understood. A log is, if the cut is
+            // between two records.
             assert!(cut == 0 || !understood || file.is_log(), "cut at {cut}");
         }
         for position in (0..bytes.len()).step_by(1 + bytes.len() / 1000) {

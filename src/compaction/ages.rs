@@ -146,9 +146,10 @@ impl Tree {
     }
 }
 
-/// Fills a tree, and then writes as many entries as there are live keys, `1/days` of them each day:
-/// half are overwrites, a quarter deletions, a quarter new keys. Returns the bytes that flushes and
-/// compactions write during these writes, and the greatest age of a deletion in seconds.
+/// Fills a tree with `ALIVE` keys, and then writes twice as many entries, `ALIVE / days` of them
+/// each day: half are overwrites, a quarter deletions, a quarter new keys. The second half of these
+/// entries is measured. Returns the bytes that flushes and compactions write meanwhile, and the
+/// greatest age of a deletion in seconds.
 fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     let mut rng = StdRng::seed_from_u64(9);
     let mut tree = Tree { levels: Default::default(), next_number: 1, now: DAY, written_bytes: 0 };
@@ -185,8 +186,8 @@ fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     (tree.written_bytes, oldest)
 }
 
-/// The bound on the age always held, but its cost was once unknown. Now the test limits the cost in
-/// a tree with many writes, where deletions move down anyway. In a tree with few writes the bound
+/// Limits the cost of the default bound, in bytes written, for a tree that takes as many entries in
+/// 30 days as it has keys: there, deletions move down anyway. In a tree with fewer writes the bound
 /// costs more, because tables are rewritten only for their deletions.
 #[test]
 fn the_default_age_of_deletions_costs_a_busy_tree_few_bytes() {

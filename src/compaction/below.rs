@@ -1,4 +1,5 @@
-//! The data that is older than a merge: the tables whose entries a dropped tombstone could uncover.
+//! The tables that are older than the entries of a merge. If the merge dropped a tombstone, entries
+//! of these tables could become visible again.
 //!
 //! ```text
 //!   merge of              older
@@ -10,8 +11,9 @@
 //! ```
 //!
 //! A compaction assumes that an older table holds a key if the key is in the table's range. A flush
-//! also queries the table's filter if the filter is in memory, holds whole keys and can be trusted.
-//! A negative result excludes the table, because filters have no false negatives.
+//! also queries the table's filter, if the filter is in memory and holds whole keys. A negative
+//! result excludes the table, because filters have no false negatives. A malformed filter returns
+//! "maybe".
 
 use std::sync::Arc;
 
@@ -52,8 +54,8 @@ impl<'a> Below<'a> {
         Below::new(version, &version.levels[0], 1, true)
     }
 
-    /// Assumes that any key may have an older entry, because the merge's older tables are not known
-    /// yet.
+    /// For a merge whose older tables are not known, as in a repair or an import. Assumes that any
+    /// key may have an older entry.
     pub fn unknown(version: &'a Version) -> Below<'a> {
         Below { is_unknown: true, ..Below::memtable(version) }
     }
@@ -129,8 +131,8 @@ fn bytes_between(file: &TableFile, start: &[u8], end: &[u8]) -> u64 {
     file.bytes_between(Some(start), Some(end)).unwrap_or(0)
 }
 
-/// Whether the table's filter is in memory, can be trusted, holds whole keys, and says that the
-/// table has no entry of the key.
+/// Whether the table's filter is in memory, holds whole keys, and says that the table has no entry
+/// of the key.
 fn denies(file: &TableFile, key: &[u8]) -> bool {
     file.table.resident_filter_denies(key, &pin())
 }

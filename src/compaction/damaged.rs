@@ -57,8 +57,8 @@ impl<'a> DamagedFiles<'a> {
         self.0.iter().any(|(_, damaged)| damaged.number == file.number)
     }
 
-    /// Whether `file` may move from `level` to `output_level`. Damaged files of `level` itself do
-    /// not count.
+    /// Whether `file` may move from `level` to `output_level`: it is not damaged, and overlaps no
+    /// damaged file of a level below `level`, down to `output_level`.
     pub fn lets_pass(&self, file: &FileMeta, level: usize, output_level: usize) -> bool {
         !self.contains(file)
             && self.0.iter().all(|&(damaged_level, damaged)| {
@@ -93,8 +93,8 @@ impl<'a> DamagedFiles<'a> {
         free
     }
 
-    /// Splits `files` into groups that may be merged into `output_level`: a damaged file of that
-    /// level is between any two groups. None of `files` overlaps a damaged file.
+    /// Splits `files`, none of which overlaps a damaged file of `output_level`, into groups that
+    /// may be merged into that level: between any two groups is a damaged file of that level.
     pub fn parted<'f>(
         &self,
         files: &[&'f FileMeta],
@@ -200,7 +200,8 @@ mod tests {
         assert_eq!((plan.kind, &plan.inputs[..]), (PlanKind::Move, &[7, 4, 3][..]));
         tree.1.reserve(&plan);
         assert_eq!(tree.pick(), None, "one more file may move, too few for a compaction");
-        // The files that stay count neither towards a compaction nor towards a write stall.
+        // Files that a damaged file holds up count neither towards a compaction nor towards a write
+        // stall.
         let tree = Tree::new(&files[..6], &[6]);
         assert_eq!(tree.pick(), None);
         let free = tree.without_blocked();

@@ -15,15 +15,15 @@
 //!
 //! - hidden versions that no snapshot needs;
 //! - deletions that hide nothing in this table;
-//! - the older entries that the deletions are expected to hide: the number of deletions times the
-//!   [hit rate](Conditions::hit_rate) of earlier deletions times the average size of an older
-//!   entry, plus the bytes that the table recorded for its range deletions. This estimate is 0
-//!   while a snapshot needs any of these entries.
+//! - the older entries that these deletions are expected to hide: the number of the deletions times
+//!   the [hit rate](Conditions::hit_rate) of earlier deletions times the average size of an older
+//!   entry, plus the bytes that the table's range deletions hid in older tables when the table was
+//!   written. This estimate is 0 while a snapshot needs any of these entries.
 //!
 //! During writes, a place is rewritten if its dead share is at least one third. Once the tree is
 //! [settled](Conditions::settled), one tenth is enough. A table with a deletion that is older than
-//! [`Conditions::max_deletion_age`] is compacted whatever its share, unless no older table overlaps
-//! it and snapshots need its deletions.
+//! [`Conditions::max_deletion_age`] is compacted whatever its share, if an older table overlaps its
+//! range, or if snapshots let a rewrite drop some of its deletions.
 //!
 //! **Deletions in key order** empty one older table after the other, and the deletions of one flush
 //! usually end in the middle of an older table. If that table were rewritten at once, the rewrite
@@ -41,9 +41,10 @@
 //! drops the older tables for all of them.
 //!
 //! **The rewrites end.** A dropped table is gone. A table that goes down comes nearer to the last
-//! level. A table is rewritten in its own level only if no older table overlaps it. The rewrite
-//! drops everything that was counted as dead, because only what the merge drops is counted. Of its
-//! deletions the table keeps only those that a snapshot needs.
+//! level. A table is rewritten in its own level only if no older table overlaps it. This rewrite
+//! drops everything that was counted as dead, because only what the merge drops is counted, and
+//! all deletions that no snapshot needs. So the table is not rewritten again until a snapshot is
+//! released.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -133,7 +134,8 @@ impl Dead {
     }
 }
 
-/// Whether the table holds any data that could be dead.
+/// Whether the table may hold dead data. `false` if it holds an entry of an unknown kind, because
+/// then no rewrite is sure to free anything.
 pub(crate) fn may_hold_dead(file: &FileMeta) -> bool {
     let garbage = &file.contents.garbage;
     (file.deletions > 0 || !garbage.hidden.is_empty()) && !garbage.is_opaque
@@ -284,8 +286,8 @@ impl Planner<'_> {
         (0..LEVELS).find_map(|level| {
             let mut covered: Vec<&FileMeta> = Vec::new();
             for (above, sets) in sets.iter().enumerate().take(level + 1) {
-                // Files of level 0 overlap, so the range deletions of each of them are taken alone.
-                // They may cover older files of level 0 too.
+                // The range deletions of a level are taken together. In level 0 they are taken file
+                // by file, because the files overlap. They may cover older files of level 0 too.
                 for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
                     for (start, end) in together.iter().filter_map(|set| set.span()) {
                         let inside = self.levels[level].iter().filter(|file| {
@@ -302,9 +304,10 @@ impl Planner<'_> {
         })
     }
 
-    /// The plan for the place with the largest dead share, or, in a settled tree, for the
-    /// shallowest place. Only places count whose dead share is large enough, or whose table is
-    /// compacted because of the age of its deletions.
+    /// The plan for the first place whose rewrite can start. Only places count whose dead share is
+    /// large enough, or whose table is compacted because of the age of its deletions. In a settled
+    /// tree, the shallowest places come first. Otherwise those whose deletions are too old come
+    /// first, and then those with the largest dead share.
     pub(super) fn pick_dead(&self, conditions: &Conditions) -> Option<Plan> {
         let levels = self.levels;
         let mut places: Vec<Place> = Vec::new();
@@ -372,10 +375,10 @@ impl Planner<'_> {
     }
 
     /// Returns the indexes, ascending, of file `i` of `level` and of the files that go to the next
-    /// level together with it: files whose deletions cover the same files of the next level, so
-    /// that one merge rewrites the covered files for all of them. In level 0, each file also brings
-    /// along the older files that must go down with it. `with_older` has the result of
-    /// [`with_older`] for each file of level 0.
+    /// level together with it: files with deletions or hidden versions that lie over the same files
+    /// of the next level, so that one merge rewrites these for all of them. In level 0, each file
+    /// brings along the older files that it overlaps ([`with_older`]). `with_older` has the result
+    /// of that function for each file of level 0.
     fn companions(&self, level: usize, i: usize, with_older: &[Vec<usize>]) -> Vec<usize> {
         let (files, next) = (&self.levels[level], &self.levels[self.next_level(level)]);
         let with_older = |i: usize| if level == 0 { with_older[i].clone() } else { vec![i] };
@@ -460,9 +463,9 @@ impl Planner<'_> {
 /// Whether the range deletions hide the whole file from every reader. `sets` are the range
 /// deletions of disjoint files, in key order.
 ///
-/// Let `next` be the first snapshot that sees an entry of the file. If `next` sees a range deletion
-/// that is newer than the whole file, all later snapshots and readers see it too. Earlier snapshots
-/// see nothing of the file.
+/// Only the first snapshot that sees an entry of the file must be checked. If it also sees range
+/// deletions that cover the whole file and are newer, all later snapshots and readers see them too.
+/// Earlier snapshots see nothing of the file.
 fn covers(sets: &[Arc<RangeTombstones>], file: &FileMeta, conditions: &Conditions) -> bool {
     let snapshots = &conditions.snapshots;
     let next = snapshots.partition_point(|&snapshot| snapshot < file.smallest_sequence);
@@ -526,8 +529,8 @@ pub(crate) fn expected_hits(levels: &Levels, plan: &Plan) -> f64 {
     deletions as f64 * met as f64 / all.max(1) as f64
 }
 
-/// A record of how many earlier deletions met an entry, because deletions of absent keys free
-/// nothing.
+/// How many hits earlier merges were expected to have, and how many they had. A deletion has a hit
+/// if it meets an older entry. A deletion of an absent key has none, and frees nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DeletionHits {
     expected: f64,
@@ -542,7 +545,7 @@ impl DeletionHits {
     /// merges count less.
     const MEMORY: f64 = 1e6;
 
-    /// Records a merge that was expected to have `expected` hits.
+    /// Records a merge that was expected to have `expected` hits, and had `hits`.
     pub fn learn(&mut self, expected: f64, hits: u64) {
         self.expected += expected;
         self.hits += (hits as f64).min(expected);
@@ -566,7 +569,7 @@ pub(crate) fn deadline(file: &FileMeta, conditions: &Conditions) -> Option<u64> 
 }
 
 /// The indexes, ascending, of file `i` of `level` and of the older files of its level that must go
-/// down with it. Only files of level 0 overlap each other.
+/// down with it, because they overlap it or one another. There are such files only in level 0.
 fn with_older(levels: &Levels, level: usize, i: usize) -> Vec<usize> {
     let mut files = vec![i];
     if level > 0 {
@@ -746,7 +749,7 @@ mod tests {
         // Deletions with no older entries.
         let tree = [(6, deletions(1, 0, 9, 5))];
         assert_eq!(outline(plan_of(&tree, &Conditions::default())), alone);
-        // A file with unknown garbage is left as it is.
+        // A file with an entry of an unknown kind is left as it is.
         let mut opaque = tree;
         opaque[0].1.contents.garbage.is_opaque = true;
         assert_eq!(plan_of(&opaque, &settled()), None);
@@ -761,8 +764,8 @@ mod tests {
         assert_eq!(plan.unwrap().kind, PlanKind::Merge);
     }
 
-    /// The range deletion is newer than the table and covers all of it, and no snapshot sees the
-    /// table without the range deletion.
+    /// A table is dropped if a range deletion is newer than the table and covers all of it, and no
+    /// snapshot sees entries of the table without the range deletion.
     #[test]
     fn a_table_is_dropped_when_a_range_deletion_hides_all_of_it_from_everybody() {
         let dropped = |range: FileMeta, snapshots: &[u64]| {
@@ -789,7 +792,7 @@ mod tests {
         assert_eq!(plan, None);
     }
 
-    /// Prints the cost of a pick in a tree of 5,000 tables in which nothing is due.
+    /// Prints how long a pick takes in a tree of 5,000 tables in which nothing is due.
     #[test]
     #[ignore = "measures"]
     fn the_time_of_a_pick_in_a_large_tree() {

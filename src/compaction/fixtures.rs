@@ -13,7 +13,7 @@ pub const SHAPE: TreeShape = TreeShape {
     memtable_bytes: 25,
 };
 
-/// A file of one entry that covers the keys from `smallest` to `largest`, each of one byte.
+/// A file with the keys from `smallest` to `largest`, each of one byte, that counts as one entry.
 pub fn file(number: u64, smallest: u8, largest: u8, file_bytes: u64) -> FileMeta {
     FileMeta {
         number,

@@ -10,9 +10,9 @@
 //! files into the base level rewrites every file that they overlap. If the overlapped files have
 //! more than ten times the bytes of level 0, the newest files of level 0 become one file of level 0
 //! instead. The next older file joins them if it has at most twice the bytes of the newer files
-//! together. So a file that does not join has more than twice the bytes of all newer files
-//! together. From the newest file to the oldest, the total at least triples with each such file. So
-//! few files stay, and each byte is rewritten about once for each tripling.
+//! together. When no file joins any more, each file has more than twice the bytes of all newer
+//! files together. Added up from the newest to the oldest file, the bytes then at least triple with
+//! each file. So few files stay, and each byte is rewritten about once for each tripling.
 //!
 //! Only files that are older than every unflushed memtable are merged in level 0. An ingested file
 //! may be newer than an unflushed memtable. It must not become one file with files older than this
@@ -25,8 +25,8 @@ use crate::encoding::key;
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
-/// A merge into the base level should rewrite at most this many times the bytes of level 0. Moving
-/// data from any deeper level to the next one rewrites about as many times its bytes.
+/// A merge into the base level should rewrite at most this many bytes of that level for each byte
+/// of level 0. A compaction of any deeper level rewrites about as many for each byte that it moves.
 const MAX_REWRITE: u64 = 10;
 
 /// A merge into the base level is cheap if it rewrites at most `table_bytes` divided by this.
@@ -37,15 +37,15 @@ const CHEAP_FRACTION: u64 = 16;
 const MAX_FILES: usize = 12;
 
 /// The score of level 0, which is compacted if the score is at least 1. It is the larger of two
-/// ratios: the number of files divided by the trigger, and the bytes divided by a limit. Only
-/// unusually large files reach that limit before the trigger.
+/// ratios: the number of files divided by the trigger, and the bytes divided by a limit. Only if
+/// its files are unusually large does level 0 reach this limit before the trigger.
 pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
     let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
     let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
     let most_bytes = shape.level_base_bytes.max(flushes).max(1);
     let by_count = files.len() as f64 / shape.l0_trigger as f64;
-    // `most_bytes` is at least the size of as many full memtables as the trigger allows tables, so
-    // flushed tables alone reach twice as many bytes only after they have reached the trigger.
+    // `most_bytes` is at least the size of `l0_trigger` full memtables. So flushed tables reach the
+    // trigger before they reach the limit, which is twice as large.
     by_count.max(bytes as f64 / (2.0 * most_bytes as f64))
 }
 
@@ -89,9 +89,8 @@ impl Planner<'_> {
     }
 }
 
-/// The files that may go down alone: they share no key with any other file of level 0, except with
-/// newer files that are mostly deletions. The newer files stay, and go down to the same level
-/// later.
+/// The files that may go down alone, because their ranges overlap no other file of level 0. A file
+/// that is not mostly deletions may also overlap newer files that are: these stay in level 0.
 pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
     let files = &levels[0];
     let mut by_key: Vec<usize> = (0..files.len()).collect();
@@ -173,8 +172,8 @@ mod tests {
         );
     }
 
-    /// An ingested file can be newer than a memtable, whose table must then come between the
-    /// ingested file and the older files.
+    /// An ingested file can be newer than a memtable that is not flushed yet. The memtable's table
+    /// must then come between the ingested file and the older files.
     #[test]
     fn files_that_are_newer_than_a_memtable_are_not_merged_with_older_ones() {
         let mut files = tree(&[5, 5, 5, 5], 900);

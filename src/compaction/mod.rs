@@ -7,18 +7,19 @@
 //! - [`level0`]: when level 0 is compacted into the base level, and when its files are merged among
 //!   themselves;
 //! - [`dead`]: the compactions that remove deletions and hidden versions;
-//! - [`overspent`]: the compactions for filters that exceed their budget;
+//! - [`overspent`]: the rewrites of tables whose filters exceed their share of the filter budget;
 //! - [`plan`]: the inputs of one compaction, and the range of its output;
 //! - [`small_tables`]: small neighbours that become one table;
 //! - [`damaged`]: the files that damaged files prevent from moving;
 //! - [`split`]: where a large compaction is cut, so that several threads share it;
 //! - [`run`]: the merge itself, from open tables to new ones;
 //! - [`retain`]: which entries survive the merge;
-//! - [`below`]: the data that is older than a merge;
+//! - [`below`]: the tables that are older than the entries of a merge;
 //! - [`ranges`]: which entries range deletions drop, and which range deletions are kept.
 //!
-//! The choice of a compaction is a pure function of the files' metadata, except in [`overspent`],
-//! which also reads the sizes of the open filters.
+//! The choice of a compaction is a pure function of the files' metadata, the sizes that the tree
+//! should have, the running compactions and the [`Conditions`] (snapshots, time). Only
+//! [`overspent`] also reads the filter sizes in the properties of the open tables.
 
 #[cfg(all(test, not(loom)))]
 mod ages;

@@ -8,9 +8,9 @@ use crate::version::{LEVELS, Version};
 
 impl Planner<'_> {
     /// Plans the rewrite, within its level, of the table whose filter exceeds its share by the most
-    /// bits. Returns `None` if all filters together exceed the budget by at most a twentieth, or if
-    /// no table that could lose filter bits can be rewritten. `version` is the tree that is planned
-    /// for.
+    /// bits. Returns `None` if all filters together exceed the budget by at most a twentieth, if no
+    /// filter that a rewrite could shrink exceeds its share by more, or if the rewrite cannot start
+    /// now. `version` is the tree that is planned for.
     pub fn plan_overspent(&self, policy: &FilterPolicy, version: &Version) -> Option<Plan> {
         let allowance = policy.allowance()?;
         let infos = || version.files().filter_map(|(l, f)| Some((l, f, f.table.filter_info()?)));
@@ -19,10 +19,10 @@ impl Planner<'_> {
         if held_bits <= allowance.most_bits(entries) {
             return None;
         }
-        // Three kinds of tables are left out. Tables of level 0 are compacted soon anyway. A filter
-        // of another family than the policy's was written under another policy, or because the
-        // build of the policy's filter failed, so a rewrite might change nothing. The sizes of
-        // filters with fewer than 10,000 keys are not exact enough for the comparison.
+        // Three kinds of tables are left out: tables of level 0, because they are compacted soon
+        // anyway; tables with a filter of another family than the policy's, because the build of
+        // the policy's filter may have failed, and might fail again; and tables with fewer than
+        // 10,000 keys, because the sizes of their filters are not exact enough for the comparison.
         let candidates: Vec<_> = infos()
             .filter(|(level, file, info)| {
                 let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;

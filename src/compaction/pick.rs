@@ -1,13 +1,17 @@
 //! Which compaction is due next: a pure function from the tree to a [`Plan`].
 //!
 //! Tables that range deletions cover completely are dropped first, because that costs nothing. Then
-//! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). If it is
-//! level 0, and some of its files can move to the next level without a rewrite, only these files
-//! are compacted. If none can, and level 0 is small, its files are merged among themselves.
-//! Otherwise level 0 is compacted as a whole. Any other level compacts one file: the file that
-//! overlaps the fewest bytes of the next level, relative to the sum of its own bytes and the bytes
-//! that its deletions would free. Compacting this file moves the most data per rewritten byte. If
-//! no level is due, or if none of the due levels can be compacted although no compaction is
+//! the level with the highest score of at least 1 is compacted ([`super::targets`],
+//! [`super::level0`]), or, if it cannot be compacted now, the level with the next score.
+//!
+//! - Level 0: if some of its files can move to the next level without a rewrite, only these files
+//!   are compacted. If none can, and level 0 is small, its files are merged among themselves.
+//!   Otherwise level 0 is compacted as a whole.
+//! - Any other level: one file is compacted, the one that overlaps the fewest bytes of the next
+//!   level, relative to the sum of its own bytes and the bytes that its deletions and hidden
+//!   versions would free. Compacting this file moves the most data per rewritten byte.
+//!
+//! If no level is due, or if none of the due levels can be compacted although no compaction is
 //! running, dead data is removed ([`super::dead`]) or small tables are merged
 //! ([`super::small_tables`]).
 
@@ -77,8 +81,8 @@ impl<'a> Planner<'a> {
 
     /// Plans the move of those files of level 0 that can move to `next`: of all together if
     /// possible, otherwise of one file, because a file of `next` may lie between two of them. Files
-    /// with much garbage come last and have a plan of their own, because [`Planner::pick`] merges
-    /// all files of a plan that moves such a file.
+    /// with much garbage are planned only if no other file can move. If a plan had both, the others
+    /// would be rewritten too, because [`Planner::pick`] turns a move of such files into a merge.
     fn plan_moves(&self, next: usize, conditions: &Conditions) -> Option<Plan> {
         let mut lone = lone_files(self.levels);
         lone.retain(|file| {

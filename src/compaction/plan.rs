@@ -1,8 +1,8 @@
 //! A compaction as a plan: which files it merges, and the range of its output.
 //!
 //! The caller names files of one level. [`Planner::plan_files`] adds the files of the output level
-//! that the named files overlap. It returns `None` if the plan would touch anything
-//! [`Unavailable`].
+//! from the first named key to the last, those in a gap between two named files included. It returns
+//! `None` if the plan would touch anything [`Unavailable`].
 //!
 //! ```text
 //!   level          |--chosen--|   |--chosen--|
@@ -15,8 +15,8 @@
 //! merges two small tables of the level, and the other writes into the gap between them. So a
 //! running plan also reserves the span of its output.
 //!
-//! A plan knows no open files and no threads. The caller passes what is unavailable
-//! ([`Unavailable`]).
+//! The functions of this module access no open files and no threads. The caller passes what running
+//! compactions use, and which files are damaged ([`Unavailable`]).
 
 use std::collections::HashSet;
 
@@ -26,7 +26,8 @@ use crate::encoding::key;
 use crate::encoding::key::user_key;
 use crate::version::{FileMeta, LEVELS};
 
-/// One compaction: merge the inputs into new tables at `output_level`.
+/// One compaction: its inputs are merged into new tables of `output_level`, moved there, or
+/// dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub level: usize,
@@ -48,7 +49,7 @@ pub(crate) struct Plan {
 /// How the inputs are processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlanKind {
-    /// The entries of the inputs go to new tables.
+    /// The entries of the inputs that some reader can see go to new tables.
     Merge,
     /// The inputs move unchanged: they share no key with each other, nor with a file of the output
     /// level.
@@ -118,7 +119,7 @@ impl Unavailable {
         with
     }
 
-    /// A copy of the state in which no compaction runs.
+    /// A copy without the running compactions and ingestions: only damaged files are unavailable.
     pub fn at_rest(&self) -> Unavailable {
         Unavailable { damaged: self.damaged.clone(), ..Unavailable::default() }
     }
@@ -184,9 +185,10 @@ impl<'a> Planner<'a> {
         self.is_busy(file) || self.unavailable.damaged.contains(&file.number)
     }
 
-    /// The plan that compacts as many of `files` as may leave level 0 together. `files` are in
-    /// level 0, newest first. They go into `deepest`, or into a shallower level if damaged files
-    /// let more of them go there. Every other file of level 0 must be newer than each of `files`
+    /// The plan that compacts `files` of level 0, newest first, into `deepest`, without those that
+    /// damaged files hold up. If more of them may go to a shallower level, that level is chosen. If
+    /// damaged files of the chosen level part them into groups, the largest group for which a plan
+    /// is possible is compacted. Every other file of level 0 must be newer than each of `files`
     /// that it overlaps.
     pub fn plan_level_0(&self, files: &[&'a FileMeta], deepest: usize) -> Option<Plan> {
         let free = |level: &usize| self.damaged.free_in_level_0(files, *level);
@@ -197,8 +199,9 @@ impl<'a> Planner<'a> {
         parts.iter().find_map(|part| self.plan_files(part, 0, output_level))
     }
 
-    /// `files` are neighbours in `level`. Damaged files part them into series. The plan compacts
-    /// the first series for which a plan is possible.
+    /// The plan that compacts some of `files`, which are neighbours in `level`, into
+    /// `output_level`. Damaged files part them into series, and the first series for which a plan
+    /// is possible is compacted.
     pub fn plan_neighbours(
         &self,
         files: &[&FileMeta],
@@ -255,8 +258,8 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Whether a table of this range in `level` overlaps so few bytes of the next level that a
-    /// merge would not cut the table because of them.
+    /// Whether a table of this range in `level` overlaps at most [`max_grandparent_bytes`] of the
+    /// next level. With more, a merge would cut the table.
     pub(super) fn is_narrow(&self, level: usize, smallest: &[u8], largest: &[u8]) -> bool {
         let below = self.levels.get(level + 1).map_or(&[][..], |files| &files[..]);
         let below = overlapping(below, smallest, largest).iter().map(|f| f.file_bytes);

@@ -14,8 +14,8 @@
 //!
 //! Range deletions that remain are cut at the ends of the outputs, so that the range deletions of a
 //! file are within the file's range. A range deletion is dropped if it is in the oldest stripe and
-//! no older table overlaps its range. The entries of the inputs that it hides are dropped by the
-//! same merge.
+//! no older table overlaps its range. It then has nothing left to hide, because the same merge
+//! drops the entries of the inputs that it hides.
 
 use std::sync::Arc;
 
@@ -52,8 +52,8 @@ impl<'a> Ranges<'a> {
         Ranges::of(RangeTombstones::new(sets.flat_map(|set| set.iter())), snapshots, below)
     }
 
-    /// Takes range deletions that do not come from tables, but for example from a memtable. `below`
-    /// is the older data.
+    /// Like [`Ranges::new`], but for range deletions that are not in tables, for example those of a
+    /// memtable. `below` has the older tables.
     pub fn of(
         set: RangeTombstones,
         snapshots: &'a [SequenceNumber],
@@ -70,7 +70,7 @@ impl<'a> Ranges<'a> {
     }
 
     /// Whether the range deletions hide a whole file, including its own range deletions, from every
-    /// reader. Such a file need not be read. The result may be `false` although they do.
+    /// reader. Such a file need not be read. The result may be `false` for a file that is hidden.
     pub fn drops_file(&self, file: &TableFile) -> bool {
         let meta = &file.meta;
         let first = user_key(&meta.smallest);
@@ -127,8 +127,8 @@ impl<'a> Ranges<'a> {
         let mut hidden_bytes = 0;
         for range in self.survivors(lower, upper) {
             NewTable::in_slot(&mut table, &create)?.add_range(range)?;
-            // Only tables that the range cuts are counted, because a table inside the range is
-            // dropped unread.
+            // Only older tables that are partly in the range are counted, because a table that is
+            // completely in the range is dropped unread.
             hidden_bytes += self.below.bytes_cut(range.start, range.end);
         }
         let Some(mut table) = table else { return Ok(None) };

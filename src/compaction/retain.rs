@@ -28,8 +28,8 @@ pub(crate) struct Retention {
     snapshots: Vec<SequenceNumber>,
     /// The user key and the stripe of the last entry seen.
     last: Option<(Vec<u8>, usize)>,
-    /// Whether the newest version of the key in `last`, in the stripe in `last`, is a tombstone for
-    /// which no older version was dropped yet.
+    /// Whether the newest version of the key in `last`, in the stripe in `last`, is a tombstone,
+    /// and no older version of that stripe was seen yet. The next one is dropped, which is a hit.
     was_tombstone: bool,
     hits: u64,
     /// Whether the key in `last` has a version of an unknown kind. That version may need the older
@@ -143,7 +143,8 @@ impl HeldTombstones {
         self.0.push(internal_key.to_vec());
     }
 
-    /// The tombstones that are written before a kept entry, newest first.
+    /// Returns the held tombstones that must be written before this kept entry, newest first: those
+    /// of its key. Held tombstones of another key are dropped.
     #[inline]
     pub fn release(&mut self, internal_key: &[u8]) -> impl Iterator<Item = Vec<u8>> + use<> {
         let mut held = std::mem::take(&mut self.0);
@@ -195,9 +196,9 @@ mod tests {
         assert_eq!(kept(&[9], &versions, false), [] as [u64; 0], "the snapshot sees no value");
     }
 
-    /// A queue once put and deleted all its entries while an older snapshot was held. Each of the
-    /// tombstones stayed until the snapshot was released, although it hid nothing that the snapshot
-    /// saw. Now the next merge drops such a tombstone.
+    /// A workload once put and deleted entries, like a queue, while a snapshot was held that was
+    /// older than all of them. Each tombstone stayed until the snapshot was released, although it
+    /// hid nothing that the snapshot saw. Now the next merge drops such a tombstone.
     #[test]
     fn a_tombstone_above_a_snapshot_goes_when_no_older_version_stays() {
         assert_eq!(kept(&[3], &[(9, 0), (6, 1)], false), [] as [u64; 0]);
@@ -218,9 +219,9 @@ mod tests {
         assert_eq!(retention.hits(), 1);
     }
 
-    /// A compaction once kept only the newest version of each stripe, whatever its kind. So a merge
-    /// operand lost the older value to which it applies, and RocksDB could not restore that value
-    /// either. Now all versions that are older than an entry of an unknown kind stay.
+    /// A compaction once kept only the newest version of each stripe, whatever its kind. So it
+    /// dropped the value to which a merge operand of RocksDB applies, and the value was lost for
+    /// RocksDB too. Now all versions of a key that are older than an entry of an unknown kind stay.
     #[test]
     fn what_lies_below_an_entry_that_is_not_understood_stays() {
         let versions = [(9, 2), (8, 2), (6, 1), (5, 0), (3, 1)];

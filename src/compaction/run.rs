@@ -9,7 +9,7 @@
 //! - at each fence of the plan.
 //!
 //! An output never ends between two versions of a user key, because a level holds a user key in one
-//! file. The range deletions of an output are cut at the first key of the next output.
+//! file. The range deletions of an output are cut at the key or fence where the next output begins.
 //!
 //! A large compaction is split by key range ([`super::split`]) over several threads. Each part is a
 //! separate merge. The tables of all parts are returned together, or none is: the first part that
@@ -46,7 +46,7 @@ pub(crate) struct Job<'a> {
     pub filter: FilterSpec,
     /// Set when the database closes. The job then ends and leaves no table.
     pub cancelled: &'a AtomicBool,
-    /// The approximate number of parts of the compaction. Each gets a thread if possible.
+    /// The compaction is split into at most this many parts. Each gets a thread if possible.
     pub parts: usize,
 }
 
@@ -223,9 +223,9 @@ struct Outputs<'a> {
     /// The files of the level after the output level.
     grandparents: &'a [Arc<TableFile>],
     next_grandparent: usize,
-    /// Bytes of the grandparents that the current table has passed.
+    /// The bytes of those grandparents whose end is between two keys of the current table.
     overlapped_bytes: u64,
-    /// The number of grandparents whose end the keys have passed since the current table was begun.
+    /// The number of grandparents in `overlapped_bytes`.
     crossed: usize,
     /// The fences of the plan that no key has passed yet.
     fences: &'a [Vec<u8>],
@@ -276,7 +276,7 @@ impl<'a> Outputs<'a> {
         NewTable::in_slot(&mut self.current, create)?.add(internal_key, value)
     }
 
-    /// Cuts at the fences for which `is_passed` holds.
+    /// Ends the current table at each fence for which `is_passed` holds.
     fn pass_fences(&mut self, is_passed: impl Fn(&[u8]) -> bool) -> Result<()> {
         while let Some((fence, rest)) = self.fences.split_first()
             && is_passed(fence)
@@ -309,8 +309,8 @@ impl<'a> Outputs<'a> {
     /// the previous key.
     fn is_full(&self, crossed_before: usize) -> bool {
         let Some(table) = &self.current else { return false };
-        // A merge within level 0 has one output, because neither of two outputs would be the newer
-        // one.
+        // A merge within level 0 has one output, because level 0 is ordered by age, and neither of
+        // two outputs would be newer than the other.
         if self.output_level == 0 {
             return false;
         }
@@ -343,10 +343,10 @@ fn create<'a>(job: &Job<'a>, metadata: MetadataForm, level: usize) -> Result<New
 }
 
 /// The least fill, in percent of the target size, at which a table is cut at the end of a
-/// grandparent. Such a cut saves a later rewrite of a grandparent that the table would only touch.
-/// The more grandparents the table has crossed, the closer together their boundaries are, so it is
-/// cheap to wait for a later boundary, at which the table is fuller. (The rule and its numbers are
-/// RocksDB's.)
+/// grandparent. Without the cut, the table might overlap a small part of the next grandparent, and
+/// its own compaction would rewrite all of that grandparent. If the table has crossed many
+/// grandparents, the next end of one is near, so the cut waits until the table is fuller. (The rule
+/// and its numbers are RocksDB's.)
 fn early_cut_percent(crossed_before: usize) -> u64 {
     (50 + 5 * crossed_before as u64).min(90)
 }

@@ -6,8 +6,8 @@
 //!
 //! - each is smaller than a **sixteenth** of the target size of a table. The flush of a full
 //!   memtable of the default size usually writes a larger table, so a fill in key order still
-//!   writes everything once. A tree of tables that are too large for this rule has at most sixteen
-//!   times as many tables as a tree of full tables;
+//!   writes everything once. If no table is so small, the tree has at most sixteen times as many
+//!   tables as if all were full;
 //! - there are at least **eight** of them, so that one rewrite saves at least seven files;
 //! - the largest holds at most **half** of their bytes. Each rewrite then puts a byte into a table
 //!   at least twice as large, so a byte that goes from a table of s bytes to one of S is rewritten
@@ -21,7 +21,7 @@ use super::plan::{Plan, Planner};
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
-/// Tables smaller than this fraction of `table_bytes` are small.
+/// A table is small if it has fewer bytes than `table_bytes` divided by this.
 const TINY_FRACTION: u64 = 16;
 
 /// A series has at least this many small tables.
@@ -99,8 +99,8 @@ mod tests {
         let mut files = neighbours(6, 1, 14, 10);
         assert_eq!(tidy_from(&files, &busy(&[7])), None, "a busy file was passed over");
         files.extend(neighbours(6, 15, 1, 10));
-        // A compaction uses the busy file. The files after it are still merged, because no urgent
-        // compaction waits for that one to end.
+        // Another compaction is reading the busy file. The files after the busy file are merged all
+        // the same, because no urgent compaction waits for the other one to end.
         assert_eq!(tidy_from(&files, &busy(&[7])).unwrap().inputs, (8..16).collect::<Vec<_>>());
         files[6].1.file_bytes = 500;
         let plan = tidy_from(&files, &Unavailable::default()).unwrap();
@@ -190,8 +190,8 @@ mod tests {
         }
         // The files have 15,000 bytes in all, and a table with 100 bytes or more is not small.
         assert!(files.len() < 15_000 / 100 + 20, "{}", files.len());
-        // A byte goes from a table of 3 bytes to one of 100. Each rewrite at least doubles the size
-        // of the table that holds the byte, and most rewrites do far more.
+        // A byte goes from a table of 3 bytes to one of 100. It would be rewritten five times if
+        // each rewrite only doubled the size of its table, but most rewrites do far more.
         assert!(rewritten <= 3 * written, "{rewritten} of {written}");
     }
 }

@@ -39,8 +39,8 @@ pub(crate) fn part_count(input_bytes: u64, table_bytes: u64, threads: usize) -> 
     (input_bytes / table_bytes.max(1)).clamp(1, threads.max(1) as u64) as usize
 }
 
-/// The user keys, ascending, that cut `files` into about `parts` pieces of equal size. Returns
-/// fewer keys if the anchors have too few distinct ones.
+/// The user keys, ascending, that cut `files` into `parts` parts of about equal size. Returns fewer
+/// keys if the anchors have too few distinct keys.
 pub(crate) fn cuts<'a>(
     files: impl Iterator<Item = &'a Arc<TableFile>>,
     parts: usize,

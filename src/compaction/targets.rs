@@ -5,13 +5,14 @@
 //! `level_compaction_dynamic_level_bytes`. The last level is as large as its data. Every level
 //! above it may hold a tenth of the next level. The *base level*, into which level 0 is compacted,
 //! is the shallowest one whose target is at least `level_base_bytes`, or the last level if no
-//! target is that large. Levels between 0 and the base stay empty. So at most about a ninth of the
-//! data is hidden by newer versions, however small the database is.
+//! target is that large. Levels between 0 and the base stay empty. So the levels between level 0
+//! and the last have at most about a ninth of the bytes of the last level, however small the
+//! database is. Newer versions in them hide at most about that share of its data.
 //!
 //! Why the target of the base must be at least `level_base_bytes`: if it were below the size of one
 //! compaction of level 0, that compaction would be followed at once by one into the next level, so
 //! the first rewrite would gain nothing. RocksDB starts to use a level as soon as the next level is
-//! larger than `level_base_bytes`, so the target of its base may be ten times smaller.
+//! larger than `level_base_bytes`, so its base may have a target of only a tenth of that.
 //!
 //! ```text
 //!   L0   newest first, ranges overlap         score = files / l0_trigger
@@ -75,9 +76,10 @@ pub(super) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
 
 /// The bytes that compaction must still rewrite until every level is within its target. If level 0
 /// is due for a compaction into the base, all bytes of both levels count. From the base on, each
-/// level gets the bytes that move down to it, and passes on what exceeds its target. The bytes that
-/// are passed on count, and the bytes of the next level that they overlap if keys are spread
-/// evenly. This is RocksDB's estimate of pending compaction bytes.
+/// level gets the bytes that move down from the levels above it, and passes the bytes above its
+/// target on to the next level. Counted are the bytes that it passes on, and the bytes of the next
+/// level that they would overlap if keys were spread evenly. This is RocksDB's estimate of pending
+/// compaction bytes.
 pub(crate) fn debt_bytes(levels: &Levels, shape: &TreeShape) -> u64 {
     let bytes = level_bytes(levels);
     let (base, targets) = level_targets(&bytes, shape);

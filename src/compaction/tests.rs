@@ -83,7 +83,7 @@ fn version(store: &TableStore) -> Version {
         let mut entries = Entries::new();
         for _ in 0..count {
             sequence += 1;
-            // Every fourth write goes to one of a few keys.
+            // About every fourth write goes to one of three keys.
             let n = rng.random_range(keys.clone());
             let n = if n % 4 == 0 { keys.start + n % 3 } else { n };
             let kind = u8::from(!n.is_multiple_of(5));
@@ -331,7 +331,7 @@ fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
 }
 
 /// What a reader at `snapshot` sees: the newest value of each key, unless a newer deletion or range
-/// deletion hides it. Compares every entry with every range deletion.
+/// deletion hides it. Compares the newest entry of each key with every range deletion.
 fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut newest: BTreeMap<Vec<u8>, (u64, u8, Vec<u8>)> = BTreeMap::new();
     for (_, file) in version.files() {
@@ -531,8 +531,9 @@ fn a_merge_within_level_0_counts_older_files_of_it_as_older() {
 }
 
 /// A file once ended with a range deletion, whose end was the first key of the next file. A flush
-/// looked for that key only in the first file, whose filter said no, and dropped the key's
-/// tombstone, so that the key came back. Now the flush looks in the next file.
+/// that had a tombstone of this key queried only the filter of the first file. The result was
+/// negative, so the flush dropped the tombstone, and the key was visible again. Now the flush
+/// searches the next file.
 #[test]
 fn the_end_of_a_range_deletion_may_be_the_first_key_of_the_next_file() {
     let store = store(Arc::new(MemFs::new()));

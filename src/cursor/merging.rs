@@ -9,9 +9,11 @@
 //! comparison, with the top of the heap. In a fully compacted tree nearly every step stays within
 //! one source.
 //!
-//! Sources should hold distinct internal keys. If two keys are equal, the key of the source given
-//! first comes first, and last when the cursor moves backward. Each source but the current one is
-//! on an entry after the current key, or before it if the cursor moves backward, or on none.
+//! Sources should hold distinct internal keys. If two sources hold the same key, the entry of the
+//! source that was given first comes first, or last if the cursor moves backward.
+//!
+//! Invariant: each source but the current one is on an entry after the current key (forward) or
+//! before it (backward), or on no entry.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -39,8 +41,8 @@ pub(crate) struct MergingCursor<C> {
     /// Indices of the other valid sources, a binary heap in the order of `direction`.
     heap: Vec<usize>,
     direction: Direction,
-    /// Whether the direction is forward and the top of the heap is known to have another user key
-    /// than the current entry.
+    /// Whether the direction is forward, and the heap is empty or its top is known to have another
+    /// user key than the current entry.
     is_alone: bool,
 }
 
@@ -252,7 +254,8 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
         self.advance(Direction::Forward)
     }
 
-    /// Steps the current source, but only if the top of the heap is known to have another user key.
+    /// Steps the current source, but only if no other source can be on an entry of the same user
+    /// key (`is_alone`).
     #[inline(always)]
     fn step(&mut self) -> Option<Step> {
         let current = self.current;
@@ -301,7 +304,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
-    /// A sorted vector as a cursor; the position `len()` means "on no entry".
+    /// A sorted vector as a cursor. If `position` is `len()` or more, the cursor is on no entry.
     struct VecCursor {
         entries: Vec<Vec<u8>>,
         position: usize,

@@ -14,8 +14,8 @@ use crate::error::Result;
 use crate::slice::Slice;
 
 pub(crate) trait Cursor {
-    /// Whether the cursor is on an entry. Only the seeks and [`Cursor::fetch_for_seek`] may be
-    /// called if it is not.
+    /// Whether the cursor is on an entry. While it is on none, only the seeks and
+    /// [`Cursor::fetch_for_seek`] may be called.
     fn valid(&self) -> bool;
 
     fn seek_to_first(&mut self) -> Result<()>;
@@ -25,9 +25,9 @@ pub(crate) trait Cursor {
     /// Moves to the first entry at or after the internal key `target`.
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
-    /// Prefetches memory that [`Cursor::seek`] to the same target will read. That seek must come
-    /// next. A caller with many cursors makes the first [`Fetch`] for all of them before the
-    /// second, so that their cache misses overlap.
+    /// Prefetches memory that a [`Cursor::seek`] to `target` will read. The cursor's next seek must
+    /// be the one to this `target`. A caller with many cursors passes [`Fetch::Block`] to each of
+    /// them, then [`Fetch::Entries`] to each, and then seeks, so that their cache misses overlap.
     fn fetch_for_seek(&mut self, _target: &[u8], _fetch: Fetch) {}
 
     /// Moves to the last entry **before** the internal key `target`.
@@ -60,7 +60,7 @@ pub(crate) trait Cursor {
     }
 }
 
-/// The memory accesses of a seek, in the order of the variants.
+/// What a call of [`Cursor::fetch_for_seek`] prefetches. A seek reads these two in this order.
 #[derive(Clone, Copy)]
 pub(crate) enum Fetch {
     /// The block's header and key heads.
@@ -69,9 +69,9 @@ pub(crate) enum Fetch {
     Entries,
 }
 
-/// The result of [`Cursor::step`]: the two facts that an iteration over the tree needs at every
-/// entry. Most cursors know them from the step itself, while the caller would have to keep a copy
-/// of the previous key.
+/// The result of [`Cursor::step`]: what an iteration over the tree needs to know of each entry.
+/// Most cursors learn `repeats` from the step itself, whereas their caller would have to copy the
+/// previous key to compare it.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     /// Whether the entry has the same user key as the previous one.

@@ -50,10 +50,11 @@ impl Db {
 
     /// About how many keys have a value. Reads no file.
     ///
-    /// This is the number of entries in tables and memtables, less two for each tombstone in a
-    /// table: the tombstone and the entry that it hides. So a key that was written several times
-    /// counts several times until it is compacted, and a range deletion in a table counts as the
-    /// removal of one key. A tombstone in a memtable counts as a key.
+    /// The result is the number of entries in tables and memtables, minus two for each tombstone in
+    /// a table: one for the tombstone, and one for the entry that it is assumed to hide. So until
+    /// it is compacted, a key that was written several times counts several times. A range deletion
+    /// in a table counts like a tombstone of one key, and a tombstone in a memtable counts as a
+    /// key.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -151,10 +152,10 @@ impl Db {
     /// do not wait: a value that is put under the smallest key during the call may be removed
     /// without being returned.
     ///
-    /// A queue that is emptied this way leaves tombstones in front of its first entry until they
-    /// are compacted. Cursors remember ranges in which they saw nothing but tombstones and jump
-    /// over them, so the cost of a call usually does not grow with the number of tombstones. Only
-    /// the first call after the database was opened passes all tombstones.
+    /// If a queue is emptied this way, tombstones lie in front of its first entry until they are
+    /// compacted. Cursors remember ranges in which they saw nothing but tombstones and jump over
+    /// them, so the cost of a call usually does not grow with the number of tombstones. Opening the
+    /// database forgets these ranges, so the first call after it passes all tombstones.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -169,8 +170,8 @@ impl Db {
     ///
     /// Those of [`Db::write_opt`]. If the removal fails, the entry may or may not be there.
     pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
-        // Without this check, a read-only database would return an error only if it has an entry to
-        // remove.
+        // This check makes each call on a read-only database fail, not only a call that finds an
+        // entry to remove.
         self.inner.status.check_writable()?;
         let _one_at_a_time = lock(&self.handle.pops);
         let first = self.first_key_value()?;
@@ -184,8 +185,8 @@ impl Db {
     /// key that cannot be read does not hide the others. All values are read from the same state of
     /// the database.
     ///
-    /// The call is as fast as [`Db::multi_get`], once the keys are collected. If a read fails, the
-    /// call takes a snapshot and looks up all keys again, one by one.
+    /// Once the keys are collected, the call is as fast as [`Db::multi_get`], unless a read fails.
+    /// Then it takes a snapshot and looks up all keys again, one by one.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -216,7 +217,7 @@ impl Db {
     }
 
     /// The value of the property that RocksDB gives this name, as text; `None` for an unknown name.
-    /// [`Db::stats`] has all of these values and more, as numbers.
+    /// [`Db::stats`] returns most of these values, and more, as numbers.
     ///
     /// The known names, each behind the prefix `rocksdb.`, are: `stats`, `levelstats`,
     /// `num-files-at-level0` to `num-files-at-level6`, `estimate-num-keys`, `total-sst-files-size`,

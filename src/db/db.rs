@@ -49,7 +49,7 @@ use crate::table::SstReader;
 /// - **Column families.** Open several databases, with one [block cache](Builder::block_cache), or
 ///   give each kind of key a prefix.
 /// - **Merge operators.** Read, change and write the value.
-/// - **Custom comparators.** Keys are in the order of their bytes: encode numbers big-endian.
+/// - **Custom comparators.** Keys are ordered by their bytes, so encode numbers big-endian.
 /// - **Time to live, and compaction filters.** Delete old entries yourself, with
 ///   [`Db::delete_range`] where their keys are adjacent.
 /// - **Replication, and a server.** [`Db::checkpoint`] copies the whole database.
@@ -66,9 +66,11 @@ use crate::table::SstReader;
 ///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
 /// - [`Error::Forked`](crate::Error::Forked): the parent of this process opened the database,
-///   before a `fork`. Then methods that return no `Result` return an empty value.
-/// - From methods that write: [`Error::ReadOnly`](crate::Error::ReadOnly) after an earlier failure,
-///   and [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly).
+///   before a `fork`. In the child, the methods that return no `Result` return an empty value, and
+///   iterators and cursors return this error.
+/// - From methods that write: [`Error::ReadOnly`](crate::Error::ReadOnly) if an earlier failure has
+///   made the database read-only, and [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly) if it
+///   was opened read-only.
 #[derive(Clone)]
 pub struct Db {
     pub(super) inner: Arc<Inner>,
@@ -188,8 +190,8 @@ impl Db {
     }
 
     /// The counters that the owner of the database in the directory `path` has published; `None` if
-    /// it has published none. The owner is the process that has, or had last, the database open for
-    /// writing. See [`Builder::publish_stats`].
+    /// it has published none. The owner is the process that has the database open for writing, or
+    /// the last process that had. See [`Builder::publish_stats`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -232,8 +234,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// The failure that made the database read-only, if there was one; otherwise the failure of the
-    /// last sync. The directory is released even then.
+    /// If a failure has made the database read-only, this failure; otherwise the failure of the
+    /// sync. The directory is released even then.
     pub fn close(self) -> Result<()> {
         self.inner.close()
     }
@@ -261,10 +263,10 @@ impl Db {
     }
 
     /// Calls `read` with the value of `key`. Faster than [`Db::get`], because nothing is copied and
-    /// no reference is counted. While `read` runs, the call keeps the block or memtable of the
-    /// value in memory, and nothing else
-    /// ([`Stats::held_by_readers_bytes`](crate::Stats::held_by_readers_bytes)). If `read` itself
-    /// calls this method, the inner call gets a copy.
+    /// no reference is counted. While `read` runs, the call keeps nothing in memory but the block
+    /// or the memtable of the value
+    /// ([`Stats::held_by_readers_bytes`](crate::Stats::held_by_readers_bytes)). If `read` calls
+    /// this method again, that inner call copies its value.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -398,8 +400,8 @@ impl Db {
     }
 
     /// An iterator over the entries as of now whose keys start with `prefix`, in key order, from
-    /// either end. With filters of prefixes ([`Builder::filter_keys`]) the iterator can skip
-    /// tables whose filter denies the prefix.
+    /// either end. If the filters hold prefixes of keys ([`Builder::filter_keys`]), the iterator
+    /// can skip tables whose filter denies the prefix.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -582,7 +584,7 @@ impl Db {
 
 /// Maintenance. A database needs none of these calls; they are for tests, tools and backups.
 impl Db {
-    /// Writes the memtable to a table and waits until this is done. Then all earlier writes are
+    /// Writes all memtables to tables, and waits until this is done. Then all earlier writes are
     /// durable.
     ///
     /// ```
@@ -605,9 +607,9 @@ impl Db {
     /// before the call is then in the last level that holds data. Drops old versions and tombstones
     /// that no snapshot needs.
     ///
-    /// Reads, writes and automatic compactions continue meanwhile. The call first waits for a flush
-    /// of what is in memory. If running compactions use all files that the call must still compact,
-    /// the call waits until they end. Calls from several threads run one after the other. The call
+    /// Reads, writes and automatic compactions continue during the call. It first waits until all
+    /// memtables are flushed. While running compactions use all files that it must still compact,
+    /// it waits for these compactions. Calls from several threads run one after the other. The call
     /// ends even if other threads keep writing, and [`Db::close`] ends it early.
     ///
     /// ```
@@ -659,9 +661,11 @@ impl Db {
         self.inner.stats()
     }
 
-    /// A table of the database, for inspection, by its number in [`Stats::files`](crate::Stats).
-    /// The reader shares the open file of the database, so it works even if a writer has deleted
-    /// the file since. `None` if the tree has no table with this number.
+    /// A table of the database, for inspection, by its number in [`Stats::files`](crate::Stats);
+    /// `None` if the tree has no table with this number. The reader shares the database's open
+    /// file. If the file is deleted, the reader works until the database closes this file to open
+    /// others ([`Builder::max_open_files`]). A database that is opened read-only keeps all its
+    /// files open.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -678,10 +682,10 @@ impl Db {
         self.inner.table(number)
     }
 
-    /// Loads the filter and the index of every table, as far as the block cache has room for them:
-    /// shallow levels first. So even the first lookups after opening find filters and indexes in
-    /// memory. Such a lookup reads one block for a present key and none for an absent key, and one
-    /// more block for each false positive.
+    /// Loads the filter and the index of every table into the block cache, shallow levels first, as
+    /// far as the cache has room for them. So even the first lookups after opening find filters and
+    /// indexes in memory. Such a lookup reads one block for a present key and none for an absent
+    /// key, and one more block for each false positive.
     ///
     /// The call reads each table's filter and index, and evicts data blocks from the cache if it
     /// needs their space. A program may run it in a separate thread while it already serves
@@ -729,13 +733,13 @@ impl Db {
     /// files come from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`:
     /// their own sequence numbers must be 0, and no two files may overlap.
     ///
-    /// Reading and copying the files delays no other call. Files that overlap nothing in memory
-    /// wait for no flush and no compaction. If a write to the range of a file is not flushed yet,
-    /// the call waits for its flush, and [`Db::close`] ends this wait. Writers wait only while the
-    /// logs and the MANIFEST are synced. If the range is written to again during each of three such
-    /// flushes, writers also wait for a fourth flush. When the call returns, the files and all
-    /// writes before them survive a power loss. A [`Db::checkpoint`] at the same time may delay the
-    /// call by a flush.
+    /// Reading and copying the files delays no other call. If no memtable has a write to the range
+    /// of a file, the call waits for no flush and no compaction. Otherwise it first waits until
+    /// these memtables are flushed, and [`Db::close`] ends this wait. Writers wait only while the
+    /// copies are opened and the logs and the MANIFEST are synced. There is one exception: if the
+    /// range is written to again during each of three such flushes, writers also wait for a fourth
+    /// flush. When the call returns, the files and all writes before them survive a power loss. A
+    /// [`Db::checkpoint`] at the same time may delay the call by a flush.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -795,12 +799,13 @@ impl Db {
     /// to another file system. RocksDB 6.27 and later can open the export and write to it. This
     /// database stays as it is.
     ///
-    /// RocksDB uses the filters of tables only if it is opened with options that name a filter
-    /// policy. If a table has a filter, the exported OPTIONS file names a policy, and the report
-    /// repeats it. RocksDB reads a table without its filter if the filter is of a family that
-    /// RocksDB does not know. With an argument `filter`, the tables are written again, each with
-    /// the filter that this policy gives it. Tables of a layout that only RocksDB writes keep their
-    /// filters.
+    /// If a table has a filter, the exported OPTIONS file names a filter policy, and the report
+    /// repeats it. Open the export with these options, because without a filter policy RocksDB uses
+    /// no filters. It ignores a filter of a family that it does not know.
+    ///
+    /// If `filter` is given, the tables are not shared but written again, each with the filter that
+    /// this policy gives it. Tables of a layout that only RocksDB writes are still shared, and keep
+    /// their filters.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -820,9 +825,10 @@ impl Db {
     /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `filter` names a family
     ///   that RocksDB does not have.
     /// - [`Error::Unsupported`](crate::Error::Unsupported) where not all tables name the same
-    ///   comparator: MyRocks has its own, and tables that Maypole adds to a database that came from
-    ///   MyRocks name another. Also where level 0 has so many tables of one write, for example of
-    ///   one ingestion, that RocksDB cannot order them by their sequence numbers.
+    ///   comparator. This happens if the database came from MyRocks, whose tables name its own
+    ///   comparator, and Maypole has added tables since. Also where RocksDB could not order the
+    ///   tables of level 0 by their sequence numbers, because too many of them belong to one write,
+    ///   for example to one ingestion.
     pub fn export_rocksdb(
         &self,
         dir: impl AsRef<Path>,

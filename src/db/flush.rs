@@ -13,13 +13,13 @@
 //! flushed memtable, because it is the oldest memtable. The key ranges and filters of the tables
 //! show which tables may hold a key ([`crate::compaction::below`]).
 //!
-//! **A long run of deletions gets tables of its own**, and so do range deletions that hide much. If
-//! old keys are deleted and new keys are written, a table with the deletions and the new keys would
-//! overlap all tables whose keys lie between the deleted and the new ones, and would be merged with
-//! all of these tables. With separate tables, the new keys move down without a merge, and the
-//! deletions are merged only with the tables that they empty. For the same reason a table of
-//! deletions ends where an older table starts, so that the deletions of one older table's keys move
-//! down without the deletions of the next table's keys.
+//! **A long run of deletions gets tables of its own**, and so do range deletions that hide much.
+//! Suppose that a program deletes old keys and writes new keys elsewhere. One table with both would
+//! overlap all tables whose keys lie between the deleted and the new keys, and would be merged with
+//! all of them. With separate tables, the new keys move down without a merge, and the deletions are
+//! merged only with the tables that they empty. For the same reason a table of deletions ends where
+//! an older table starts: the deletions of one older table's keys then move down without those of
+//! the next table's keys.
 
 use std::sync::Arc;
 
@@ -40,9 +40,9 @@ const LONG_RUN_FRACTION: usize = 16;
 /// The minimum number of deletions in such a run.
 const MIN_LONG_RUN: usize = 64;
 
-/// Range deletions get tables of their own in two cases: if they cover a whole older table, or if
-/// the bytes of older tables that they hide are at least this number and at least 1 /
-/// `LONG_RUN_FRACTION` of the memtable's bytes.
+/// Range deletions get tables of their own if they cover a whole older table. They also do if they
+/// hide at least this many bytes of older tables, and at least 1 / `LONG_RUN_FRACTION` of the
+/// memtable's bytes.
 const MIN_HIDDEN_BYTES: u64 = 16 << 10;
 
 /// At most this many runs of deletions, and at most this many ranges that range deletions cover,
@@ -124,9 +124,10 @@ impl Flush<'_> {
                 let files = files.iter().map(|file| &file.meta);
                 let files = files.filter(|file| file.deletions <= file.entries / 2);
                 // Range deletions may cover tables whole. A compaction drops such tables without
-                // reading them, and can drop many at once, so the start of such a table causes no
-                // cut. Cuts are made only at the start of the table after the one in which the
-                // range starts, and at the start of the table in which the range ends.
+                // reading them, and can drop many at once, so no cut is made between them. Cuts are
+                // made only before the first of them and after the last of them: at the start of
+                // the table after the one in which the range starts, and at the start of the table
+                // in which the range ends.
                 let (start, end) = (&start, &end);
                 let mut after_cut_table = false;
                 files.filter_map(move |file| {
@@ -174,7 +175,8 @@ fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
     joined
 }
 
-/// The longest runs of deleted keys, each as its first key and a key after its last one.
+/// The `MAX_CUTS` longest of the long runs of deleted keys, each as its first key and a key after
+/// its last one.
 fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let long_run = (memtable.len() / LONG_RUN_FRACTION).max(MIN_LONG_RUN);
     if memtable.deletions() < long_run {

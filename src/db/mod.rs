@@ -17,8 +17,8 @@
 //!
 //! Start with `inner/mod.rs`. Then follow a key: `write/mod.rs` writes it, `get/mod.rs` finds it.
 //!
-//! The imports of the files form no cycle. This file imports all of them, so outside of tests none
-//! imports what this file re-exports: an import names the module that defines the item, such as
+//! The imports of the files form no cycle. This file imports all others. So, outside of tests, no
+//! other file imports an item from here: an import names the module that defines the item, such as
 //! `crate::db::iter::cursor::DbCursor`, and not `crate::db::DbCursor`.
 
 // Rustdoc shows the methods of a type in the order of the modules. So `db` comes first and

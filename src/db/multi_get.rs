@@ -18,14 +18,14 @@
 //!
 //! A CPU cache miss takes as long as hundreds of instructions. The misses of one key come one after
 //! the other, but those of several keys overlap. A read of the device takes as long as hundreds of
-//! misses, and a device serves many reads at a time. The device should not wait until all keys are
-//! searched, so the search continues while the first reads are in progress.
+//! cache misses, and a device serves many reads at a time. So the search continues while the first
+//! reads are in progress, rather than let the device wait until all keys are searched.
 //!
 //! For each key the call reads what a single `get` would read, in the same order. A block that
-//! several keys need is read once. A guard is held while keys are searched, but not while the
-//! device reads, because a read may take long, and no memory that the process retires is freed
-//! while a guard is held. Parts of filters and indexes that are not in memory are read together for
-//! all keys. Whole filters and indexes are read one after the other.
+//! several keys need is read once. Parts of filters and indexes that are not in memory are read
+//! together for all keys. Whole filters and indexes are read one after the other. A guard
+//! ([`crate::sync`]) is held while keys are searched, but not during a read of the device, because
+//! while it is held, the process frees no retired memory.
 //!
 //! The file is long because the steps share one state, which each of them passes to the next. The
 //! state records how far the search has come, because the search pauses whenever there is something
@@ -53,17 +53,17 @@ use crate::version::{Run, TableFile};
 /// few enough that the memory they fetch stays in the processor's second-level cache.
 const TOGETHER: usize = 64;
 
-/// Keys that are searched together in a run, after its filters: enough to hide their cache misses,
-/// but few enough that the memory they fetch stays in the processor's first-level cache, and that
-/// the device soon gets their reads.
+/// Keys that are searched together in a run, after its filters were queried. They are enough to
+/// hide their cache misses, but few enough that the memory they fetch stays in the processor's
+/// first-level cache, and that the device soon gets the first reads.
 const SEARCHED_TOGETHER: usize = 16;
 
 /// The value of [`OpenLookup::to`] once the lookup is not open any more.
 const GONE: usize = usize::MAX;
 
-/// Looks up the keys, [`TOGETHER`] at a time. If there are more, they are sorted first, so that the
-/// keys of one block are looked up while it is in memory. At most [`TOGETHER`] keys are not sorted,
-/// because sorting takes time too.
+/// Looks up the keys, [`TOGETHER`] at a time. More keys than that are sorted first, so that keys of
+/// the same block are looked up while the block is in memory. Fewer keys are not sorted, because
+/// sorting takes time too.
 pub(super) fn multi_get<K: AsRef<[u8]>>(
     reading: &Reading,
     keys: &[K],
@@ -91,9 +91,9 @@ pub(super) fn multi_get<K: AsRef<[u8]>>(
     Ok(lookups.values)
 }
 
-/// Continues lookups that stopped at something that is not in memory, or after the first
-/// [`TOGETHER`] keys. Guards are taken and released meanwhile, so a reference count keeps the read
-/// state.
+/// Continues where the search stopped: at something that is not in memory, or after the first
+/// [`TOGETHER`] keys. Guards are taken and released meanwhile, so the caller holds the read state
+/// by a reference count.
 fn go_on_with_reads<K: AsRef<[u8]>>(
     reading: &Reading,
     read_state: &ReadState,
@@ -131,25 +131,26 @@ struct Lookups<'k, K> {
     /// How many of `keys` were taken so far.
     begun: usize,
     values: Vec<Option<Slice>>,
-    /// The open lookups. Together with those that wait for a block or continue in a later run, they
-    /// are at most [`TOGETHER`].
+    /// The lookups that take part in the search of the current run. Together with those in `parked`
+    /// and `later`, and with those whose blocks are being read, they are at most [`TOGETHER`].
     open: Vec<OpenLookup<'k>>,
     /// The number of runs whose filters were queried. The last of these runs is being searched.
     runs_begun: usize,
     /// The files of the run being searched whose filters returned "maybe" or were skipped, each
     /// with its lookup.
     maybes: Vec<Question>,
-    /// The files of the run being searched whose filters are still to be queried, because the
-    /// filters are not in memory. Each file is listed with its lookup.
+    /// The files of the run being searched whose filters are not in memory, and must still be read
+    /// and queried. Each file is listed with its lookup.
     unasked: Vec<Question>,
     /// How many of `maybes` were searched.
     searched: usize,
-    /// Whether any lookup has skipped a filter that was not worth a read, in this run or an earlier
-    /// one.
+    /// Whether any lookup has skipped a filter, because the filter was not worth a read, in this
+    /// run or an earlier one.
     passed_by: bool,
     /// Lookups that need a block that is not in memory.
     parked: Vec<Parked<'k>>,
-    /// Lookups whose block did not hold the key, and the run from which they continue.
+    /// Lookups whose block did not hold the key. Each is listed with the run from which it
+    /// continues.
     later: Vec<(usize, OpenLookup<'k>)>,
 }
 
@@ -187,7 +188,7 @@ struct Parked<'k> {
     run: usize,
     /// Index of the file in its run.
     file: usize,
-    /// What is not in memory: the block, or a part of the index.
+    /// What is not in memory: the data block, or, as an error, the number of a part of the index.
     block: Result<AbsentBlock, usize>,
 }
 
@@ -214,8 +215,8 @@ struct TableSearch<'g> {
     /// Index of the file in its run.
     file: usize,
     table: &'g Table,
-    /// Where the key can be, if the table's index is in memory: first the group of blocks, then the
-    /// block.
+    /// What the table's index tells, if it is in memory: first the group of blocks that may hold
+    /// the key, then the block.
     group: Option<GroupPosition<'g>>,
     position: Option<BlockPosition<'g>>,
 }
@@ -319,8 +320,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         Ok(())
     }
 
-    /// Reads and queries those filters of the run that are not in memory. A lookup skips a filter
-    /// that is not worth a read.
+    /// Reads and queries those filters of the run that are not in memory. If a filter is not worth
+    /// a read, the lookup skips it, as if it had returned "maybe".
     fn read_filters(
         &mut self,
         read_state: &ReadState,
@@ -352,9 +353,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
     }
 
-    /// Searches the tables, for each lookup from its next run on. Stops where a read is needed, and
-    /// the next call continues from there. If [`Self::wants_a_read`] is false afterwards, all
-    /// tables have been searched.
+    /// Continues the search of the tables, each lookup from its next run on. Stops where a read is
+    /// needed. If [`Self::wants_a_read`] is false afterwards, all tables have been searched.
     fn search_runs(
         &mut self,
         read_state: &ReadState,
@@ -396,8 +396,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             self.open.extend(now.map(|(_, lookup)| lookup));
         }
         if self.passed_by {
-            // `passed_filter_by` concerns only the table whose filter was skipped. In this run each
-            // lookup searches another table.
+            // The flag is about one table, whose filter was skipped. In this run the lookup
+            // searches another table.
             self.open.iter_mut().for_each(|lookup| lookup.key.passed_filter_by = false);
         }
         if read_state.version.has_range_deletions {
@@ -499,7 +499,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 None => {}
             }
         }
-        // Sorted, so that one read gets neighbouring blocks.
+        // Sorted, so that neighbouring blocks can be read by one read.
         found.sort_unstable_by_key(|(_, _, file, block)| (*file, block.number()));
         waiting.extend(found.into_iter().map(|(lookup, run, file, block)| {
             let table = table_of(run, file);
@@ -520,8 +520,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<()> {
-        // A lookup that is still open after all runs has no entry in any table, so its value stays
-        // `None`.
+        // The open lookups have searched all runs, and found no entry in any table. So they end
+        // here, and their values stay `None`.
         self.open.clear();
         self.runs_begun = 0;
         // The first lookup of a block has missed the cache. The other lookups of the block count as
@@ -552,9 +552,9 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     }
 }
 
-/// Queries the filters of a run, each for all its keys at once. A [`Question`] is one lookup and
-/// its file. It goes to `maybes` if the file's filter returns "maybe", and to `unasked` if this
-/// filter is not in memory.
+/// Queries the filters of a run, each filter for all its keys at once. A [`Question`] is one lookup
+/// and the file that may hold its key. It goes to `maybes` if the file's filter returns "maybe",
+/// and to `unasked` if the filter is not in memory.
 fn ask_filters(
     run: &Run<Arc<TableFile>>,
     open: &[OpenLookup<'_>],
@@ -600,8 +600,8 @@ fn ask_filters(
     let questions = &mut questions[..count];
     sort_by_file(questions, run.len());
     let groups = || questions.chunk_by(|a, b| a.file == b.file);
-    // Few keys fall into each file, so the filters of all files are prefetched first: their cache
-    // misses overlap.
+    // Few keys fall into each file. So the filters of all files are prefetched first, because then
+    // the cache misses of different files overlap.
     for group in groups() {
         let keys = group.iter().map(|question| &open[question.lookup as usize].key);
         run.file(group[0].file as usize).table.prefetch_filter(keys, guard);

@@ -118,9 +118,10 @@ impl Builder {
 
     /// What the filter of a new table holds: whole keys (the default), prefixes, or both.
     ///
-    /// With prefixes, [`Db::prefix`](crate::Db::prefix) and ranges inside one prefix can skip
-    /// tables whose filter denies the prefix. That pays where such ranges are often empty, or where
-    /// few of the tables that span a range hold keys in it.
+    /// With prefixes, [`Db::prefix`](crate::Db::prefix), and other reads of a range inside one
+    /// prefix, skip each table whose filter denies the prefix. This saves reads if such ranges are
+    /// often empty, or if most of the tables whose key range includes such a range hold no key in
+    /// it.
     ///
     /// - [`FilterKeys::Both`] does not change point lookups, and adds one hash to the filter for
     ///   each prefix. Take it unless memory is short.
@@ -128,9 +129,9 @@ impl Builder {
     ///   point lookup then skips a table only if no key of the table has the prefix of the sought
     ///   key.
     ///
-    /// A query shorter than the prefixes (for example `prefix("us")` with prefixes of four bytes)
-    /// uses no filter. With [`FilterKeys::Prefix`], neither does a lookup of a key that has no
-    /// prefix.
+    /// A range query whose prefix is shorter than the prefixes in the filter, for example
+    /// `prefix("us")` with prefixes of four bytes, uses no filter. With [`FilterKeys::Prefix`], the
+    /// lookup of a key that has no prefix uses none either.
     ///
     /// Changing the option later is safe, because each table records how its prefixes were cut.
     ///
@@ -167,11 +168,13 @@ impl Builder {
     }
 
     /// The tables whose filters and indexes stay in memory once they are loaded. Default
-    /// [`PinMetadata::None`]: a full cache evicts filters and indexes too. To take in a filter or
-    /// index, the cache evicts data blocks first. To take in a data block, it evicts other data
-    /// blocks. It evicts filters and indexes for a data block only if they were not used lately,
-    /// and only while data blocks take less than 1/8 of the cache's capacity. These limits do not
-    /// apply if all filters and indexes together would fill the cache.
+    /// [`PinMetadata::None`]: a full cache may evict the filters and indexes of any table.
+    ///
+    /// The cache still prefers to keep them. To take in a filter or an index, it evicts data blocks
+    /// first. To take in a data block, it evicts other data blocks. It evicts filters and indexes
+    /// for a data block only if they were not used lately, and only while data blocks take less
+    /// than 1/8 of the cache's capacity. If all filters and indexes together would fill the cache,
+    /// this protection ends, and a data block may displace any of them.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(self, pin: PinMetadata) -> Builder {
         Builder { pin_metadata: pin, ..self }
@@ -200,8 +203,8 @@ impl Builder {
     }
 
     /// Whether a lookup reads every filter that is not in memory. Default false: a lookup skips
-    /// such a filter where a read would not pay (`docs/filters.md`). Only measurements of that rule
-    /// have a reason to change this.
+    /// such a filter if reading it would cost more than it saves (`docs/filters.md`). Only
+    /// measurements of this rule need `true`.
     #[doc(hidden)]
     pub fn reads_every_filter(mut self, reads: bool) -> Builder {
         self.reads_every_filter = reads;
@@ -221,9 +224,10 @@ impl Builder {
         Builder { block_bytes: bytes, ..self }
     }
 
-    /// The size at which a memtable is flushed. Default 16 MiB. Up to three memtables exist at a
-    /// time, and a flushed one exists for as long as a reader uses it. Larger memtables mean fewer,
-    /// larger flushes and a longer recovery.
+    /// The size at which a memtable is full and is flushed. Default 16 MiB. Up to three memtables
+    /// exist at a time: the one that takes writes, and two that wait for their flush. A flushed
+    /// memtable stays in memory only while a reader uses it. Larger memtables mean fewer, larger
+    /// flushes and a longer recovery.
     #[doc(alias = "write_buffer_size")]
     pub fn memtable_bytes(mut self, bytes: usize) -> Builder {
         self.memtable_bytes = bytes;
@@ -238,9 +242,11 @@ impl Builder {
         self
     }
 
-    /// The minimum target size of the first level below level 0. Default 64 MiB, four memtables.
-    /// Each deeper level may hold ten times the one above. The tree gets another level once it has
-    /// so much data that the first level's target is at least this minimum with the new level too.
+    /// The least target size of the base level, which is the level into which level 0 is compacted.
+    /// Default 64 MiB, which is four memtables. Each level may hold a tenth of the next deeper one.
+    /// In a small tree the last level is the base. As the data grows, the level above the base
+    /// becomes the new base as soon as its target, a tenth of the old base's, is at least this
+    /// size.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;
@@ -250,59 +256,63 @@ impl Builder {
     /// How many threads may compact this database at a time. Default: one for each processor, 2 to
     /// 8.
     ///
-    /// All databases of the process share one pool of threads, which grows as needed. An idle
-    /// database uses none. A flush runs on a thread of another pool. Compactions of different files
-    /// run at the same time. A large compaction of level 0 is split by key range over the idle
-    /// threads.
+    /// All databases of the process share one pool of compaction threads, which grows as needed. An
+    /// idle database uses none of them. Flushes run on threads of another pool. Compactions of
+    /// different files run at the same time. A large compaction of level 0 is split by key range
+    /// over the idle threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(self, threads: usize) -> Builder {
         Builder { compaction_threads: threads, ..self }
     }
 
-    /// A deletion reaches the last level within about this time, so that what it deletes has left
-    /// the disk. Default: 30 days. Deletions in memtables do not count.
+    /// About the longest time from the flush of a deletion until it reaches the last level. Then
+    /// what it deletes has left the disk. Default: 30 days.
     ///
-    /// Compaction removes deleted data sooner where this is worth the work. It compares the dead
-    /// bytes with all bytes, in a table and the older tables in its range together. A third is
-    /// enough; while the deletions are recent, two thirds are needed; while there are no writes, a
-    /// tenth is enough. The age matters for the rest: few deletions in much data. When deletions
-    /// reach this age, the tables that hold them are merged downward, at worst all tables. Ordinary
-    /// compactions already move most deletions down. In a simulation (`docs/architecture.md`) the
-    /// default adds 2 % to the bytes written if a thirtieth of the data is written each day, 5 %
-    /// for a hundredth, and 27 % for a three-hundredth.
+    /// Compaction removes deleted data sooner where this frees enough bytes. It compares the dead
+    /// bytes of a table, and of the older tables in its key range, with all bytes of these tables.
+    /// A share of one third is enough, or one tenth while there are no writes. While the deletions
+    /// are recent, two thirds are needed.
+    ///
+    /// The age matters for deletions that never reach these shares: few deletions in much data. The
+    /// tables that hold such deletions at this age are merged downward, at worst with all other
+    /// tables. Ordinary compactions move most deletions down earlier. In a simulation
+    /// (`docs/architecture.md`) the default adds 2 % to the bytes written if a thirtieth of the
+    /// data is written each day, 5 % for a hundredth, and 27 % for a three-hundredth.
     #[doc(alias = "ttl")]
     #[doc(alias = "periodic_compaction_seconds")]
     pub fn max_deletion_age(self, age: Duration) -> Builder {
         Builder { max_deletion_age: age, ..self }
     }
 
-    /// How many of its tables the database keeps open, 1 to 1048576. The other tables are opened
-    /// when they are read. Opening one takes a few microseconds, and checks that it is still the
-    /// same file.
+    /// How many of its tables the database keeps open, 1 to 1048576. Each other table is opened
+    /// when it is read. Opening a table takes a few microseconds, and checks that its file is still
+    /// the same.
     ///
-    /// Default: the databases of the process that do not set this option share half of the
-    /// descriptors that the process may have (its soft limit, read at each opening). The other half
-    /// is for the program, and for logs and new tables, a handful for each database. To have more
-    /// tables open, raise the limit of the process. Lower this number where the program itself
-    /// needs more descriptors.
+    /// Default: the databases of the process that do not set this option together use half of the
+    /// file descriptors that the process may have. This limit is the soft limit of the process when
+    /// a database is opened. The other half is for the program, and for logs and new tables, which
+    /// need a handful for each database. To have more tables open, raise the limit of the process.
+    /// If the program itself needs more descriptors, set a lower number here.
     ///
-    /// Reads do not wait for a descriptor: the tables that are being read may exceed this number.
-    /// Iterators and cursors that outlive the database keep their tables open as well, up to a
-    /// quarter of the descriptors that the process may have. Tables beyond this quarter are opened
-    /// when they are read. If such a table has been deleted by then, the error names it.
+    /// A read never waits for a descriptor, so more tables than this are open while more are being
+    /// read. Iterators and cursors that outlive the database also keep their tables open, all of
+    /// them together up to a quarter of the descriptors that the process may have. Tables beyond
+    /// this quarter are opened when they are read. If such a table has been deleted by then, the
+    /// read fails with an error that names it.
     pub fn max_open_files(self, files: usize) -> Builder {
         Builder { max_open_files: Some(files), ..self }
     }
 
     /// Publishes the counters for other processes, in the small file `STATS` of the database's
-    /// directory. The file is written at most once an `interval`, if something was counted or the
-    /// tree or the oldest snapshot changed, and at closing. `maypole stats` and
-    /// [`Db::published_stats`](crate::Db::published_stats) read it. Default: never. A second is a
-    /// good interval; 10 milliseconds to a day are accepted.
+    /// directory. Default: never. Once an `interval`, the file is written again if something was
+    /// counted, or if the tree or the oldest snapshot has changed. It is also written at closing.
+    /// `maypole stats` and [`Db::published_stats`](crate::Db::published_stats) read it. A second is
+    /// a good interval; 10 milliseconds to a day are accepted.
     ///
-    /// One thread of the process writes the files of all its databases. A write that fails, for
-    /// example on a full disk, disturbs nothing and is tried again. The file is not synced. A
+    /// While databases are open, one thread of the process writes the `STATS` files of all of them.
+    /// A write that fails, for example on a full disk, disturbs nothing and is tried again after
+    /// the next interval. The write at closing is tried only once. The file is not synced. A
     /// database that is opened read-only never writes it.
     ///
     /// ```

@@ -5,12 +5,13 @@
 //!               ReadState 6  ◄── iterators and cursors, each with one count
 //! ```
 //!
-//! Order of loads: a read loads the read state first, and the sequence number second. In the
-//! opposite order, a compaction between the two loads could drop a version that a read at this
-//! number needs. After both loads the read checks whether its read state is still the current one,
-//! because an ingestion replaces the read state but keeps its memtable. With the old read state,
-//! the read would see later writes in that memtable, but not the ingested table, which is older
-//! than these writes. `Reading::load_read_point` does all this.
+//! **Order of loads.** A read without a snapshot loads the read state first, and the last visible
+//! sequence number second. In the opposite order, a compaction between the two loads could drop a
+//! version that a read at this number needs. After both loads the read checks whether its read
+//! state is still the current one, and starts again if not. The reason is that an ingestion
+//! replaces the read state but keeps its memtable. With the state from before an ingestion, a read
+//! could see writes in this memtable that are newer than the ingested table, but not the table.
+//! `Reading::load_read_point` does all this.
 
 use std::sync::Arc;
 
@@ -34,8 +35,8 @@ pub(crate) struct ReadState {
     /// The counters of the database. A cursor holds the read state anyway, so it needs no second
     /// `Arc` to reach them.
     pub counters: Arc<Counters>,
-    /// The marks of the database ([`crate::db::iter::marks`]). Cursors reach them too without
-    /// another `Arc`.
+    /// The intervals of keys in which cursors show nothing ([`crate::db::iter::marks`]), here for
+    /// the same reason as `counters`.
     pub marks: Arc<Marks>,
 }
 
@@ -64,8 +65,9 @@ impl ReadState {
 }
 
 impl Retired for ReadState {
-    /// The memtable that holds the byte at `address`. Blocks are not found here, because other
-    /// objects own them: the cache's rings, and the slots of the tables.
+    /// The memtable that holds the byte at `address`. A read state lends only memtables. Blocks are
+    /// parts of other objects: of what the cache has evicted, and of what tables have removed from
+    /// their slots.
     fn part_at(&self, address: usize) -> Option<Part> {
         let memtable = self.memtables().find(|memtable| memtable.holds(address))?;
         let owner = Arc::<Memtable>::clone(memtable);
@@ -73,7 +75,7 @@ impl Retired for ReadState {
     }
 }
 
-/// What an iterator or a cursor sees: a read state, up to a sequence number.
+/// What an iterator or a cursor sees: the entries of a read state up to a sequence number.
 #[derive(Clone)]
 pub(crate) struct ReadPoint {
     pub state: Arc<ReadState>,
@@ -81,7 +83,8 @@ pub(crate) struct ReadPoint {
     /// Whether the database was open when this read point was made. A cursor made before the
     /// closing continues with what it holds; one made later returns an error.
     open: bool,
-    /// Whether `sequence` is that of a snapshot, which may be old.
+    /// Whether `sequence` is that of a snapshot. Then hidden entries that a cursor has passed say
+    /// nothing about the present, so the cursor proposes no mark.
     pub is_snapshot: bool,
     /// A forked child reads nothing through this read point, because another thread of the parent
     /// may have held a lock of a table or of the cache at the fork.
@@ -114,8 +117,8 @@ impl ReadPoint {
 impl Drop for ReadPoint {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // In a forked child the state is leaked, because its tables take locks and delete their
-            // files when they are dropped.
+            // In a forked child the state is leaked, because dropping its tables may take locks
+            // that another thread of the parent held at the fork.
             std::mem::forget(Arc::clone(&self.state));
         }
     }

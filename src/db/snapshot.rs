@@ -47,7 +47,7 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// Makes another handle of the same state of the database. The handles may be dropped in any order.
+/// Makes another snapshot of the same state of the database. The two may be dropped in any order.
 impl Clone for Snapshot {
     fn clone(&self) -> Snapshot {
         let sequence = self.inner.reading.snapshots().register(|| self.sequence);

@@ -31,9 +31,9 @@ struct Live {
 }
 
 impl SnapshotList {
-    /// Registers the number that `current` returns. `current` is called under the lock, so that a
-    /// compaction that has read the list before this call drops only versions that are hidden from
-    /// this number.
+    /// Registers the number that `current` returns: that of the last visible write, or of another
+    /// live snapshot. The last visible number must be loaded under the lock. Then a compaction that
+    /// has read the list before drops only versions that visible writes hide from this number.
     pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
         if !self.process.is_current() {
             return current();
@@ -44,8 +44,8 @@ impl SnapshotList {
         sequence
     }
 
-    /// Releases a number. Returns whether tables hold something that may be freed now. Most
-    /// releases free nothing, and cost only one more comparison.
+    /// Releases a number. Returns whether tables may hold something that can be freed now. For most
+    /// releases this is false, and they cost only one more comparison.
     pub fn release(&self, sequence: SequenceNumber) -> bool {
         let mut live = lock(&self.live);
         let Entry::Occupied(mut entry) = live.entry(sequence) else { return false };

@@ -1,9 +1,9 @@
 //! Comparisons of byte strings on the path of every lookup.
 //!
-//! The standard library compares by calls of `memcmp`, which suits long strings. The keys that a
-//! lookup compares differ early, and their common prefixes are short, so the call costs more than
-//! the comparison. Each function here returns the standard library's result, mostly without a call,
-//! and is used where a measurement showed a difference.
+//! The standard library compares byte strings by calls of `memcmp`, which suits long strings. The
+//! keys that a lookup compares differ early, and their common prefixes are short, so the call costs
+//! more than the comparison. The functions here seldom make a call. Each is used where it was
+//! measured to be faster than the standard library.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -14,8 +14,9 @@ pub(crate) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The first 8 bytes as a number; shorter keys are padded with zeros. Different numbers have the
-/// order of the keys, but keys with equal numbers may differ.
+/// The first 8 bytes as a big-endian number, the *head* of a key. Fewer bytes are padded with
+/// zeros. Keys with different heads have the order of their heads; keys with the same head may
+/// differ.
 #[inline(always)]
 pub(crate) fn head(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
@@ -28,8 +29,9 @@ pub(crate) fn head(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The [`head`] of `bytes[part]`. If `bytes` has 8 bytes from the start of the part on, a shorter
-/// part is read as these 8 bytes and masked, without a copy.
+/// The [`head`] of `bytes[part]`. A part of fewer than 8 bytes is not copied if `bytes` has 8 bytes
+/// from the start of the part on: these are read as one number, and those after the part are
+/// masked.
 #[inline(always)]
 pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     let length = part.len();
@@ -40,9 +42,10 @@ pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     }
 }
 
-/// Returns how many of the ascending numbers are below `bound`. The last number must not be below
-/// `bound`. `N` is a power of two, so the machine code has neither a branch nor a loop, and each
-/// halving takes fewer instructions than in `partition_point`.
+/// Returns how many of `numbers`, which ascend, are below `bound`. The last number must not be
+/// below `bound`. This is a binary search. `N` is a constant and a power of two, so the machine
+/// code has neither a branch nor a loop, and a step takes fewer instructions than in
+/// `partition_point`.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usize {
     const { assert!(N.is_power_of_two()) };
@@ -54,13 +57,14 @@ pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usi
     count
 }
 
-/// A prefix that many keys share. Each lookup compares the prefix with its key several times, so
-/// the first eight bytes of the prefix are kept as one word.
+/// A prefix that many keys share. A lookup checks whether its key has the prefix of all files'
+/// bounds, and then that of each table index that it searches. The first eight bytes of the prefix
+/// are kept as one word, so that one comparison checks them.
 #[derive(Default)]
 pub(crate) struct Prefix {
     bytes: Box<[u8]>,
-    /// The first 8 bytes in memory order, padded with zeros, and a mask of the bits that are not
-    /// padding.
+    /// The first 8 bytes of the prefix in memory order, padded with zeros. The bits of `mask` are 1
+    /// where `word` is not padding.
     word: u64,
     mask: u64,
 }
@@ -98,9 +102,9 @@ impl Prefix {
     }
 }
 
-/// The bytes after `prefix` in `bytes`, as [`<[u8]>::strip_prefix`] returns them. Each lookup calls
-/// this several times, with prefixes of a few bytes, for which a call of `memcmp` costs more than
-/// the comparison.
+/// The bytes after `prefix` in `bytes`, as [`<[u8]>::strip_prefix`] returns them. A lookup calls
+/// this for each data block that it searches by its key heads, with a prefix of a few bytes, for
+/// which a call of `memcmp` costs more than the comparison.
 #[inline(always)]
 pub(crate) fn strip_prefix<'a>(bytes: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     let (front, rest) = bytes.split_at_checked(prefix.len())?;
@@ -142,8 +146,9 @@ pub(crate) fn compare_words(mut a: &[u8], mut b: &[u8]) -> Ordering {
     a.cmp(b)
 }
 
-/// Calls `settle`, which a lookup seldom needs. This function is never inlined, so the hot path
-/// needs no registers for the code of `settle`. That saves more than the call costs.
+/// Calls `settle`, which handles a case that is rare in lookups. This function is never inlined, so
+/// that the hot path reserves no registers for `settle`. That saves more than the call costs in the
+/// rare case.
 #[cold]
 #[inline(never)]
 pub(crate) fn cold_path<R>(settle: impl FnOnce() -> R) -> R {
@@ -164,8 +169,8 @@ mod tests {
     #[test]
     fn numbers_below_a_bound_are_counted_as_by_the_library() {
         fn check<const N: usize>() {
-            // Each number occurs twice or not at all, so that some bounds are equal to numbers, and
-            // others are between them.
+            // The numbers are multiples of 4, each of them twice, so that some bounds are equal to
+            // numbers, and others are between them.
             let mut numbers: [u64; N] = std::array::from_fn(|i| i as u64 / 2 * 4 + 4);
             numbers[N - 1] = u64::MAX;
             for bound in (0..2 * N as u64 + 8).chain([u64::MAX]) {

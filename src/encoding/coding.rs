@@ -64,7 +64,7 @@ pub(crate) fn fixed64(bytes: &[u8]) -> u64 {
 pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
     for (i, &byte) in bytes.iter().take(MAX_VARINT64_BYTES).enumerate() {
-        // The tenth byte holds the one remaining bit.
+        // The first nine bytes hold 63 bits, so the tenth holds only one.
         if i == 9 && byte > 1 {
             return None;
         }
@@ -134,7 +134,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A varint of at most `most`; for a larger one, the error says that `expected` was expected.
+    /// Reads a varint. A value above `most` is an error, which names `expected` as the expected
+    /// value.
     pub fn varint_up_to(
         &mut self,
         most: u64,

@@ -1,5 +1,6 @@
-//! The two hashes of RocksDB's tables: [`hash64`] for every current filter, [`hash32`] for the
-//! filters of old files and for the hash index inside data blocks.
+//! The two hashes of RocksDB's tables. [`hash64`] is for every current filter. RocksDB uses
+//! [`hash32`] for the filters of old files and for the hash index inside data blocks; Maypole reads
+//! such filters and skips the index.
 //!
 //! `hash64` is XXH3 of **xxHash 0.7.2**, seed 0, with RocksDB's own value for the empty string. It
 //! is not the XXH3 that was released later: the avalanche multiplier differs in one digit pair
@@ -50,7 +51,8 @@ const SECRET: Secret = [
     0x45, 0xcb, 0x3a, 0x8f, 0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e,
 ];
 
-/// The 64-bit hash of a user key for every filter: RocksDB's `GetSliceHash64`.
+/// The 64-bit hash of a user key or of its prefix, for every filter but legacy Bloom filters. It is
+/// RocksDB's `GetSliceHash64`.
 #[inline]
 pub fn hash64(bytes: &[u8]) -> u64 {
     seeded(bytes, 0)
@@ -212,8 +214,9 @@ fn add_stripe(lanes: &mut [u64; 8], stripe: &[u8], secret: &[u8]) {
 /// The seed of legacy Bloom filters (tables of format version 4 and older).
 pub(crate) const LEGACY_BLOOM_SEED: u32 = 0xbc9f_1d34;
 
-/// LevelDB's 32-bit hash. The tail bytes are **sign-extended**, because `char` was signed for the
-/// compilers of the first LevelDB, and stored files depend on that.
+/// LevelDB's 32-bit hash. The one to three bytes after the last whole word are **sign-extended**,
+/// because `char` was signed for the compilers of the first LevelDB, and stored files depend on
+/// that.
 pub(crate) fn hash32(bytes: &[u8], seed: u32) -> u32 {
     const M: u32 = 0xc6a4_a793;
     let mut h = seed ^ (bytes.len() as u32).wrapping_mul(M);

@@ -29,14 +29,14 @@ use super::coding::{fixed64, put_fixed64};
 /// ```
 pub type SequenceNumber = u64;
 
-/// The largest sequence number; a lookup at it sees everything.
+/// The largest sequence number. A lookup at it sees the newest version of every key.
 pub(crate) const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
 
 /// Bytes of an internal key after the user key.
 pub(crate) const TRAILER_BYTES: usize = 8;
 
-/// The kind byte that, at equal sequence numbers, sorts before every kind that a table can hold. A
-/// seek to `(key, sequence, SEEK_KIND)` finds the first version at or below `sequence`.
+/// The kind byte that, at equal sequence numbers, sorts before every kind that a table can hold. So
+/// a seek to `(key, sequence, SEEK_KIND)` finds the newest version of `key` at or below `sequence`.
 pub(crate) const SEEK_KIND: u8 = 0xff;
 
 /// The kinds of entry that Maypole understands. Tables of other programs may hold more kinds, for
@@ -81,7 +81,7 @@ impl EntryKind {
     }
 }
 
-/// RocksDB's name for an entry of this kind.
+/// The kind in words. The numbers are RocksDB's types, except 18, which is a type of Pebble.
 pub(crate) fn kind_name(kind: u8) -> &'static str {
     match kind {
         0 => "deletion",
@@ -135,14 +135,15 @@ pub(crate) fn seek_key(user_key: &[u8], sequence: SequenceNumber) -> Vec<u8> {
     internal_key(user_key, sequence, SEEK_KIND)
 }
 
-/// The largest internal key of a file in which no key is above its range deletion up to `end`. As
-/// `end` is exclusive, this internal key sorts before every entry whose user key is `end`, and no
-/// entry has it. RocksDB does the same.
+/// The internal key that a file records as its largest if a range deletion up to `end` extends past
+/// all of its keys. `end` is exclusive, so this internal key sorts before every entry whose user
+/// key is `end`, and no entry has it. RocksDB does the same.
 pub(crate) fn range_end(end: &[u8]) -> Vec<u8> {
     internal_key(end, MAX_SEQUENCE, EntryKind::RangeDeletion as u8)
 }
 
-/// Whether a file whose largest internal key is `largest` has no entry at or after `user_key`.
+/// Whether a file whose largest internal key is `largest` has neither an entry nor a part of a
+/// range deletion at or after `user_key`.
 #[inline]
 pub(crate) fn ends_before(largest: &[u8], user_key: &[u8]) -> bool {
     match self::user_key(largest).cmp(user_key) {
@@ -152,7 +153,8 @@ pub(crate) fn ends_before(largest: &[u8], user_key: &[u8]) -> bool {
     }
 }
 
-/// The smallest user key above all keys of a file whose largest internal key is `largest`.
+/// The exclusive end of a file whose largest internal key is `largest`: the smallest user key after
+/// all its keys and range deletions.
 pub(crate) fn user_key_behind(largest: &[u8]) -> Vec<u8> {
     let mut end = user_key(largest).to_vec();
     if !is_range_end(largest) {

@@ -1,4 +1,4 @@
-//! Texts of bytes and numbers, as `maypole explain` and the other commands print them.
+//! Bytes and numbers as text, as `maypole explain` and the other commands print them.
 
 use std::fmt::Write;
 
@@ -24,7 +24,8 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// A number of bytes in its largest unit, with one or two decimals: `1.19 MiB`.
+/// A number of bytes in the largest unit that it reaches: `999 B`, `1.19 MiB`, `52.0 GiB`. A number
+/// of KiB or more has two decimals below 10 and one from 10 on.
 pub fn size(bytes: u64) -> String {
     match in_units(bytes) {
         None => format!("{bytes} B"),

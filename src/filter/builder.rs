@@ -10,7 +10,7 @@
 //!
 //! 1. The family builds its filter. If the family does not suit the keys (too few or too many of
 //!    them, or its build fails), a Bloom filter for the same target is built.
-//! 2. Every hash is queried. A hash that the block misses would be a lost key, so such a block is
+//! 2. Every hash is queried. A block that misses a hash would hide a key from lookups. So it is
 //!    discarded and counted, and a Bloom filter is built instead. If the Bloom filter misses a hash
 //!    too, the table gets no filter: its lookups read more, but stay correct.
 
@@ -92,10 +92,10 @@ impl FilterBuilder {
         }
     }
 
-    /// Adds a key and its prefix, the prefix first. Keys arrive in sorted order, so keys with the
-    /// same prefix are neighbours. A prefix is not added again if it equals the previous prefix,
-    /// the previous key or its own key, and a key is not added again if it equals the previous key
-    /// or the previous prefix. So each enters once, as in RocksDB (`AddKeyAndAlt` in
+    /// Adds a prefix and then its key, each once. Keys arrive in sorted order, so keys with the
+    /// same prefix are neighbours. The prefix is left out if it equals the previous prefix, the
+    /// previous key or its own key. The key is left out if it equals the previous key or the
+    /// previous prefix. RocksDB does the same (`AddKeyAndAlt` in
     /// `table/block_based/filter_policy.cc`).
     pub fn add_pair(&mut self, key_hash: KeyHash, prefix_hash: KeyHash) {
         let key_before = self.hashes.last();
@@ -129,9 +129,9 @@ impl FilterBuilder {
     }
 
     /// Builds a partitioned filter: one block for each of `parts`, which hold the hashes of
-    /// successive ranges of keys. All blocks have one encoding: if one cannot be built in the
-    /// family's encoding, all are Bloom filters. Returns the blocks, or `None` if one of the parts
-    /// gets no filter; and the number of discarded builds.
+    /// successive ranges of keys. All blocks have one encoding: if a part cannot be built in the
+    /// family's encoding, all parts become Bloom filters. The first result is `None` if any part
+    /// gets no filter. The second result is the number of discarded builds.
     pub(crate) fn finish_parts(parts: &[FilterBuilder]) -> (Option<Vec<FilterBlock>>, u64) {
         let mut failed = 0;
         let mut finish = |only_bloom: bool| -> Option<Vec<FilterBlock>> {
@@ -273,8 +273,8 @@ mod tests {
     #[test]
     fn a_prefix_goes_before_its_first_key_and_only_there() {
         assert_eq!(listed(&[(1, 100), (2, 100), (2, 100), (3, 200)]), [100, 1, 2, 200, 3]);
-        // A key that is its own prefix enters once. So does a key that is the prefix of the key
-        // before it.
+        // A key that is its own prefix enters once. So does a key that equals the prefix of the
+        // previous key.
         assert_eq!(listed(&[(7, 7), (8, 7)]), [7, 8]);
         assert_eq!(listed(&[(1, 9), (9, 9)]), [9, 1]);
     }

@@ -1,7 +1,7 @@
 //! Which vector instructions the processor has: one detection and one dispatch for all families.
 //!
-//! A *kernel* is a hot loop. Each family lists its kernels in a trait `Kernels` (`kernel.rs`), and
-//! a type for each instruction set implements it:
+//! A *kernel* is a hot loop. A family with vector code lists its kernels in a trait `Kernels` (its
+//! `kernel.rs`). A type for each instruction set implements this trait:
 //!
 //! ```text
 //! Portable   plain Rust, for every processor; the tests compare the others with it
@@ -10,16 +10,17 @@
 //! Neon       registers of 128 bits              AArch64: Bloom's queries; the rest is portable
 //! ```
 //!
-//! The choice is made at run time: a reader keeps an [`Isa`], and [`dispatch!`] maps it to one of
-//! these types, so that the library can be built for any x86-64 processor.
+//! The instruction set is chosen at run time, so that one build of the library serves every x86-64
+//! processor: a reader keeps an [`Isa`], and [`dispatch!`] maps it to one of these types.
 //!
 //! **Why calling a kernel is sound.** A function compiled for AVX2 must not run on a processor
 //! without AVX2, so a call is `unsafe`. A value of `Avx2`, `Avx512` or `Neon` is the proof: its
 //! field is private, and a value is created only after the processor was checked. So code that
 //! holds a value may call the kernels.
 //!
-//! Each type has one list of features, which all families share. A family needs only a part of the
-//! AVX-512 list, but every processor that has one family's part has the other parts too.
+//! Each type proves one list of features, which all families share. A family uses only some
+//! features of the AVX-512 list, but a processor that has all features of one family's kernels has
+//! the rest of the list too.
 
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -59,9 +60,9 @@ pub(super) enum Isa {
     Neon(Neon),
 }
 
-/// Evaluates the expression `$answer`. In it, the name `$kernels` stands for the value on which the
-/// kernels of the instruction set `$isa` are called: [`Portable`], or the proof in the [`Isa`].
-/// This is the only place where code chooses between instruction sets.
+/// Evaluates `$answer`, an expression that calls kernels on the name `$kernels`. The macro binds
+/// this name to [`Portable`], or to the proof that the [`Isa`] `$isa` contains. All code that
+/// chooses between kernels uses this macro.
 macro_rules! dispatch {
     ($isa:expr, $kernels:ident => $answer:expr) => {
         match $isa {
@@ -112,7 +113,7 @@ impl Isa {
     }
 }
 
-// The standard library queries the processor once and remembers the result.
+// `detect` is cheap: the standard library queries the processor once and remembers the result.
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
@@ -131,9 +132,9 @@ impl Avx2 {
     }
 }
 
-/// The processor's manufacturer: [`UNKNOWN`], [`INTEL`] or [`ANOTHER`]. No lock guards it, because
-/// a child that is forked while another thread holds the lock would wait for ever. Two threads that
-/// determine the manufacturer at the same time get the same result.
+/// The processor's manufacturer: [`UNKNOWN`], [`INTEL`] or [`ANOTHER`]. It is not behind a lock. If
+/// a thread forked while another thread held the lock, the child process would wait for the lock
+/// for ever. Without a lock two threads may both determine the manufacturer, with the same result.
 #[cfg(target_arch = "x86_64")]
 static MAKER: AtomicU8 = AtomicU8::new(UNKNOWN);
 #[cfg(target_arch = "x86_64")]

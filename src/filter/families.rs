@@ -73,8 +73,8 @@ impl FromStr for Family {
 }
 
 impl FilterEncoding {
-    /// Each family's encoding and its name in a table's metaindex, in the order in which a table is
-    /// searched for them.
+    /// The encoding of each family, and the name of such a block in a table's metaindex. A table is
+    /// searched for these names in this order.
     pub(crate) fn names() -> impl Iterator<Item = (FilterEncoding, &'static str)> {
         FAMILIES.iter().map(|info| (info.encoding, info.metaindex_name))
     }

@@ -5,8 +5,8 @@ use std::fmt;
 
 use super::bloom::sizing::bloom_millibits_for_fpr;
 
-/// The 64-bit hash of a user key ([`crate::hash64`]). Legacy filters take another hash, as
-/// [`FilterReader::hash_kind`](super::FilterReader::hash_kind) tells.
+/// The 64-bit hash of a user key ([`crate::hash64`]). A legacy filter takes a 32-bit hash instead:
+/// see [`FilterReader::hash_kind`](super::FilterReader::hash_kind).
 ///
 /// ```
 /// use maypole::filter::KeyHash;
@@ -44,8 +44,8 @@ pub enum Family {
     Fuse,
 }
 
-/// The encoding of a filter block. A table stores the block under a name that states its encoding.
-/// RocksDB's encoding serves several families; the last bytes of the block identify the family.
+/// The encoding of a filter block. A table stores the block under a name from which the encoding
+/// follows. Several families have RocksDB's encoding; the last bytes of the block tell them apart.
 ///
 /// ```
 /// use maypole::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
@@ -89,7 +89,8 @@ pub enum FilterEncoding {
 pub enum HashKind {
     /// [`crate::hash64`] of the user key.
     Hash64,
-    /// LevelDB's 32-bit hash of the user key, widened with zeros.
+    /// LevelDB's 32-bit hash of the user key, in the low half of a [`KeyHash`] whose high half is
+    /// 0.
     LegacyHash32,
 }
 

@@ -5,8 +5,9 @@ use super::inspect::trace::QueryTrace;
 use crate::memory::LineBuf;
 
 /// The parameters of a stored filter. They are read from the end of its block and checked against
-/// the block's length. Every call takes the block as an argument. So a geometry has at most 20
-/// bytes, and a reader's hot part fits into half a cache line.
+/// the block's length. A geometry holds no pointer to the block: every call takes the block as an
+/// argument. So a geometry has at most 20 bytes, and a reader's hot part fits into half a cache
+/// line.
 ///
 /// A successful `parse` has checked everything that the other calls rely on.
 pub(super) trait Geometry: Copy {
@@ -14,8 +15,9 @@ pub(super) trait Geometry: Copy {
     /// be trusted. `block` may hold any bytes. The function neither allocates nor panics.
     fn parse(block: &LineBuf) -> Result<Self, &'static str>;
 
-    /// Starts to fetch the lines that [`Geometry::finish`] needs for nearly all keys. Returns the
-    /// key's position: a line or a slot, depending on the family.
+    /// Starts to fetch the cache lines that [`Geometry::finish`] will read. (For a few keys, such
+    /// as the bumped keys of a bumped ribbon, it reads further lines.) Returns the key's position:
+    /// the number of a line or of a slot, depending on the family.
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32;
 
     /// Whether a key with this hash may have been added; `false` is certain. `position` should be
@@ -23,8 +25,8 @@ pub(super) trait Geometry: Copy {
     /// function stays memory-safe, does not panic, and may return anything.
     fn finish(&self, block: &LineBuf, hash: KeyHash, position: u32) -> bool;
 
-    /// Runs [`Geometry::prepare`] and [`Geometry::finish`] at once, for a caller that waits for
-    /// this one answer.
+    /// Answers a query in one call, as [`Geometry::prepare`] and [`Geometry::finish`] do in two.
+    /// For a caller that waits for this one answer.
     #[inline]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
         self.finish(block, hash, self.prepare(block, hash))

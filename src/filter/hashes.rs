@@ -2,9 +2,9 @@
 //! and mixing of hashes, which builders share.
 //!
 //! A filter's size depends on the number of keys, which is known only at the end. So the hashes are
-//! kept: 8 bytes a key, in chunks of fixed size. One growing `Vec` would hold the old and the new
-//! copy at the same time at every doubling: up to 3 × 8 bytes a key at the peak, and a copy of
-//! everything. Chunks cost at most one unfilled chunk.
+//! kept until then: 8 bytes a key, in chunks of fixed size. A single growing `Vec` would copy all
+//! hashes at every doubling, and hold the old and the new copy at the same time: up to 3 × 8 bytes
+//! a key. Chunks waste at most the free part of the last one.
 
 use super::family::KeyHash;
 
@@ -29,8 +29,8 @@ impl HashList {
         self.open.push(hash);
     }
 
-    /// Starts a chunk of full capacity. Only the list's first chunk grows by reallocation, because
-    /// the lists of small tables rarely fill it.
+    /// Starts a chunk, whose full capacity is allocated at once. Only the list's first chunk grows
+    /// by reallocation, because the hashes of a small table rarely fill it.
     #[cold]
     fn start_chunk(&mut self) {
         let filled = std::mem::replace(&mut self.open, Vec::with_capacity(CHUNK_HASHES));
@@ -82,9 +82,9 @@ pub(crate) fn group(
     ends.clear();
     ends.resize(groups, 0);
     hashes.clone().for_each(|hash| ends[group_of(hash)] += 1);
-    // `ends` holds the number of hashes in each group. Each number becomes the start of its group.
-    // Then every hash that is written advances the start of its group, in the end to the group's
-    // end.
+    // At first, `ends` holds the number of hashes in each group. The loop replaces each number by
+    // the start of its group. Then every hash that is written advances its group's entry, which in
+    // the end is the group's end.
     let mut start = 0;
     for end in ends.iter_mut() {
         start += std::mem::replace(end, start);

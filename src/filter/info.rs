@@ -1,9 +1,10 @@
 //! [`FamilyInfo`]: what the rest of the crate needs to know about a family. Each family defines
 //! one.
 //!
-//! Code outside the families' folders finds a family in the table in `families.rs`, and only a few
-//! files name a single family. Queries do not use the table, because a call through its function
-//! pointers could not be inlined. So `reader.rs` has a variant for each family's reader.
+//! Code outside the families' folders reaches a family through the table in `families.rs`; only a
+//! few files name a family. Queries do not use the table, because calls through its function
+//! pointers could not be inlined. For queries, the enum `AnyGeometry` in `reader.rs` has a variant
+//! for each family.
 
 use super::family::{Family, FilterEncoding, Target};
 use super::hashes::HashList;
@@ -33,9 +34,9 @@ pub(crate) struct FamilyInfo {
     pub bits_for_rate: fn(f64) -> f64,
     /// The parts of a stored ribbon filter. `None` for every other block.
     pub inspect: fn(&[u8]) -> Option<BandParts>,
-    /// Turns any bytes into a filter that its reader accepts, so that a fuzzer gets past the check
-    /// of the trailer: cuts the bytes to a valid size and writes a trailer, in which fields that
-    /// were valid are kept.
+    /// Turns most bytes into a filter that its reader accepts, so that a fuzzer gets past the check
+    /// of the trailer: gives the block a valid length, and derives the fields of a valid trailer
+    /// from the old trailer.
     #[cfg(any(test, fuzzing))]
     pub repair: fn(&mut Vec<u8>),
 }

@@ -1,8 +1,8 @@
 //! The Bloom filter of tables before format version 5: read, never written.
 //!
-//! A key's 32-bit hash picks its line; the rotated hash is the step between its probes. RocksDB
-//! replaced this filter because 32 bits are too few for many keys in one table: at 40 million keys,
-//! equal hashes add 1 % false positives.
+//! A key's 32-bit hash picks its line and its first probe. The rotated hash is the step from each
+//! probe to the next. RocksDB replaced this filter, because in a table of many keys different keys
+//! too often have the same 32-bit hash: at 40 million keys, this adds 1 % false positives.
 //!
 //! ```text
 //! OFFSET   SIZE  MEANING
@@ -29,7 +29,8 @@ use super::inspect::trace::{ProbedBit, QueryTrace};
 use super::lined::Lined;
 use crate::memory::LineBuf;
 
-/// The sizes of cache lines, in bytes, that machines have had.
+/// The accepted sizes of a line, in bytes. RocksDB took the cache line of the machine that wrote
+/// the filter.
 const LINE_BYTES: RangeInclusive<usize> = 16..=1024;
 
 pub(super) const INFO: FamilyInfo = FamilyInfo {
@@ -65,7 +66,7 @@ impl LegacyGeometry {
         (self.lines as usize) << self.log2_line_bytes
     }
 
-    /// The lines of the block, or of one of its pieces.
+    /// The lines in `block`, which is the whole filter block or one of its pieces.
     fn payload<'a>(&self, block: &'a LineBuf) -> &'a [u8] {
         &block[..block.len().min(self.payload_bytes())]
     }
@@ -123,7 +124,8 @@ impl Geometry for LegacyGeometry {
 
     fn predicted_fpr(&self, _block: &LineBuf, keys: u64) -> f64 {
         let bits_per_key = self.payload_bytes() as f64 * 8.0 / keys.max(1) as f64;
-        // Lines that are not 64 bytes are rare, and the estimate for 64 is close enough.
+        // The formula is for lines of 64 bytes. Other lines are rare, and the estimate is close
+        // enough for them.
         let keys_per_line = 512.0 / bits_per_key;
         let collisions = keys as f64 / 4_294_967_296.0;
         (cache_line_bloom_fpr(keys_per_line, self.probes()) + collisions).min(1.0)

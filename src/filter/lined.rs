@@ -40,8 +40,9 @@ impl<G: Geometry + Lined> Geometry for Piece<G> {
         Err("a piece of a filter, which does not say what it is")
     }
 
-    /// Returns the number of the key's line, counted from the piece's first line. If the line is in
-    /// another piece, the number is past the last line of this piece.
+    /// Returns the number of the key's line, counted from the piece's first line. For a key of
+    /// another piece, this number is past the end of the piece, and then [`Geometry::finish`]
+    /// answers "maybe".
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
         let line = self.whole.line_of(hash).wrapping_sub(self.first_line);
         block.prefetch((line as usize).wrapping_mul(self.whole.line_bytes()));

@@ -4,8 +4,8 @@
 //! A point lookup in an LSM tree queries several tables, and most of them do not hold the key. A
 //! filter says whether a table may hold the key, without reading the table: **no** is certain and
 //! saves the read; **maybe** is wrong for a small share of the absent keys, the *false-positive
-//! rate* ε. A smaller ε costs more bits a key: no filter takes fewer than `log2(1/ε)`. All families
-//! that are written take the same 64-bit hash of the user key:
+//! rate* ε. A smaller ε costs more bits a key: no filter takes fewer than `log2(1/ε)`. These are
+//! the families that can be written, all of which take the same 64-bit hash of the user key:
 //!
 //! ```text
 //! family  bits a key at 1 %   how it answers                                  format
@@ -60,7 +60,7 @@
 //! cpu.rs                    vector instructions; then the `kernel.rs` and `x86` of a family
 //! ```
 //!
-//! In the folders of all families the same name, of a file or of a folder, means the same thing:
+//! A file or folder of the same name has the same role in the folder of every family:
 //!
 //! ```text
 //! mod.rs      the idea                        kernel.rs   the hot loops, for every processor
@@ -73,15 +73,15 @@
 //!
 //! # How to add a family
 //!
-//! 1. Make a folder with a builder, `build(&HashList, Target) -> Option<LineBuf>`, which returns
-//!    the whole block, or `None` when the family does not suit these keys; and with a reader, which
-//!    implements `Geometry`.
+//! 1. Make a folder with a builder and a reader. The reader implements `Geometry`. The builder,
+//!    `build(&HashList, Target) -> Option<LineBuf>`, returns the whole block, or `None` when the
+//!    family does not suit these keys.
 //! 2. In its `mod.rs`, define the value `INFO`, a `FamilyInfo`. It holds everything that the rest
 //!    of the crate needs to know about the family: its name, its limits, the names under which
 //!    tables store its filters, its sizes, and the repair for fuzzers.
-//! 3. Add its line to `families.rs`, a name to `Family`, and for a new format a name to
-//!    `FilterEncoding`. Specs, policies, budgets, tables, and the commands `compare`, `size` and
-//!    `structures` then know the family.
+//! 3. Add the value `INFO` to the table in `families.rs`, a name to `Family`, and for a new format
+//!    a name to `FilterEncoding`. Specs, policies, budgets, tables, and the commands `compare`,
+//!    `size` and `structures` then know the family.
 //! 4. Add the reader to `reader.rs`: a variant of `AnyGeometry`, and the code that the compiler
 //!    then requires. If no existing trace describes the family's queries, add a variant to
 //!    [`inspect::QueryTrace`], and the match arms for it in `table/lookup/text.rs` and in the
@@ -91,7 +91,9 @@
 //!    purpose; a fuzz target in `fuzzing/filters.rs`, `fuzzing/tests.rs` and `fuzz/`; the help of
 //!    `compare`; and the bytes in `docs/format.md`.
 //!
-//! `tests/layers.rs` fails when more than four files outside a family's folder name the family.
+//! `tests/layers.rs` fails when more than four files of the library outside a family's folder name
+//! the family. It does not count files of the command line, of `annotate`, of fuzzing and of tests,
+//! and any file may name Bloom.
 
 mod bloom;
 mod builder;

@@ -82,7 +82,7 @@ impl PreparedQuery {
     }
 }
 
-/// The filter that was found in the block.
+/// How the filter is queried: the geometry of its family, or the reason why it cannot be trusted.
 #[derive(Clone, Copy)]
 pub(super) enum AnyGeometry {
     /// Answers "maybe", for this reason.
@@ -96,7 +96,8 @@ pub(super) enum AnyGeometry {
     Fuse(FuseGeometry),
 }
 
-/// Evaluates `$answer` with `$geometry` bound to the geometry of the filter's family.
+/// Evaluates `$answer`, in which `$geometry` is the geometry of the filter's family; or
+/// `$untrusted` for a filter that cannot be trusted.
 macro_rules! of_family {
     ($any:expr, untrusted => $untrusted:expr, $geometry:ident => $answer:expr) => {
         match &$any {
@@ -208,8 +209,8 @@ impl FilterReader {
         }
     }
 
-    /// Does the work of [`FilterReader::may_contain`]. `None` if the filter takes the hash of
-    /// legacy filters, or cannot be trusted.
+    /// Like [`FilterReader::may_contain`], but `None` if the filter cannot be trusted, or if it is
+    /// a legacy filter, which takes another kind of hash.
     #[inline(always)]
     pub(crate) fn answer_for(&self, hash: KeyHash) -> Option<bool> {
         match &self.geometry {
@@ -220,8 +221,8 @@ impl FilterReader {
         }
     }
 
-    // Queries of Bloom, the common family, are inlined, because they take few instructions and
-    // leave registers to their callers. Queries of the other families are calls.
+    // Queries of Bloom, the common family, are inlined: they take few instructions, and their
+    // callers can keep values in registers. Queries of the other families are calls.
 
     #[inline(never)]
     fn prepare_other(&self, hash: KeyHash) -> u32 {
@@ -293,7 +294,8 @@ impl FilterReader {
         }
     }
 
-    /// The lines of a Bloom filter; `None` for other families.
+    /// The filter as a [`Lined`] if it is a Bloom filter or a piece of one; `None` for other
+    /// families.
     pub(super) fn lined(&self) -> Option<&dyn Lined> {
         match &self.geometry {
             AnyGeometry::LegacyBloom(geometry) => Some(geometry),

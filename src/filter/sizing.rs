@@ -4,7 +4,8 @@
 //! partitioned. There are none for legacy Bloom filters, because those are never written.
 //!
 //! The predicted rate of a stored filter is computed by methods named `predicted_fpr`, or is read
-//! from a property of the table. The places:
+//! from a property of the table. The binary fuse filter's method is in `fuse/query.rs`. The other
+//! places:
 //!
 //! ```text
 //! any family            `FilterReader`, reader.rs, which calls one of the next four

@@ -21,8 +21,8 @@ use super::info::Limits;
 
 /// Which filter a table gets.
 ///
-/// `bits_per_key` means **stored bits**, for every family. That differs from RocksDB's Ribbon
-/// policy, whose number is "as good as a Bloom filter of that many bits": use
+/// `bits_per_key` means **stored bits**, for every family. The number in RocksDB's Ribbon policy
+/// means something else: the bits of a Bloom filter with the same false-positive rate. Use
 /// [`FilterSpec::ribbon_like_bloom`] for that meaning.
 ///
 /// As text, a spec is `none`, a family with its bits a key (`bloom(10)` or `bloom:10`),
@@ -47,7 +47,8 @@ pub struct FilterSpec {
 /// The value of `most_bytes` for a filter without a cap.
 const NO_CAP: u64 = u64::MAX;
 
-/// Filters consist of whole lines and blocks, so they may exceed their target by this many bytes.
+/// A filter consists of whole lines or blocks, so it may exceed its target by up to this many
+/// bytes.
 const ROUNDING_BYTES: u64 = 128;
 
 /// Units of sizes, largest first.
@@ -60,7 +61,7 @@ pub(crate) fn size_text(bytes: u64) -> String {
     format!("{}{unit}", bytes / size)
 }
 
-/// Parses `size`, an argument of the spec or policy `text`.
+/// Parses `size`, an argument in `text`, which is a spec or a policy and is quoted in errors.
 pub(crate) fn parse_size(text: &str, size: &str) -> Result<u64, SpecError> {
     let split = UNITS.iter().find_map(|&(name, bytes)| Some((size.strip_suffix(name)?, bytes)));
     let Some((number, unit)) = split else {
@@ -111,8 +112,9 @@ impl FilterSpec {
         Self::stored(bits_per_key, Family::Ribbon)
     }
 
-    /// RocksDB's Ribbon filter in RocksDB's own measure: it has the false-positive rate of
-    /// `bloom(bloom_bits_per_key)` at about 0.7 of its size.
+    /// RocksDB's Ribbon filter, with its size stated as RocksDB states it: the filter has the
+    /// false-positive rate of `bloom(bloom_bits_per_key)`, and about 0.7 of the size of that Bloom
+    /// filter.
     ///
     /// # Errors
     ///
@@ -123,8 +125,8 @@ impl FilterSpec {
         Ok(Self::of(Family::Ribbon, Target::LikeBloom(millibits)))
     }
 
-    /// Maypole's bumped ribbon: the smallest filter, and faster than RocksDB's Ribbon. RocksDB
-    /// reads the table without its filter.
+    /// Maypole's bumped ribbon: the smallest filter from about ten thousand keys on, and faster
+    /// than RocksDB's Ribbon. RocksDB reads the table without its filter.
     ///
     /// # Errors
     ///
@@ -152,7 +154,8 @@ impl FilterSpec {
         Ok(Self::of(family, Target::Fpr(rate)))
     }
 
-    /// A filter of `family` that stores `bits_per_key` bits for each key.
+    /// A filter of `family` that stores `bits_per_key` bits for each key. A fuse filter may store
+    /// fewer, because the bits of its slots are whole numbers.
     ///
     /// # Errors
     ///
@@ -167,9 +170,9 @@ impl FilterSpec {
     }
 
     /// This filter, but with at most `bytes` bytes. If a table's keys need more, the filter gets
-    /// fewer bits a key, or is left out if that would be less than one bit a key. Use the cap for
-    /// large tables whose filters are not partitioned, if loading a filter must not take long. The
-    /// cap applies to each part of a partitioned filter, not to all parts together.
+    /// fewer bits a key, or is left out if that would be less than one bit a key. Use the cap if
+    /// the filter of a large table must load fast although it is not partitioned. In a partitioned
+    /// filter, the cap applies to each part, not to all parts together.
     ///
     /// ```
     /// use maypole::filter::{FilterBuilder, FilterSpec};
@@ -239,7 +242,7 @@ impl FilterSpec {
         if self.most_bytes == NO_CAP {
             return self.plan;
         }
-        // If the family does not suit the keys, a Bloom filter is built.
+        // If the family does not suit the keys, a Bloom filter is built, so its size is compared.
         let expected = |family: Family| (family.info().expected)(keys, target);
         let (bits_per_key, _) = expected(family).or_else(|| expected(Family::Bloom))?;
         let millibits_left =
@@ -252,7 +255,8 @@ impl FilterSpec {
     }
 }
 
-/// Checks and rounds as RocksDB does: `trunc(bits × 1000 + 0.500001)`.
+/// Checks the bits, and rounds them to thousandths as RocksDB does:
+/// `trunc(bits × 1000 + 0.500001)`.
 fn millibits(name: &str, bits_per_key: f64, most: f64) -> Result<u32, SpecError> {
     if !(1.0..=most).contains(&bits_per_key) {
         return Err(SpecError(format!(

@@ -1,6 +1,6 @@
-//! The contract of every family, tested once for all of them: no key is ever missed, bytes that are
-//! not a filter answer "maybe", and rates are as predicted. Also: Bloom and Ribbon blocks have
-//! RocksDB's bytes, and its legacy filter is read.
+//! The contract of every family, tested once for all of them: no key is ever missed, a reader of
+//! bytes that are not a filter answers "maybe", and rates are as predicted. Also: Bloom and Ribbon
+//! blocks are RocksDB's byte for byte, and RocksDB's legacy filter is read.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -9,7 +9,7 @@ use super::hashes::HashList;
 use super::*;
 use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32, hash64};
 
-/// Every way to specify a filter, at several sizes.
+/// Specs of all families that can be written, by stored bits or by false-positive rate.
 const SPECS: &[&str] = &[
     "bloom(1)",
     "bloom(5)",
@@ -84,10 +84,10 @@ fn no_filter_of_any_family_and_size_misses_a_key() {
 #[test]
 fn hashes_that_crowd_together_are_not_missed() {
     for spec in SPECS {
-        // The same hash many times, separated by other hashes so that no builder skips the
-        // repetitions.
+        // The same hash many times. Other hashes separate the repetitions, because a builder skips
+        // a hash that equals the one before it.
         let repeated: Vec<u64> = (0..4000).map(|i| if i % 2 == 0 { 42 } else { i }).collect();
-        // Equal high bits, equal low bits, extremes.
+        // Hashes with equal high bits, hashes with equal low bits, and extreme hashes.
         let low: Vec<u64> = (0..4000).collect();
         let high: Vec<u64> = (0..4000u64).map(|i| i << 52).collect();
         let ends = vec![0, u64::MAX, 1, u64::MAX - 1, 1 << 63, (1 << 32) - 1, 1 << 32];
@@ -105,7 +105,8 @@ fn hashes_that_crowd_together_are_not_missed() {
 /// cargo test --release --lib no_key_is_missed_in_a_billion -- --ignored --nocapture
 /// ```
 ///
-/// `MAYPOLE_FILTER_QUERIES` is the number of queries; the default is a billion.
+/// The environment variable `MAYPOLE_FILTER_QUERIES` sets the number of queries; the default is a
+/// billion.
 #[test]
 #[ignore = "takes minutes; run by hand after a change to a builder, with --release"]
 fn no_key_is_missed_in_a_billion_queries() {
@@ -117,8 +118,8 @@ fn no_key_is_missed_in_a_billion_queries() {
     let mut of_family: Vec<(Family, u64)> = Vec::new();
     let mut sizes = vec![10_000_000, 0];
     while queries < wanted {
-        // The logarithms of the sizes are spread evenly, so that there are as many small filters as
-        // large ones.
+        // The logarithm of the size is distributed uniformly, so that small filters are as frequent
+        // as large ones.
         let keys = sizes.pop().unwrap_or_else(|| 2f64.powf(rng.random_range(0.0..23.3)) as usize);
         let hashes = random_hashes(rng.random(), keys);
         for spec in SPECS {
@@ -176,7 +177,8 @@ fn observed_false_positive_rates_are_the_predicted_ones() {
         }
         let observed = positives as f64 / absent as f64;
         let ratio = observed / predicted;
-        // At least 9,000 positives each: one standard deviation is about 1 %.
+        // Each filter gives at least 9,000 false positives, so one standard deviation is about 1 %
+        // of their number.
         assert!((0.95..1.05).contains(&ratio), "{spec}: {observed}, predicted {predicted}");
     }
 }
@@ -217,7 +219,7 @@ fn a_capped_filter_is_no_larger_and_misses_no_key() {
             assert_eq!(missed_keys(&capped, &hashes), 0, "{capped}");
         }
     }
-    // Less than a bit a key is not worth a filter.
+    // A filter of less than one bit a key is not built. Here 20,000 keys would get 0.4 bits each.
     let mut builder = FilterBuilder::new("capped(bloom(10), 1KiB)".parse().unwrap());
     hashes.iter().for_each(|&hash| builder.add(hash));
     assert!(builder.finish().is_none());
@@ -240,8 +242,8 @@ fn a_rate_asked_for_is_reached() {
     }
 }
 
-/// The keys of RocksDB's own tables under `tests/data/rocksdb-filters`: numbers, stored as 8 bytes
-/// big-endian and eight digits `0`, as RocksDB's `db_bench` makes them.
+/// The keys of the filters under `tests/data/rocksdb-filters`, which RocksDB wrote. As RocksDB's
+/// `db_bench` makes them, a key is a number as 8 bytes big-endian, followed by eight digits `0`.
 fn rocksdb_keys() -> Vec<Vec<u8>> {
     include_str!("../../tests/data/rocksdb-filters/keys.txt")
         .lines()
@@ -284,7 +286,8 @@ fn rocksdbs_legacy_filter_is_read() {
     assert!((0.8..1.25).contains(&ratio), "observed / predicted: {ratio}");
 }
 
-/// Checks that the filter answers "maybe" to everything, in every kind of query, and reports why.
+/// Checks that a reader of these bytes answers "maybe" to everything, in every kind of query, and
+/// gives the reason why it does not trust the bytes.
 fn assert_untrusted(bytes: &[u8], encoding: FilterEncoding) {
     let filter = FilterReader::from_bytes(bytes, encoding);
     let tail = &bytes[bytes.len().saturating_sub(8)..];
@@ -308,7 +311,7 @@ fn with_trailer(bytes: usize, trailer: [u8; 5]) -> Vec<u8> {
 #[test]
 fn malformed_filters_answer_maybe() {
     use FilterEncoding::{BinaryFuse, BumpedRibbon, RocksDb};
-    // Too short for any filter, whatever the bytes.
+    // Blocks of up to 6 bytes are too short for every family, whatever their bytes are.
     for encoding in [RocksDb, BumpedRibbon, BinaryFuse] {
         for length in 0..=6 {
             for byte in [0, 1, 6, 0x7f, 0xfe, 0xff] {
@@ -327,18 +330,19 @@ fn malformed_filters_answer_maybe() {
         assert_untrusted(&with_trailer(128, [0xff, 0, 6, reserved, 0]), RocksDb);
         assert_untrusted(&with_trailer(128, [0xff, 0, 6, 0, reserved]), RocksDb);
     }
-    // Bloom: lengths that are not a multiple of a line's.
+    // Bloom: payloads that are empty, or not a whole number of lines (64 bytes).
     for bytes in [0, 1, 2, 63, 65, 127, 129, 191] {
         assert_untrusted(&with_trailer(bytes, [0xff, 0, 6, 0, 0]), RocksDb);
     }
-    // Ribbon: impossible numbers of blocks, and lengths that are not a multiple of a segment's.
+    // Ribbon: fewer than two blocks, and payloads that are empty or not a whole number of segments
+    // (16 bytes).
     for blocks in [0, 1] {
         assert_untrusted(&with_trailer(128, [0xfe, 9, blocks, 0, 0]), RocksDb);
     }
     for bytes in [0, 1, 15, 17, 127, 129] {
         assert_untrusted(&with_trailer(bytes, [0xfe, 9, 2, 0, 0]), RocksDb);
     }
-    // Markers of no family, and RocksDB's "always true".
+    // Markers of no family, and 0, the marker of RocksDB's filter that always answers "maybe".
     for marker in (0x80..=0xfd).chain([0]) {
         assert_untrusted(&with_trailer(128, [marker, 0, 6, 0, 0]), RocksDb);
     }
@@ -373,7 +377,8 @@ fn no_bytes_make_a_reader_panic() {
     let hashes = random_hashes(6, 40);
     let mut answers = vec![false; hashes.len()];
     for _ in 0..100_000 {
-        // Short blocks with small numbers in the trailer: most pass the first check.
+        // Short random blocks. Their last 30 bytes hold many zeros, small numbers and markers, so
+        // that some blocks pass the first checks of a reader.
         let mut bytes = vec![0; 64 * rng.random_range(0..6) + rng.random_range(0..12)];
         rng.fill(&mut bytes[..]);
         for byte in bytes.iter_mut().rev().take(30) {
@@ -391,7 +396,8 @@ fn no_bytes_make_a_reader_panic() {
             filter.may_contain_many(&hashes, &mut answers);
             for &hash in &hashes {
                 filter.may_contain(hash);
-                // A query of another filter must be harmless too.
+                // The random position is one that another filter could have prepared. It must be
+                // harmless.
                 filter.finish(PreparedQuery::at(hash, rng.random()));
             }
             filter.fill();
@@ -403,7 +409,7 @@ fn no_bytes_make_a_reader_panic() {
 #[test]
 fn a_build_that_loses_a_key_is_noticed() {
     // RocksDB's stored filter holds the hashes of its own keys, but not the 1,000 random hashes in
-    // `more`. `misses_a_key` is the check that runs after every build.
+    // `more`. `misses_a_key` is the check that runs after every build, unless it is switched off.
     let stored = include_bytes!("../../tests/data/rocksdb-filters/bloom.filter");
     let filter = FilterReader::from_bytes(stored, FilterEncoding::RocksDb);
     let present: HashList = rocksdb_keys().iter().map(|key| hash64(key)).collect();

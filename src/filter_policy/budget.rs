@@ -3,10 +3,11 @@
 //!
 //! A lookup of an absent key queries every sorted run. The filter of run *i* gives a false positive
 //! with probability ε_i, so the lookup reads Σ ε_i blocks in vain on average. Bits are worth most
-//! in small runs: one bit a key less in the last level pays for several bits a key in all the other
-//! runs. Run *i* has n_i keys, so the filters take Σ n_i · bits(ε_i). Minimising Σ ε_i for a given
-//! sum of bits gives ε_i = λ n_i, at most 1: the rate of a run is proportional to its size (Dayan,
-//! Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
+//! in small runs: one bit a key less in the last level, which holds most keys, pays for several
+//! bits a key in all the other runs. Run *i* has n_i keys, so the filters take Σ n_i · bits(ε_i).
+//! Minimising Σ ε_i for a given sum of bits gives ε_i = λ n_i, at most 1, with one factor λ for all
+//! runs: the rate of a run is proportional to its size (Dayan, Athanassoulis and Idreos, "Monkey",
+//! SIGMOD 2017).
 //!
 //! ```text
 //! run         1        2        3         4
@@ -16,9 +17,9 @@
 //! ```
 //!
 //! The sizes of the runs include the new table. The factor λ is found by bisection: for each λ
-//! tried, the bits are those that filters of the policy's family ([`Family`]) really store. In a
-//! tree with fewer than four runs, such as one just loaded, the share of the missing small runs
-//! stays free for later writes.
+//! tried, the bits are those that filters of the policy's family ([`Family`]) really store. A tree
+//! with fewer than four runs, such as one just loaded, will get smaller runs by later writes. The
+//! bits for these runs are left free.
 //!
 //! A table keeps its filter until it is rewritten, while its share shrinks as the tree grows. So
 //! when all filters together exceed the budget by a twentieth ([`SLACK`]), tables above their share
@@ -34,7 +35,7 @@ pub enum Budget {
     BitsPerKey(f64),
 }
 
-/// Filters with a higher false-positive rate are not worth a query.
+/// A filter with a higher false-positive rate than this is not worth its queries.
 pub const WORST_FPR: f64 = 0.6;
 
 /// The lowest rate of a run: more bits bring no measurable gain.
@@ -44,7 +45,7 @@ const BEST_FPR: f64 = 1e-4;
 pub const SLACK: f64 = 1.05;
 
 impl Budget {
-    /// The bits for a tree of this many entries.
+    /// The bits that the budget allows in a tree of this many entries.
     pub fn bits(self, entries: u64) -> f64 {
         match self {
             Budget::Bytes(bytes) => bytes as f64 * 8.0,
@@ -59,8 +60,9 @@ pub fn share(budget: Budget, family: Family, context: &FilterContext) -> f64 {
     rates.get(context.run).copied().unwrap_or(1.0)
 }
 
-/// Returns the entries of each run, with missing runs added until there are four. A missing run
-/// gets the size that levels aim at: a tenth of the run below it.
+/// Returns the entries of each run, with missing small runs added until there are four. Levels aim
+/// at a tenth of the next larger level, so the second run, if it is missing, gets a tenth of the
+/// largest run, the third a hundredth, and the fourth a thousandth.
 fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
     let largest = run_entries.iter().copied().max().unwrap_or(0);
     let missing = (run_entries.len() as u32..4).map(|run| largest / 10u64.pow(run));
@@ -94,8 +96,8 @@ pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
     rates(high).collect()
 }
 
-/// The bits a key that a family stores for a false-positive rate. The estimate is exact within 2 %
-/// for filters of at least ten thousand keys.
+/// The bits a key that a filter of `family` stores for a false-positive rate. The estimate is
+/// within 2 % of the true value for filters of at least ten thousand keys.
 pub fn stored_bits(rate: f64, family: Family) -> f64 {
     if rate > WORST_FPR {
         return 0.0;

@@ -72,8 +72,8 @@ impl FilterPolicy {
         FilterPolicy(Rule::Uniform(spec))
     }
 
-    /// The first filter for level 0, the next for the first level under it that holds data, and so
-    /// on. All deeper levels get the last filter.
+    /// The first filter is for level 0, the second for the first level under it that holds data,
+    /// and so on. All further levels get the last filter.
     ///
     /// # Errors
     ///
@@ -86,16 +86,17 @@ impl FilterPolicy {
     }
 
     /// `spec` for all tables except those of the deepest level that holds data, which get no
-    /// filter. This suits lookups whose keys nearly always exist: most of them end in the deepest
-    /// level, where a filter saves no read although it would take nine tenths of the filter memory.
+    /// filter. This suits lookups whose keys nearly always exist. Most of these lookups end in the
+    /// deepest level, where a filter would save them no read, although the filters of this level
+    /// would take nine tenths of the filter memory.
     #[doc(alias = "optimize_filters_for_hits")]
     pub fn bottommost_none(spec: FilterSpec) -> FilterPolicy {
         FilterPolicy(Rule::BottommostNone(spec))
     }
 
     /// About `bytes` for all filters of the tree together, divided so that lookups of absent keys
-    /// read as few blocks as possible. If the filters exceed `bytes` by a twentieth, tables are
-    /// rewritten.
+    /// read as few blocks as possible. If the filters exceed `bytes` by more than a twentieth,
+    /// tables whose filters exceed their share are rewritten.
     ///
     /// # Errors
     ///
@@ -130,11 +131,12 @@ impl FilterPolicy {
         Ok(FilterPolicy(Rule::Budget(budget, family)))
     }
 
-    /// The approximate maximum, in bytes, that the filters of a tree with this many entries take:
-    /// an estimate before anything is written.
+    /// An estimate of the most bytes that the filters of a tree with this many entries take. It
+    /// needs no tree, only the policy.
     #[doc(hidden)]
     pub fn most_filter_bytes(&self, entries: u64) -> u64 {
-        // No family takes more than a Bloom filter of the same rate.
+        // No family takes more bits than a Bloom filter of the same rate, so the estimate is that
+        // of a Bloom filter.
         let millibits = |spec: &FilterSpec| spec.plan().map_or(0, |(_, t)| t.bloom_millibits());
         let bits = |millibits: u32| entries as f64 * f64::from(millibits) / 1000.0;
         let bits = match &self.0 {
@@ -202,8 +204,8 @@ impl Allowance {
         stored_bits(share(self.budget, self.family, context), self.family)
     }
 
-    /// Up to how many bits per key a table's filter may have before the table is rewritten.
-    /// `bits_per_key` is the table's share of the budget.
+    /// When the filters of the tree exceed the budget, a table is rewritten if its filter has more
+    /// bits a key than this. `bits_per_key` is the table's share of the budget.
     pub fn most_bits_per_key(&self, bits_per_key: f64) -> f64 {
         SLACK * bits_per_key
     }

@@ -36,8 +36,8 @@ impl FromStr for FilterPolicy {
     fn from_str(text: &str) -> Result<FilterPolicy, SpecError> {
         let text = text.trim();
         let unknown = || SpecError(format!("unknown filter policy {text:?}: expected {FORMS}"));
-        // `bloom:10` is another form of `bloom(10)`. Policies of whole trees have no form with a
-        // colon.
+        // `bloom:10` is another form of `bloom(10)`. The policies in `is_for_tree` have no form
+        // with a colon.
         let name = text.split(['(', ':']).next().unwrap_or_default();
         let is_for_tree = matches!(name.trim_end(), "levels" | "bottommost_none" | "budget");
         if is_for_tree && !text[name.len()..].starts_with('(') {
@@ -75,8 +75,8 @@ impl TryFrom<&str> for FilterPolicy {
     }
 }
 
-/// A wrong policy is an invalid argument, so that a function that returns [`crate::Result`] can
-/// parse a policy with `?`.
+/// An invalid policy becomes [`Error::InvalidArgument`], so that a function that returns
+/// [`crate::Result`] can parse a policy with `?`.
 impl From<SpecError> for Error {
     fn from(error: SpecError) -> Error {
         Error::InvalidArgument(error.to_string())

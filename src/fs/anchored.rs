@@ -6,11 +6,12 @@
 //!   restored:  /data/db ──► directory 23        and never touches this
 //! ```
 //!
-//! With an anchor, the path by which the directory was opened refers to the open directory, and
-//! that path with a file name appended refers to a file in it, even if another directory has the
-//! path now. Every other path has its usual meaning. Errors show each path as it was given.
+//! An anchor is a directory that is held open. The path by which it was opened then refers to this
+//! directory, and the path with a file name appended refers to a file in it, even if another
+//! directory has the path now. Every other path has its usual meaning. Errors show each path as it
+//! was given.
 //!
-//! A removed directory contains no files any more: nothing can be created there, and the sync of a
+//! If the anchor's directory is removed, nothing can be created in it any more, and the sync of a
 //! file that has lost its last name fails (`real/mod.rs`).
 
 use std::fs::{self, File, Metadata};
@@ -28,7 +29,7 @@ use super::system::{self, Anchor, Descriptor};
 use super::{FileLock, Fs, RandomAccessFile, WritableFile};
 use crate::error::{Error, Result};
 
-/// The operating system's files, as [`super::RealFs`] and [`super::DirectFs`] show them.
+/// The operating system's files: the common part of [`super::RealFs`] and [`super::DirectFs`].
 #[derive(Debug, Clone)]
 pub(super) struct SystemFs {
     /// The directory that is held open; `None` if all files are reached by name.
@@ -129,8 +130,8 @@ impl Fs for SystemFs {
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         fs::create_dir_all(dir).map_err(|error| {
-            // If a part of the path is a file, the system reports "file exists", which would
-            // mislead.
+            // If a part of the path is a file, the system reports "file exists". That would
+            // mislead, because the directory does not exist.
             let error = match error.kind() {
                 ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
                 _ => error,

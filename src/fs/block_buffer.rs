@@ -45,7 +45,8 @@ impl BlockRange {
     }
 
     /// The number of bytes from the start of the first block to the end of the range. A read that
-    /// returns only these is complete, because the file may end within the last block.
+    /// returns this many is complete, even if it returns no whole last block: the file may end
+    /// within it.
     pub fn needed(self) -> usize {
         self.skipped() + self.bytes
     }
@@ -58,7 +59,7 @@ impl BlockRange {
 }
 
 impl BlockBuffer {
-    /// The memory for the blocks of `range`, with any content.
+    /// The memory for the blocks of `range`, whose content is arbitrary before the read.
     pub fn blocks(&mut self, range: BlockRange) -> &mut [u8] {
         let bytes = range.needed().next_multiple_of(range.block_bytes);
         let with_slack = bytes + range.block_bytes - 1;

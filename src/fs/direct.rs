@@ -1,13 +1,13 @@
 //! [`DirectFs`]: files whose reads bypass the system's cache (`O_DIRECT`, Linux).
 //!
 //! The system reads the device's blocks straight into a program's memory, so the offset, length and
-//! address of a read must be multiples of the block size. A read fills a `BlockBuffer` of the
-//! thread, and the wanted bytes are copied from it. The copy takes little time compared with the
-//! read from the device.
+//! address of a read must be multiples of the block size. [`DirectFs`] therefore reads the blocks
+//! around the wanted bytes into a `BlockBuffer`, and copies the wanted bytes from there. The copy
+//! takes little time compared with the read from the device.
 //!
-//! If the file system cannot bypass its cache, or needs multiples of more than `BLOCK_BYTES`, files
-//! are read through the cache. So a database works on every file system, and only its use of memory
-//! differs.
+//! If the file system cannot bypass its cache, or has blocks larger than `BLOCK_BYTES`, files are
+//! read through the cache. So a database with `DirectFs` works on every file system. There it only
+//! takes more memory, because the system caches its files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use super::anchored::SystemFs;
 use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, WritableFile};
 use crate::error::Result;
 
-/// The operating system's file system, with reads that bypass the system's cache. Use it for a
-/// database whose block cache is the only cache, and give the block cache the memory that the
-/// system's cache would use.
+/// The operating system's file system, with reads that bypass the system's cache. With it, the
+/// block cache is the database's only cache, so give the block cache the memory that the system's
+/// cache would use.
 ///
-/// A lookup whose block is not in the block cache waits for the device. The system does not read
-/// ahead for a scan. Files are written as by [`RealFs`](super::RealFs). When a database that is
-/// open for writing opens a table, it drops the system's cached pages of the table. On systems
-/// other than Linux, `DirectFs` is the same as `RealFs`.
+/// Each block cache miss waits for the device, and the system does not read ahead for a scan. Files
+/// are written as by [`RealFs`](super::RealFs), through the system's cache. So when a database that
+/// is open for writing opens a table, it drops the pages of the table that the system has cached.
+/// On systems other than Linux, `DirectFs` is the same as `RealFs`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -79,7 +79,7 @@ pub(super) mod linux {
 
     /// The assumed block size. Common devices have no larger blocks.
     const BLOCK_BYTES: usize = 4096;
-    /// Each thread keeps one buffer, for ranges of up to this length.
+    /// Each thread keeps one buffer for its next reads. It serves ranges of up to this length.
     const MAX_KEPT_BYTES: usize = 64 << 10;
 
     /// A file whose descriptors read whole blocks of the device.
@@ -153,7 +153,8 @@ pub(super) mod linux {
         Ok(filled)
     }
 
-    /// Lends the thread's buffer, or a separate one for a long range.
+    /// Runs `work` with the buffer that the thread keeps. If the range is longer than
+    /// [`MAX_KEPT_BYTES`], runs `work` with a new buffer.
     fn with_kept_buffer<R>(range: BlockRange, work: impl FnOnce(&mut BlockBuffer) -> R) -> R {
         thread_local! {
             static KEPT: RefCell<BlockBuffer> = RefCell::default();
@@ -181,8 +182,8 @@ mod tests {
         path
     }
 
-    /// Bytes that this thread has made a device read so far. `None` where the system does not
-    /// report this number.
+    /// The number of bytes that devices have read for this thread so far. `None` where the system
+    /// does not report this number.
     fn device_bytes() -> Option<u64> {
         let io = std::fs::read_to_string("/proc/thread-self/io").ok()?;
         io.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())

@@ -25,9 +25,10 @@
 //!   so a second sync can falsely succeed (Rebello et al., "Can Applications Recover from fsync
 //!   Failures?", USENIX ATC 2020).
 //!
-//! The interface deliberately has no overwriting, truncating, seeking or asynchronous I/O. Even
-//! [`OverlappedReader`], which has many reads in flight, returns only when all of them have ended.
-//! Only logs are mapped into memory, which makes `flush` cheap ([`Fs::create_log`]).
+//! The interface deliberately has no overwriting, truncating, seeking or asynchronous I/O. Although
+//! [`OverlappedReader`] has many reads in flight, its call returns only when all of them have
+//! ended. No file is mapped into memory except logs, whose mapping makes `flush` cheap
+//! ([`Fs::create_log`]).
 
 /// Defines methods that pass their arguments on to the same method of `$to`.
 macro_rules! pass_on {
@@ -68,10 +69,11 @@ pub use mem::MemFs;
 pub use overlapped::{OverlappedReader, ReadBuffer, ReadRequest};
 pub use real::RealFs;
 
-/// Unless a writable file is flushed, it passes its bytes to the operating system in pieces of this
-/// size, each of which starts at a multiple of the size. Linux then keeps a piece in large units of
-/// its page cache and finds it faster: random reads of 4 KiB take a third less time than from a
-/// file that was written in pieces of 60 KiB (`docs/measurements/2026-11-25-small-cache.md`).
+/// The size of the pieces in which a writable file passes its bytes to the operating system, unless
+/// it is flushed earlier. Each piece starts at a multiple of this size. Linux then keeps the file
+/// in large units of its page cache, and finds a page faster: random reads of 4 KiB take a third
+/// less time than if the file was written in pieces of 60 KiB
+/// (`docs/measurements/2026-11-25-small-cache.md`).
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// A file system.
@@ -109,8 +111,8 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// If the system refuses, for example for lack of permission or space.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
-    /// Like [`Fs::create`], but for a file that is flushed after every small append. After a crash
-    /// zeros may follow the appended bytes.
+    /// Like [`Fs::create`], but makes `flush` cheap, for a file that is flushed after every small
+    /// append. After a crash zeros may follow the appended bytes.
     ///
     /// # Errors
     /// The same as for [`Fs::create`].
@@ -124,9 +126,11 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// If there is no such file, or it cannot be read.
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
 
-    /// Like [`Fs::open`], but for a file that keeps its name and its bytes while it is open. If
-    /// open files of this file system need descriptors, the file takes a descriptor of `pool` when
-    /// it is opened or read, and may later lose it to another file.
+    /// Like [`Fs::open`], but the file shares the descriptors of `pool` with other files. It takes
+    /// a descriptor when it is opened or read, and may later lose it to another file. While the
+    /// file is open, it must keep its bytes, and its name unless [`RandomAccessFile::keep_open`]
+    /// has returned `true`, because it may be opened again by its path. File systems without
+    /// descriptors ignore `pool`.
     ///
     /// # Errors
     /// The same as for [`Fs::open`].
@@ -179,7 +183,7 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     fn exists(&self, path: &Path) -> Result<bool>;
 
     /// The names in a directory, in any order. Names that are not UTF-8 are left out, because no
-    /// file of the store has one.
+    /// file of the store has such a name.
     ///
     /// # Errors
     /// If there is no such directory, or it cannot be read.
@@ -195,20 +199,20 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// Makes the names in `dir` durable, as they are now.
     ///
     /// # Errors
-    /// If the directory cannot be synced. The state of the names is then unknown.
+    /// If the directory cannot be synced. It is then unknown which of the names are durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Takes the lock file at `path`, and creates it if it is missing. Until the holder drops the
-    /// lock, nobody else can take it, in this process or another.
+    /// Takes the lock of the file at `path`, which is created if it is missing. Until the returned
+    /// value is dropped, every other attempt to take the lock fails, in this process or another.
     ///
     /// # Errors
     /// [`Error::Locked`] if the lock is already held.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
 
-    /// This file system with `dir` held open: even if the directory is renamed or another directory
-    /// gets its name, the paths of `dir` and of the files in it refer to the open directory. An
-    /// open database reaches its files this way. The default is `None`: files are found by name
-    /// only.
+    /// Returns this file system with `dir` held open. In it, the paths of `dir` and of the files in
+    /// `dir` refer to the open directory, even if the directory is renamed or another directory
+    /// gets its name. An open database uses such a file system. The default is `None`, for a file
+    /// system that finds files by name only.
     ///
     /// # Errors
     /// If `dir` is not a directory, or cannot be read.
@@ -294,8 +298,9 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     fn path(&self) -> &Path;
 
     /// The descriptor through which an [`OverlappedReader`] may read the file. The file keeps it
-    /// open until the returned value is dropped. `None` if the file has no descriptor, or cannot be
-    /// opened now. The reader then calls [`RandomAccessFile::read_exact_at`] instead.
+    /// open until the returned value is dropped. `None` if files of this kind have no descriptor,
+    /// or if the file lost its descriptor and cannot be opened again. The reader then calls
+    /// [`RandomAccessFile::read_exact_at`] instead.
     fn descriptor(&self) -> Option<HeldDescriptor<'_>> {
         None
     }
@@ -307,10 +312,10 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
         true
     }
 
-    /// Lets a file of [`Fs::open_pooled`] keep its descriptor from now on, outside its pool,
-    /// because the name of the file may soon be removed. Returns `false`, and leaves the file in
-    /// its pool, if files that were kept this way already hold a quarter of the descriptors that
-    /// the process may have.
+    /// Lets a file of [`Fs::open_pooled`] keep its descriptor from now on, outside its pool. Call
+    /// this method before the name of the file is removed, because the file cannot be opened again
+    /// afterwards. Returns `false`, and leaves the file in its pool, if the files that keep their
+    /// descriptors already hold a quarter of the descriptors that the process may have.
     ///
     /// # Errors
     /// The errors of [`Fs::open`], if the file must be opened again.
@@ -319,8 +324,8 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     }
 
     /// Requests that the operating system drop its cached pages of this file, so that the next
-    /// reads reach the device. Linux drops the synced pages. On other systems the call does
-    /// nothing.
+    /// reads reach the device. Linux drops only pages that are already written to the device. On
+    /// other systems the call does nothing.
     ///
     /// # Errors
     /// [`Error::Io`] if the system refuses the hint.
@@ -347,12 +352,12 @@ pub trait FileLock: Send + Sync + fmt::Debug {}
 /// Replaces the file at `path` by one that holds `bytes`, durably: a crash leaves either the old
 /// file or the new one, complete.
 ///
-/// First writes a temporary file, whose path is `path` with `.tmp` appended. So only one caller at
-/// a time may replace the file at a path.
+/// First writes a temporary file, whose path is `path` with `.tmp` appended. So two callers must
+/// not replace the same file at the same time.
 ///
 /// # Errors
-/// The errors of the methods of [`Fs`] and [`WritableFile`]. After an error `path` names the old or
-/// the new file.
+/// The errors of the methods of [`Fs`] and [`WritableFile`]. After an error `path` names either the
+/// old file or the new one, which is then complete but may not be durable.
 pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = OsString::from(path);
     name.push(".tmp");
@@ -373,9 +378,9 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut ancestor = dir;
-    // The loop ends at an ancestor that exists. The empty path, and `.` in a removed directory,
-    // have no such ancestor: for them `parent` returns the same path again and again. So the loop
-    // also ends at a path that is in `missing` already. `create_dir_all` then returns the error.
+    // The loop ends at an ancestor that exists. If there is none, as for the empty path and for `.`
+    // in a removed directory, `parent` returns the same path again. So the loop also ends at a path
+    // that is in `missing` already, and `create_dir_all` then returns the error.
     while !fs.exists(ancestor)? && !missing.contains(&ancestor) {
         missing.push(ancestor);
         ancestor = parent(ancestor);

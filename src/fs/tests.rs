@@ -19,8 +19,8 @@ fn kind_of<T>(result: Result<T>) -> ErrorKind {
     }
 }
 
-/// Runs `test` in an empty directory of each file system but `DirectFs`, which `direct.rs` compares
-/// with `RealFs`.
+/// Runs `test` in an empty directory of each file system except `DirectFs`. The tests in
+/// `direct.rs` compare `DirectFs` with `RealFs`.
 fn on_every_fs(test: impl Fn(&dyn Fs, &Path)) {
     let scratch = tempfile::tempdir().unwrap();
     test(&RealFs, scratch.path());
@@ -38,7 +38,8 @@ fn bytes_written_are_read_back_at_every_size() {
         for size in [0, 1, WRITE_BUFFER_BYTES - 1, WRITE_BUFFER_BYTES, 3 * WRITE_BUFFER_BYTES + 7] {
             let bytes: Vec<u8> = (0..size).map(|i| (i * 7 + i / 256) as u8).collect();
             let mut file = fs.create(&path).unwrap();
-            // Small pieces first, so that the large one finds a buffer that is not empty.
+            // The small pieces are appended first, so that the buffer is not empty when the large
+            // piece is appended.
             let (head, rest) = bytes.split_at(size.min(100));
             head.chunks(9).for_each(|piece| file.append(piece).unwrap());
             file.append(rest).unwrap();
@@ -212,7 +213,7 @@ fn unsynced_names_survive_independently() {
     assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), expected);
     fs.sync_dir(dir).unwrap();
     assert!((0..50).all(|seed| fs.crash(seed).list(dir).unwrap() == ["created", "renamed"]));
-    // The name of a directory is durable only after a sync of its parent.
+    // The name of the new directory is not durable before a sync of its parent.
     fs.create_dir_all(&dir.join("sub")).unwrap();
     assert!((0..50).any(|seed| !fs.crash(seed).exists(&dir.join("sub")).unwrap()));
 }

@@ -1,4 +1,4 @@
-//! Fuzz targets of whole databases: with any bytes as WAL or MANIFEST, and under any operations.
+//! Fuzz targets of whole databases. The input is a WAL, a MANIFEST, or a list of operations.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -77,8 +77,8 @@ pub fn wal(data: &[u8]) {
     open_with(fs.kill(), wal, &bytes);
 }
 
-/// If the database opens with `bytes` as the file `name`, can be read and closes, it must open
-/// again with the same entries.
+/// Replaces the file `name` by `bytes` and opens the database. If opening, reading and closing all
+/// succeed, the database must open again with the same entries.
 fn open_with(fs: MemFs, name: &str, bytes: &[u8]) {
     put_file(&fs, &Path::new(DIR).join(name), bytes);
     let Ok(db) = open(&fs) else { return };

@@ -1,5 +1,5 @@
-//! Fuzz targets of filters: any bytes as a filter block of each family, and built filters that are
-//! queried for their keys.
+//! Fuzz targets of filters. The input is either a filter block, or the keys from which a filter is
+//! built.
 
 use crate::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
 
@@ -13,8 +13,9 @@ fn hashes(seed: [u8; 8], count: usize) -> Vec<u64> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Queries a filter block of `family`: all of `data` except its first eight bytes, which give the
-/// hashes. If the first byte of `data` is even, the block's trailer is repaired first.
+/// Queries a filter block of `family` for 100 hashes. The first eight bytes of `data` give the
+/// hashes, and the rest is the block. If the first byte is even, the block's trailer is repaired
+/// before the queries.
 pub fn filter(family: Family, data: &[u8]) {
     let Some((&seed, block)) = data.split_first_chunk() else { return };
     let mut block = block.to_vec();
@@ -29,7 +30,8 @@ pub fn filter(family: Family, data: &[u8]) {
     assert!(reader.fill().is_none_or(|fill| (0.0..=1.0).contains(&fill)));
 }
 
-/// Queries every hash by all functions of the reader, and panics if their results differ.
+/// Queries the filter for every hash, by each function of the reader that answers queries. Panics
+/// if their results differ.
 fn ask_every_way(reader: &FilterReader, hashes: &[u64]) -> Vec<bool> {
     let one_by_one: Vec<bool> = hashes.iter().map(|&hash| reader.may_contain(hash)).collect();
     let in_steps: Vec<bool> =

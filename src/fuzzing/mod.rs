@@ -1,6 +1,7 @@
 //! The fuzz targets: one function for each fuzzer of `fuzz/`. Each target takes any bytes and
-//! panics if a guarantee is broken. If the input's format has checksums, the target first repairs
-//! most of them or switches them off, so that mutated inputs are not rejected by their checksums.
+//! panics if a guarantee is broken. If the input's format has checksums, most targets first repair
+//! the checksums or switch them off, because otherwise nearly every mutated input would be rejected
+//! for a wrong checksum.
 //!
 //! ```text
 //! filter_*   decode of one family            filter_round_trip   a built filter against its keys
@@ -34,11 +35,11 @@ pub use self::rocks::{rocksdb_log, rocksdb_manifest};
 pub use crate::table::fuzzing::{block, footer, index, properties};
 pub use crate::wal::fuzzing::log;
 
-/// The length of the footer. The first byte of the footer is the type of the checksums.
+/// The length of a table's footer, whose first byte is the type of the table's checksums.
 const FOOTER_BYTES: usize = 53;
 
-/// Reads `data` as a table. The footer is first changed to say that blocks have no checksums, so
-/// that mutated blocks are decoded.
+/// Reads `data` as a table. First sets the type of the checksums in the footer to "none", so that
+/// mutated blocks are decoded and not rejected.
 pub fn table(data: &[u8]) {
     let mut bytes = data.to_vec();
     if let Some(footer) = bytes.len().checked_sub(FOOTER_BYTES) {
@@ -56,7 +57,7 @@ pub fn table(data: &[u8]) {
 fn read_table(fs: &dyn Fs, path: &Path) -> Result<()> {
     let reader = SstReader::open_in(fs, path)?;
     let verified = reader.verify();
-    // The scan must end, whether or not the table is sound.
+    // The scan must end even if the table is damaged.
     let mut keys: Vec<Vec<u8>> = Vec::new();
     let mut entries = reader.entries();
     let scanned = loop {
@@ -90,9 +91,9 @@ pub fn edit(data: &[u8]) {
     }
 }
 
-/// Parses `data` as a filter policy and as a prefix extractor. An accepted value must print as text
-/// that means the same. An accepted policy must choose a filter for every level of a tree without a
-/// panic.
+/// Parses `data` as a filter policy and as a prefix extractor. If the text is valid, the parsed
+/// value must print as text with the same meaning. A parsed policy must choose a filter for every
+/// level of a tree without a panic.
 pub fn policy(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match text.parse::<FilterPolicy>() {

@@ -18,8 +18,8 @@ const DIR: &str = "/rocks";
 const MANIFEST: &str = "MANIFEST-000005";
 const LOG: &str = "000030.log";
 
-/// A RocksDB directory of two column families, five tables and a log. Two tables of level 0 have no
-/// known order.
+/// A RocksDB directory of two column families, five tables and a log. The MANIFEST does not tell
+/// which of two tables in level 0 is the newer one.
 static IMAGE: LazyLock<MemFs> = LazyLock::new(|| {
     let fs = MemFs::new();
     fs.create_dir_all(Path::new(DIR)).expect("memory");
@@ -119,7 +119,8 @@ fn batch(first: u64, family: u32, operations: &[(u8, &str)]) -> Vec<u8> {
     put_fixed64(&mut out, first);
     put_fixed32(&mut out, operations.len() as u32);
     for &(kind, key) in operations {
-        // RocksDB's tags of operations that name a column family.
+        // RocksDB has a second tag for each kind of operation, for operations that name a column
+        // family.
         out.push(match kind {
             7 => 8,
             15 => 14,
@@ -157,8 +158,8 @@ pub fn rocksdb_log(data: &[u8]) {
 }
 
 /// Opens each directory with `bytes` as the file `name`, then reads and imports each column family.
-/// A read may fail, but must end; an imported database must open. Lookups may disagree with scans,
-/// because the MANIFEST may give wrong bounds and levels.
+/// A read may fail, but must end, and an imported database must open. The results of lookups and
+/// scans are not compared, because they differ if the MANIFEST gives wrong bounds or levels.
 fn open_with(name: &str, bytes: &[u8]) {
     for image in [&*IMAGE, &*LEVELDBS_IMAGE] {
         let fs = image.kill();

@@ -89,8 +89,8 @@ fn any_bytes_are_answered_as_a_filter() {
 fn a_changed_filter_is_answered_and_often_believed() {
     for (family, target) in FILTERS {
         mutations(6, 2000, &filter_sample(family), target);
-        // Repairing the trailers helps a fuzzer only if the reader trusts most of the repaired
-        // filters.
+        // The fuzz target repairs trailers so that the fuzzer reaches the queries of damaged
+        // filters. This helps only if the reader trusts most of the repaired filters.
         let mut random = StdRng::seed_from_u64(7);
         let mut believed = 0;
         for _ in 0..300 {
@@ -195,7 +195,7 @@ const POLICIES: [&str; 11] = [
     "delimiter(2f, 1)",
 ];
 
-/// The input of a filter's target: eight bytes that give the queries, and a filter of 2000 keys.
+/// An input of the target [`filter`]: eight bytes that give the queries, and a filter of 2000 keys.
 /// With few keys, burr would fall back to Bloom.
 fn filter_sample(family: Family) -> Vec<u8> {
     // Legacy filters cannot be written, so a Bloom filter is built, and `repair` gives it the
@@ -256,7 +256,8 @@ fn parted_table_sample() -> Vec<u8> {
     bytes
 }
 
-/// The blocks of a table from which the seeds of `block`, `index` and `properties` are made.
+/// The first data block, the index block and the properties block of a table. The seeds of the
+/// targets `block`, `index` and `properties` are made from them.
 fn table_parts() -> [Vec<u8>; 3] {
     let bytes = table_sample(Compression::None, "none");
     let fs = MemFs::new();
@@ -269,8 +270,8 @@ fn table_parts() -> [Vec<u8>; 3] {
         let named = reader.metaindex().iter().find(|(name, _)| name == wanted);
         named.unwrap().1
     };
-    // In the index, the first entry consists of two lengths, a key, and the handle of the first
-    // data block.
+    // The first entry of the index consists of two length bytes, a key, and the handle of the first
+    // data block. The second length is that of the key.
     let index = part(reader.footer().index.unwrap());
     let first = index[2 + usize::from(index[1])..].to_vec();
     let mut decoder = crate::encoding::coding::Decoder::new(&first);
@@ -278,8 +279,8 @@ fn table_parts() -> [Vec<u8>; 3] {
     [part(data), index, part(place("rocksdb.properties"))]
 }
 
-/// Writes all seeds in `fuzz/seeds` anew, except those of `log`, which a fuzzer found. To run it:
-/// `cargo test --lib fuzzing::tests::write -- --ignored`.
+/// Replaces all seeds in `fuzz/seeds`, except those of `log`, which a fuzzer found. To run this
+/// test: `cargo test --lib fuzzing::tests::write -- --ignored`.
 #[test]
 #[ignore = "writes into the source"]
 fn write_the_seeds() {
@@ -324,7 +325,8 @@ fn write_the_seeds() {
     let Image { fs: image, manifest, wal } = &*IMAGE;
     let read = |name: &str| image.read(&Path::new(DIR).join(name)).unwrap();
     seeds.push(("manifest", vec![read(manifest)]));
-    // The zeros that follow the last record are cut off.
+    // The zeros that `MemFs` appends to the WAL of a killed process are cut off, which keeps the
+    // seed small.
     let mut wal = read(wal);
     wal.truncate(wal.iter().rposition(|&byte| byte != 0).unwrap() + 1);
     seeds.push(("wal", vec![wal]));

@@ -6,8 +6,8 @@ use super::{Known, MAYPOLE_LOG};
 use crate::encoding::coding::fixed32;
 use crate::fs::Fs;
 
-/// Bytes read from the start of a file: one block of a record log. So they contain the log's first
-/// record, or that record's first fragment.
+/// Bytes read from the start of a file. A log of LevelDB or RocksDB consists of blocks of this
+/// size, so these bytes contain its first record or the record's first fragment.
 const HEAD_BYTES: u64 = 32 << 10;
 /// Bytes read from the end.
 const TAIL_BYTES: u64 = 64;
@@ -24,8 +24,8 @@ enum At {
     End,
 }
 
-/// Magic numbers: where each is, which kind of file it identifies, and what to use instead. The
-/// first match counts.
+/// Magic numbers: where each is, which kind of file it identifies, and what the user can do with
+/// such a file. The first match counts.
 const MAGICS: &[(At, &[u8], &str, &str)] = &[
     (
         At::End,
@@ -81,8 +81,9 @@ const MAGICS: &[(At, &[u8], &str, &str)] = &[
 /// The last bytes of Pebble's own tables, after a fixed32 version.
 const PEBBLE: [u8; 8] = [0xf0, 0x9f, 0xaa, 0xb3, 0xf0, 0x9f, 0xaa, 0xb3];
 
-/// The kind of the file at `path`, if it is known as another program's. `None` for all other files,
-/// for tables of RocksDB, whose format Maypole shares, and for files that cannot be read.
+/// The kind of the file at `path`, if it is known to be another program's. `None` for a file of an
+/// unknown kind, for a table of RocksDB, whose format Maypole shares, and for a file that cannot be
+/// read.
 pub(crate) fn of_file(fs: &dyn Fs, path: &Path) -> Option<Known> {
     let file = fs.open(path).ok()?;
     let length = file.len();
@@ -93,8 +94,8 @@ pub(crate) fn of_file(fs: &dyn Fs, path: &Path) -> Option<Known> {
     of(&head, &tail)
 }
 
-/// The kind of a file in a few words, such as "a table of LevelDB". `head` is the start of the file
-/// or all of it.
+/// The kind of a file of another program in a few words, such as "a table of LevelDB". `head` is
+/// the start of the file or all of it, and `tail` is its end.
 pub(crate) fn name_of(head: &[u8], tail: &[u8]) -> Option<String> {
     of(&head[..head.len().min(HEAD_BYTES as usize)], tail).map(|known| known.what)
 }
@@ -156,8 +157,8 @@ pub(super) struct RecordLog<'a> {
 }
 
 impl<'a> RecordLog<'a> {
-    /// The first record of the log that starts with `head`. `None` if `head` is not the start of a
-    /// record log, or if the record is damaged.
+    /// The first record of the log that starts with `head`. `None` if `head` does not start with an
+    /// undamaged record of such a log.
     pub fn of(head: &'a [u8]) -> Option<RecordLog<'a>> {
         let bytes = usize::from(u16::from_le_bytes(*head.get(4..)?.first_chunk()?));
         let payload_at = match head.get(6)? {
@@ -171,14 +172,14 @@ impl<'a> RecordLog<'a> {
         (fixed32(head) == masked).then(|| RecordLog { payload: &head[payload_at..end] })
     }
 
-    /// Whether the log is a MANIFEST. A MANIFEST's first version edit names the comparator or the
-    /// database's identity (tag 8193).
+    /// Whether the log is a MANIFEST. The first record of a MANIFEST contains the name of the
+    /// comparator, or begins with the database's identity (tag 8193).
     fn is_manifest(&self) -> bool {
         self.holds(b"omparator") || matches!(self.payload.first_chunk(), Some([0x81, 0x40]))
     }
 
-    /// Whether the log is certainly a MANIFEST of RocksDB: its first version edit begins with tag
-    /// 8193, and LevelDB's edits have no tags above 9.
+    /// Whether the log is certainly a MANIFEST of RocksDB, because its first version edit begins
+    /// with tag 8193. LevelDB's edits have no tags above 9.
     pub fn is_rocksdbs_manifest(&self) -> bool {
         matches!(self.payload.first_chunk(), Some([0x81, 0x40]))
     }

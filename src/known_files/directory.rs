@@ -9,9 +9,9 @@
 //!            OPTIONS-000003 000002.log
 //! ```
 //!
-//! A copy of such a directory may have nothing but names that Maypole uses too, such as `CURRENT`
-//! and a MANIFEST. Then the MANIFEST's first record identifies the engine, if its checksum is
-//! valid.
+//! An incomplete copy of such a directory may contain only names that Maypole uses too, such as
+//! `CURRENT` and a MANIFEST. Then the MANIFEST's first record identifies the engine, if the
+//! record's checksum is valid.
 
 use std::path::Path;
 
@@ -22,8 +22,9 @@ use crate::fs::{self, Fs};
 /// Bytes read from the start of a file.
 const HEAD_BYTES: u64 = 32 << 10;
 
-/// At most this many logs and this many MANIFESTs are read, so that a directory with thousands of
-/// them is recognised fast. A directory of Maypole's has few of either.
+/// The greatest number of `.log` files that are read, and the greatest number of MANIFESTs and
+/// `.wal` files together. So a directory with thousands of them is recognised fast. A directory of
+/// Maypole's has few of them.
 const MAX_FILES: usize = 16;
 
 const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the data over, write it \
@@ -35,7 +36,8 @@ const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the 
 const IMPORT: &str = "`maypole import` makes a database of Maypole's of it, `maypole advise` says what \
                       its filters do, and `RocksDb` reads it as it is; its own tools repair it";
 
-/// The advice for a database of LevelDB. It can be imported, but Maypole does not read its filters.
+/// The advice for a database of LevelDB. It can be imported, but `maypole advise` is not mentioned,
+/// because Maypole does not read LevelDB's filters.
 const IMPORT_FIRST: &str = "`maypole import` makes a database of Maypole's of it, and `RocksDb` reads it \
                             as it is; its own tools repair it";
 
@@ -65,7 +67,7 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
     logs.sort_unstable();
     let mut manifest = None;
     for name in logs.into_iter().rev().take(MAX_FILES) {
-        // A directory or a socket under such a name is ignored.
+        // What cannot be read under such a name, such as a directory or a socket, is ignored.
         if head(name, MAYPOLE_LOG.len() as u64).is_ok_and(|head| head == MAYPOLE_LOG) {
             return None;
         }
@@ -110,7 +112,8 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
     other.map(|(_, what)| Known::new(*what, ""))
 }
 
-/// The extension of a numbered name: `ldb` for `000005.ldb`. Empty for other names.
+/// The extension of a file name whose stem is a number: `ldb` for `000005.ldb`. Empty for other
+/// names.
 fn extension(name: &str) -> &str {
     name.split_once('.').filter(|(number, _)| is_number(number)).map_or("", |(_, rest)| rest)
 }

@@ -5,12 +5,13 @@
 //! directory.rs    a directory: names, and the first bytes of a few files ──► Known
 //! ```
 //!
-//! A file is checked when it could not be read in its expected format. A directory is checked
-//! before anything is written to it, because the names `CURRENT`, `MANIFEST-000005` and
-//! `000007.sst` are also RocksDB's, LevelDB's and Pebble's.
+//! A file is checked only if it could not be read in the expected format. A directory is checked
+//! before anything is written to it, because RocksDB, LevelDB and Pebble also use the names
+//! `CURRENT`, `MANIFEST-000005` and `000007.sst`.
 //!
-//! Invariant: no table, log or MANIFEST that Maypole wrote is taken for another program's. A
-//! directory with a log that has Maypole's magic number is Maypole's, whatever else is in it.
+//! Invariant: no table, log or MANIFEST that Maypole wrote is taken for another program's. If one
+//! of the newest logs or MANIFESTs in a directory has Maypole's magic number, the directory is
+//! Maypole's, whatever other files are in it.
 
 mod bytes;
 mod directory;
@@ -31,7 +32,7 @@ pub(crate) const MAYPOLE_LOG: [u8; 8] = *b"\x8dMaypole";
 pub(crate) struct Known {
     /// A noun phrase: "a table of LevelDB".
     what: String,
-    /// What to use instead; empty if there is nothing.
+    /// What the user can do with it instead; empty if there is no advice.
     instead: &'static str,
 }
 
@@ -40,7 +41,7 @@ impl Known {
         Known { what: what.into(), instead }
     }
 
-    /// The error for a call that was given this file or directory.
+    /// The error of a call whose argument is this file or directory.
     pub fn refused(&self, path: &Path) -> Error {
         Error::Unsupported { file: path.to_owned(), what: self.to_string() }
     }
@@ -64,8 +65,8 @@ pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
     known.map_or(Ok(()), |known| Err(known.refused(path)))
 }
 
-/// Rejects `dir`, in which no database of Maypole was found, if it holds a file that is another
-/// program's and is named like a database, such as `app.sqlite`.
+/// Rejects `dir` if it contains another program's database in one file, such as `app.sqlite`. Call
+/// this function only if `dir` holds no database of Maypole's.
 pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let is_named_so = |name: &str| {
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -77,8 +78,8 @@ pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     known.map_or(Ok(()), |(known, path)| Err(known.refused(&path)))
 }
 
-/// The error to report if reading the file at `path` returned `error`: that the file is another
-/// program's, or `error` itself.
+/// The error to report after reading the file at `path` has failed with `error`: if the file is
+/// another program's, an error that says so, otherwise `error` itself.
 pub(crate) fn or_foreign_file(fs: &dyn Fs, path: &Path, error: Error) -> Error {
     match &error {
         Error::Corruption { .. } | Error::Unsupported { .. } => {

@@ -1,8 +1,8 @@
 //! [`LineBuf`]: memory in whole cache lines.
 //!
-//! A Bloom filter's query reads one 64-byte line of the filter. That costs one cache miss only if
-//! the filter's lines are also lines of the processor's cache, so the bytes must start at a
-//! multiple of 64.
+//! A Bloom filter's query reads one 64-byte line of the filter. If the filter did not start at an
+//! address that is a multiple of 64, each of its lines would overlap two lines of the processor's
+//! cache, and a query would cost two cache misses instead of one.
 //!
 //! ```text
 //! |<------------- len ------------->|<-- zero bytes: at least TAIL_BYTES -->|
@@ -11,9 +11,9 @@
 //!
 //! The memory comes from the global allocator or from a [`LineLender`].
 //!
-//! Invariants: the memory is aligned to 64 bytes and wholly initialised. It may be **read** up to
-//! [`TAIL_BYTES`] past `len`, so a vector load that starts inside the payload stays inside memory
-//! we own. Nothing here interprets the bytes.
+//! Invariants: the memory is aligned to 64 bytes and wholly initialised. Code may **read** up to
+//! [`TAIL_BYTES`] past `len`, so a vector load that starts inside the first `len` bytes, the
+//! *payload*, never leaves the buffer's memory.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
@@ -23,13 +23,14 @@ use std::sync::Arc;
 
 use super::prefetch::prefetch;
 
-/// Bytes of a cache line, here and in RocksDB's filters.
+/// Bytes of a cache line, as most processors have them and as RocksDB's filters assume.
 pub(crate) const LINE_BYTES: usize = 64;
 
 /// Bytes after the payload that may be read: one full vector register.
 pub(crate) const TAIL_BYTES: usize = 64;
 
-/// The owner of lent memory. It gets the memory back when the buffer is dropped.
+/// The owner of memory that a [`LineBuf`] borrows. It gets the memory back when the buffer is
+/// dropped.
 pub(crate) trait LineLender: Send + Sync {
     /// Takes back the memory of a dropped buffer. `buffer` no longer has a lender.
     fn take_back(&self, buffer: LineBuf);
@@ -70,16 +71,17 @@ impl LineBuf {
     ///
     /// # Safety
     ///
-    /// `start` is a multiple of [`LINE_BYTES`]. The [`LineBuf::needed_bytes`] bytes from it on are
-    /// initialised. They belong to the buffer alone until it is dropped and `lender` takes them
-    /// back. The lender does not drop a buffer that it takes back, but calls [`LineBuf::into_raw`].
+    /// `start` is a multiple of [`LINE_BYTES`]. From `start` on, [`LineBuf::needed_bytes`] bytes
+    /// are initialised and belong to the buffer alone, until it is dropped and `lender` takes them
+    /// back. The lender does not drop a buffer that it takes back, because that would free the
+    /// memory, but calls [`LineBuf::into_raw`].
     pub unsafe fn lent(start: NonNull<u8>, len: usize, lender: Arc<dyn LineLender>) -> LineBuf {
         // SAFETY: the zeroed bytes are within the lent memory, after the payload.
         unsafe { start.add(len).write_bytes(0, Self::needed_bytes(len) - len) };
         LineBuf { start, len, lender: Some(lender) }
     }
 
-    /// Turns the buffer into one of `len` bytes with unspecified content, in the same memory.
+    /// Turns the buffer into one of `len` bytes, in the same memory. The content is unspecified.
     ///
     /// Panics if a buffer of `len` bytes needs more or less memory.
     pub fn reused(mut self, len: usize) -> LineBuf {
@@ -91,7 +93,8 @@ impl LineBuf {
         self
     }
 
-    /// The start and the size of the memory, which the caller must free.
+    /// Gives up the memory without freeing it. Returns its start and size to the caller, which then
+    /// owns it.
     ///
     /// Panics if the buffer has a lender.
     pub fn into_raw(self) -> (NonNull<u8>, usize) {
@@ -118,13 +121,15 @@ impl LineBuf {
         buffer
     }
 
-    /// Bytes of memory that the buffer takes, tail included: what a cache charges.
+    /// Bytes of memory that the buffer takes, tail included. A cache counts them towards its
+    /// capacity.
     pub fn memory_bytes(&self) -> usize {
-        // Computed as in `needed_bytes`, which has checked the length.
+        // The sum cannot overflow, because `layout` checked it when the buffer was created.
         (self.len + TAIL_BYTES).next_multiple_of(LINE_BYTES)
     }
 
-    /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
+    /// Requests that the processor load the cache line of byte `offset`. Any offset is allowed,
+    /// even one past the end.
     #[inline(always)]
     pub fn prefetch(&self, offset: usize) {
         prefetch(self.start.as_ptr().wrapping_add(offset));

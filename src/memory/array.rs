@@ -5,11 +5,12 @@
 //!          ^ address: a multiple of 64
 //! ```
 //!
-//! It is meant for arrays that lookups read at random positions. If the buffer comes from a cache
-//! that has large pages ([`super::large_pages`]), the array is in large pages too.
+//! Lookups read such arrays at random positions, which large pages make faster
+//! ([`super::large_pages`]). The array is in large pages if its buffer comes from a cache that has
+//! them.
 //!
-//! Invariant: the first `count` values are initialised, and the buffer is not read as bytes,
-//! because values may be atomics, which change behind shared references.
+//! Invariant: the first `count` values are initialised. The buffer is never read as bytes, because
+//! values may be atomics, which can change while shared references to them exist.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -30,7 +31,7 @@ impl<T> LineArray<T> {
         count.checked_mul(size_of::<T>()).expect("an array is smaller than the address space")
     }
 
-    /// `count` values at the start of `memory`; `value` creates each from its index.
+    /// Creates an array of `count` values in `memory`. `value` returns the value of an index.
     ///
     /// Panics if the memory is too short.
     pub fn new(memory: LineBuf, count: usize, mut value: impl FnMut(usize) -> T) -> LineArray<T> {
@@ -39,8 +40,8 @@ impl<T> LineArray<T> {
         let start = memory.start().cast::<T>();
         for i in 0..count {
             // SAFETY: value `i` is within the buffer, to which this function has exclusive access.
-            // It is aligned, because the buffer starts at a line. If `value` panics, the values so
-            // far are never dropped.
+            // It is aligned, because the buffer starts at a line. If `value` panics, the values
+            // that are already written leak, which is safe.
             unsafe { start.add(i).write(value(i)) };
         }
         LineArray { memory, count, values: PhantomData }
@@ -99,7 +100,7 @@ mod tests {
             scope
                 .spawn(|| array.iter().for_each(|value| _ = value.fetch_add(1, Ordering::Relaxed)));
         });
-        // A move of the array does not move its values.
+        // The values keep their addresses when the array moves.
         let moved = array;
         // SAFETY: the array is alive.
         assert_eq!(unsafe { &*third }.load(Ordering::Relaxed), 4);

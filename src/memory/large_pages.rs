@@ -3,7 +3,7 @@
 //! A processor caches the address translations of a few thousand pages. For any other page it walks
 //! the kernel's page tables in memory. With pages of 4 KiB the cached translations cover some ten
 //! MiB, so nearly every random access to a much larger range also reads a page table. With pages of
-//! 2 MiB few accesses do: a load from 256 MiB takes 142 ns instead of 170
+//! 2 MiB few accesses read one: a random load from a range of 256 MiB takes 142 ns instead of 170
 //! (`docs/measurements/2026-11-22-lookup-time.md`).
 //!
 //! ```text
@@ -11,11 +11,11 @@
 //!                touched: has memory   not yet: has none
 //! ```
 //!
-//! Such pages are requested on Linux only, by `madvise(MADV_HUGEPAGE)`, which has an effect unless
-//! the system's transparent huge pages are switched off. A kernel that has no large page available
-//! gives small pages, and nothing else changes. Memory of the program's allocator rarely gets large
-//! pages: the allocator's heap grows in small steps, and the program touches each step before the
-//! heap has grown to a whole large page.
+//! Pages of 2 MiB are requested on Linux only, by `madvise(MADV_HUGEPAGE)`, which has an effect
+//! unless the system's transparent huge pages are switched off. A kernel that has no large page
+//! available gives small pages, and nothing else changes. Memory of the program's allocator rarely
+//! gets large pages. The allocator's heap grows in steps much smaller than 2 MiB, and the program
+//! touches the memory of a step at once, so the kernel backs that memory with small pages.
 
 use std::ptr::NonNull;
 
@@ -57,7 +57,7 @@ impl LargePages {
     /// is first touched. `None` when the system has no addresses left.
     pub fn reserve(bytes: usize) -> Option<LargePages> {
         let bytes = bytes.checked_next_multiple_of(LARGE_PAGE_BYTES)?;
-        // One more page, so that the range contains an aligned start.
+        // With one more page, the mapping contains `bytes` bytes from an aligned address on.
         let mapped_bytes = bytes.checked_add(LARGE_PAGE_BYTES)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;

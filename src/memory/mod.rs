@@ -1,6 +1,6 @@
 //! Memory for hot paths. A lookup that misses the processor's caches waits about a hundred
-//! nanoseconds for each line of memory, so its cost depends on the number of lines and on when they
-//! are requested.
+//! nanoseconds for each cache line that it reads from memory. So its cost depends on the number of
+//! lines, and on how early each is requested.
 //!
 //! ```text
 //! aligned.rs      LineBuf: bytes that start at a cache line, as a filter's lines do
@@ -9,8 +9,8 @@
 //! prefetch.rs     prefetch: requests a line whose address is known early
 //! ```
 //!
-//! Absent on purpose: formats, caches, policies. `cache/` decides which memory is lent, and when it
-//! is given back.
+//! Absent on purpose: formats, caches, policies. A `LineBuf` may borrow its memory from a cache's
+//! pool (`cache/pool.rs`), which gets the memory back when the buffer is dropped.
 
 mod aligned;
 mod array;

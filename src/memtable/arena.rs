@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Chunks double until they reach the largest size, so that a small list stays small, and a large
-//! one rarely calls the allocator. A piece that would waste much of a chunk gets a chunk of its
-//! own.
+//! one rarely calls the allocator. A piece that does not fit into the current chunk starts the next
+//! one, which leaves the end of the current chunk unused. To limit this waste, a piece that is
+//! larger than a quarter of the largest chunk gets a chunk of its own instead.
 //!
 //! An arena that is expected to fill several large pages ([`crate::memory::large_pages`]) puts its
 //! largest chunks next to each other in such pages, because a search of the list has many cache
@@ -18,9 +19,9 @@
 //! disjoint; every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of the
 //! sizes of all chunks.
 //!
-//! The arena uses chunks rather than one reservation, because a reservation would have to be large
-//! enough for the largest possible write batch, and a small list would take a large page. Memory
-//! beyond the reserved pages comes from the allocator.
+//! One reservation of addresses for the whole arena, without chunks, was rejected. It would have to
+//! be large enough for the largest possible write batch, and a small list would take a large page.
+//! With chunks, memory beyond the reserved pages comes from the allocator.
 //!
 //! Absent on purpose: freeing a piece. The list only grows.
 
@@ -37,7 +38,8 @@ pub(super) const ALIGNMENT: usize = size_of::<Word>();
 const FIRST_CHUNK_BYTES: usize = 1 << 10;
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 
-/// Smaller arenas use no large pages, because much of the last page might stay empty.
+/// Arenas that are expected to stay smaller use no large pages, because the unused part of the last
+/// page might be a large share of the arena.
 const MIN_IN_LARGE_PAGES: usize = 4 * LARGE_PAGE_BYTES;
 
 /// Chunks are made of words, which aligns them.
@@ -94,8 +96,8 @@ impl Arena {
         (chunk.as_ptr().cast(), words * ALIGNMENT)
     }
 
-    /// A chunk of at least `bytes` in the large pages, which the first call reserves for
-    /// `arena_bytes`. `None` if the pages cannot be reserved or are used up.
+    /// A chunk of at least `bytes` in large pages. The first call reserves pages for `arena_bytes`.
+    /// `None` if that fails, or if the rest of the pages is smaller than the chunk.
     fn new_large_chunk(&self, bytes: usize, arena_bytes: usize) -> Option<(*mut u8, usize)> {
         let bytes = bytes.next_multiple_of(ALIGNMENT);
         let mut chunks = lock(&self.chunks);

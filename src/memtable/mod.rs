@@ -11,8 +11,8 @@
 //! not compile. When the writer is dropped the memtable is frozen (RocksDB: immutable): no insert
 //! is possible any more.
 //!
-//! Readers take no lock. A reader that sees a sequence number sees every insert that came before
-//! the writer published that number.
+//! Readers take no lock. A reader that has loaded a sequence number, which the writer published,
+//! sees every insert that the writer made before it published the number.
 //!
 //! Absent on purpose: applying deletions to older entries. A memtable keeps all versions of a key.
 //! The reader chooses one by sequence number, and calls [`Memtable::covering`] as well as
@@ -50,8 +50,8 @@ pub(crate) struct Memtable {
     counters: Padded<Counters>,
 }
 
-/// Only the writer changes the counters. They are exact for the writer's thread, and for all
-/// threads once the memtable is frozen.
+/// Only the writer changes the counters. They are exact for the writer's thread. Other threads may
+/// read slightly older counts until the memtable is frozen.
 struct Counters {
     entries: AtomicUsize,
     /// How many of the entries delete one key.
@@ -67,8 +67,8 @@ struct Counters {
 
 impl Retired for RangeTombstoneSets {}
 
-/// Each insert of a range deletion replaces the set of all range deletions. After this many
-/// replacements, the sets that are no longer read are freed.
+/// Each insert of a range deletion replaces [`Memtable::ranges`] as a whole. After this many
+/// replacements, the replaced values that no thread reads any more are freed.
 const COLLECT_EVERY: usize = 64;
 
 impl Memtable {
@@ -120,8 +120,9 @@ impl Memtable {
         }
     }
 
-    /// Whether the memtable has range deletions. A reader that sees the sequence number of a range
-    /// deletion in the memtable gets `true`.
+    /// Whether the memtable has range deletions. A reader whose snapshot includes a range deletion
+    /// of the memtable gets `true`, because the writer counts the deletion before its sequence
+    /// number is published.
     #[inline]
     pub fn has_ranges(&self) -> bool {
         self.counters.0.ranges.load(Ordering::Relaxed) > 0
@@ -180,7 +181,8 @@ impl MemtableWriter {
     /// Adds an entry. For a range deletion `user_key` is the start and `value` the exclusive end.
     /// The same user key, sequence number and kind must not be inserted twice.
     ///
-    /// Panics when key or value is 4 GiB or more.
+    /// Panics if the entry is no range deletion, and its internal key or its value has 4 GiB or
+    /// more.
     pub fn insert(&mut self, user_key: &[u8], sequence: SequenceNumber, kind: u8, value: &[u8]) {
         let kind_of_entry = EntryKind::from_byte(kind);
         match kind_of_entry {

@@ -43,7 +43,8 @@ fn found(answer: Option<(u64, &[u8])>) -> Option<u8> {
     answer.map(|(_, value)| value[0])
 }
 
-/// `keys` must hold "b" and the published keys, and may hold the key that is being inserted.
+/// `keys` must be in order and hold "b" and the published keys. They may hold "a" and "c" even
+/// before these are published.
 fn assert_holds(keys: &[u8], published: u64) {
     assert!(keys.is_sorted_by(|a, b| a < b), "{keys:?}");
     assert!(keys.contains(&b'b'));

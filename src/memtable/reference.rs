@@ -1,6 +1,6 @@
-//! The memtable without a skip list, an arena or an unsafe line: the oracle of the fast version.
+//! A memtable in plain, safe code, with which tests compare the fast one.
 //!
-//! A sorted map behind a lock. Cursors copy their current entry.
+//! It is a sorted map behind a lock. Cursors copy their current entry.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

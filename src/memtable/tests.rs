@@ -1,5 +1,6 @@
-//! The contract of a memtable, for the plain version and the fast one; then the promises of the
-//! fast version alone: readers run while a writer inserts, and its memory is accounted for.
+//! Tests the contract of a memtable, with the plain version (`reference.rs`) and the fast one
+//! ([`super`]). Then tests what only the fast version promises: readers run while a writer inserts,
+//! and its memory is accounted for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -217,13 +218,13 @@ contract! {
     }
 }
 
-/// Keys that share prefixes, straddle word borders and hold bytes below and above 0x80.
+/// Short keys, and keys of 17 bytes that share a prefix, with bytes below and above 0x80.
 fn random_key(rng: &mut StdRng) -> Vec<u8> {
     const ALPHABET: [u8; 4] = [0, b'a', 0x80, 0xff];
     let length = if rng.random_range(0..4) == 0 { 17 } else { rng.random_range(0..4) };
     let mut key: Vec<u8> = (0..length).map(|_| ALPHABET[rng.random_range(0..4)]).collect();
     if length == 17 {
-        // Equal first words, so that the difference comes after them.
+        // A shared prefix of 6 to 14 bytes: two keys may differ in any word of the comparison.
         key[..rng.random_range(6..15)].fill(b'a');
     }
     key
@@ -291,8 +292,8 @@ fn random_operations_answer_as_the_plain_version_does() {
     assert!(covered > 1000, "{covered}");
 }
 
-/// Runs of ascending keys take the path without a search. They start inside, before and after the
-/// existing keys, and other inserts interrupt them.
+/// Runs of ascending keys, most of which the skip list inserts without a search. A run starts
+/// before, between or after the existing keys, and may pass some of them.
 #[test]
 fn runs_of_ascending_keys_land_between_older_ones() {
     let mut rng = StdRng::seed_from_u64(7);
@@ -390,8 +391,8 @@ fn the_account_covers_the_content_and_little_more() {
         content += key.len() + 8 + 100;
         assert!(memtable.bytes() >= content);
     }
-    // An entry's overhead: 16 fixed bytes, 8 × 1.6 bytes of links, padding, and a share of the
-    // unused end of a chunk.
+    // The overhead of a point is 16 fixed bytes, 8 bytes for each of 1.6 links on average, padding,
+    // and a share of the unused end of a chunk. The mean includes the range deletions.
     let overhead = (memtable.bytes() - content) as f64 / 20_000.0;
     assert!(overhead < 42.0, "{overhead} bytes an entry");
 }

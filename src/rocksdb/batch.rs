@@ -38,8 +38,8 @@ pub(crate) struct Operation<'a> {
     pub value: &'a [u8],
 }
 
-/// A batch. [`Batch::next`] returns its operations one by one, and after the last one checks that
-/// there were as many as the header says.
+/// A batch. [`Batch::next`] returns its *counted* operations one by one: those that take a sequence
+/// number. After the last one it checks that there were as many as the header says.
 pub(super) struct Batch<'a> {
     pub first: SequenceNumber,
     pub count: u32,

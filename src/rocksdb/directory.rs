@@ -56,8 +56,9 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Whether `CURRENT` now names another MANIFEST, or the MANIFEST has another length. In both
-    /// cases a writer is active, so that logs may have been overwritten while they were read.
+    /// Whether `CURRENT` names another MANIFEST than when the directory was read, or the MANIFEST
+    /// has another length. In both cases a program has written to the database since then, and may
+    /// have overwritten logs while they were read.
     pub fn has_changed(&self, fs: &dyn Fs) -> Result<bool> {
         Ok(current(fs, &self.dir)? != self.manifest.number
             || fs.open(&self.manifest.path)?.len() != self.manifest.file_bytes)
@@ -74,10 +75,11 @@ impl Directory {
         }
     }
 
-    /// Rejects a database whose logs are in another directory, `wal_dir`. RocksDB stores this name
-    /// even if it is the database's own directory, so the options of a copy name the directory of
-    /// the original. If `wal_dir` has a `CURRENT`, it is therefore taken for the original, and not
-    /// for a directory of logs.
+    /// Rejects a database whose logs are in another directory: its own directory has no log that a
+    /// family may need, and the option `wal_dir` names a directory that has some. RocksDB stores
+    /// `wal_dir` even if it is the database's own directory, so the options of a copied database
+    /// name the directory of the original. Therefore a `wal_dir` with a `CURRENT` is taken for the
+    /// original, and its logs are ignored.
     fn check_logs_are_here(&self, fs: &dyn Fs) -> Result<()> {
         let wal_dir = self.options.as_ref().and_then(|options| options.database("wal_dir"));
         let Some(wal_dir) = wal_dir.filter(|dir| !dir.is_empty()).map(Path::new) else {
@@ -211,8 +213,8 @@ mod tests {
         assert_eq!([3, 4, 5].map(name), ["000003.ldb", "000004.sst", "000005.sst"]);
     }
 
-    /// `wal_dir` may be that of the database from which this one was copied, and a checkpoint may
-    /// have no log. Neither is a reason to reject the database.
+    /// A database is not rejected because it has no log, as a checkpoint may, nor because `wal_dir`
+    /// is the directory of the database from which it was copied.
     #[test]
     fn logs_in_another_directory_are_missed_only_where_they_are_alone() {
         let manifest = manifest();

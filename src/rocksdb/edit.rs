@@ -26,8 +26,8 @@
 //! other with bit 13 set                                        string; ignored
 //! ```
 //!
-//! Bit 13 of a tag promises that the field is a string, which a reader may skip. Tags 8194 to 8197
-//! have the bit too, but their fields are not strings.
+//! Bit 13 of a tag promises that the field is a string, so that a reader that does not know the tag
+//! can skip the field. Tags 8194 to 8197 have the bit too, but their fields are not strings.
 //!
 //! Custom fields describe an added table. Each consists of a varint tag and a string. Tag 1,
 //! without a string, ends them. An unknown custom field whose tag has bit 6 is rejected.
@@ -51,7 +51,8 @@ pub(crate) struct ListedTable {
     pub level: u32,
     pub number: u64,
     pub file_bytes: u64,
-    /// Internal keys. The table's range deletions apply only between them.
+    /// The smallest and the largest internal key of the table, as the MANIFEST gives them. A range
+    /// deletion of the table that reaches beyond them applies only between them.
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
     pub smallest_sequence: SequenceNumber,
@@ -199,7 +200,7 @@ impl Edit {
     }
 }
 
-/// Appends the field of an added table. Properties whose values are not known are left out.
+/// Appends the field of an added table. Leaves out the custom fields that are `None` or 0.
 pub(super) fn put_table(out: &mut Vec<u8>, table: &ListedTable) {
     for value in [103, u64::from(table.level), table.number, table.file_bytes] {
         put_varint(out, value);

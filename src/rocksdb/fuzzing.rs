@@ -59,7 +59,7 @@ impl EditBytes {
         self
     }
 
-    /// The field of a table in LevelDB's form.
+    /// Appends the field of an added table in LevelDB's form.
     pub fn leveldbs_table(&mut self, table: &ListedTable) -> &mut EditBytes {
         for value in [7, u64::from(table.level), table.number, table.file_bytes] {
             put_varint(&mut self.0, value);
@@ -70,9 +70,9 @@ impl EditBytes {
     }
 }
 
-/// A table in LevelDB's format, without a filter: the bytes of its file, and its bounds. `entries`
-/// are user keys, sequence numbers, kinds and values; each gets its own block. The trailer of each
-/// data block names `compression`.
+/// A table in LevelDB's format, without a filter: the bytes of its file, and its smallest and
+/// largest internal key. `entries` are user keys, sequence numbers, kinds and values; each gets its
+/// own block. The trailer of each data block names `compression`, but no block is compressed.
 pub(crate) fn leveldbs_file(
     entries: &[(&str, u64, u8, &str)],
     compression: u8,
@@ -115,7 +115,7 @@ pub(crate) fn leveldbs_file(
     (file, bounds)
 }
 
-/// A table whose user keys range from `first` to `last`.
+/// The MANIFEST's record of a table whose user keys range from `first` to `last`.
 pub(crate) fn listed(level: u32, number: u64, first: &str, last: &str) -> ListedTable {
     ListedTable {
         level,
@@ -144,8 +144,8 @@ pub(crate) fn batch(first: u64, families: &[u32]) -> Vec<u8> {
     out
 }
 
-/// Turns `data` into a log: limits the lengths in it to the bytes that exist, and corrects the
-/// checksums, except those of records whose first byte is 0xf0 or more.
+/// Turns `data` into a log: limits the lengths of its records to the bytes that exist, and corrects
+/// their checksums. A checksum whose first byte is 0xf0 or more stays as it is.
 pub(crate) fn repaired(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     let mut at = 0;

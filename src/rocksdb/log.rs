@@ -60,11 +60,12 @@ pub(super) fn masked_crc32c(bytes: &[u8]) -> u32 {
 /// How a log ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LogEnd {
-    /// Between two records, or before bytes of the older log.
+    /// After a whole record: at the end of the file, in filler, or before bytes of an older log.
     Clean,
     /// Within a record, which is dropped.
     CutOff,
-    /// At bytes that are no record. The damage contains the offset in the file.
+    /// At bytes that are no record or fragment, or not the one that must follow. The damage
+    /// contains the offset in the file.
     Damaged(Damage),
 }
 
@@ -223,8 +224,9 @@ impl RecordLog {
         Ok(None)
     }
 
-    /// The next physical record. `None` if `self.end` is now set. `None` also where the rest of the
-    /// block holds no record; then the caller must call again, for the next block.
+    /// The next physical record. `None` if the log has ended, which sets `self.end`, or if the
+    /// block in memory has no further record. In the second case the caller calls again, which
+    /// reads the next block.
     fn fragment(&mut self) -> Result<Option<Fragment>> {
         let rest = self.block.len() - self.at;
         let is_last_block = self.block_offset + self.block.len() as u64 == self.file.len();
@@ -344,7 +346,8 @@ mod tests {
     }
 
     fn payloads() -> Vec<Vec<u8>> {
-        // Records that leave 0 to 11 bytes at the end of a block, empty records, and long ones.
+        // Empty records, records longer than a block, and records a little shorter than a block,
+        // each of which ends elsewhere in its block.
         let mut sizes = vec![0, 1, 100, 3 * BLOCK_BYTES, 0];
         sizes.extend((0..12).map(|spare| BLOCK_BYTES - 2 * HEADER_BYTES - 40 - spare));
         sizes.extend([BLOCK_BYTES, 17]);

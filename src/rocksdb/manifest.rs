@@ -33,7 +33,7 @@ pub(crate) struct Family {
     pub log_number: u64,
     /// By file number.
     pub tables: BTreeMap<u64, ListedTable>,
-    /// Whether keys end in timestamps that are not stored.
+    /// Whether keys have user-defined timestamps, which RocksDB cuts off when it writes a table.
     pub cuts_timestamps: bool,
 }
 
@@ -76,8 +76,8 @@ impl Manifest {
             Damage::new(0, expected, "none").in_file(path, offset)
         };
         for table in builder.families.values_mut().flat_map(|family| family.tables.values_mut()) {
-            // LevelDB's MANIFEST gives no sequence numbers of tables. So a table gets the last
-            // number of the database, which no entry exceeds.
+            // LevelDB's MANIFEST gives no sequence numbers of tables. So the table's largest one is
+            // taken to be the last one of the database, which no entry exceeds.
             if !table.has_sequences {
                 table.largest_sequence = builder.last_sequence.unwrap_or(0);
             }
@@ -99,7 +99,7 @@ impl Manifest {
         })
     }
 
-    /// The first log that a family may need.
+    /// The lowest number of a log that some family may need.
     pub fn first_log(&self) -> u64 {
         let least = self.families.values().map(|family| family.log_number).min().unwrap_or(0);
         least.max(self.least_log)
@@ -360,7 +360,6 @@ mod tests {
             Family { tables, ..Family::default() }.refusal()
         };
         let reason = |tables: &[ListedTable]| with(tables).unwrap();
-        // Too deep levels, other paths and other comparators are refused.
         assert_eq!(with(&[listed(6, 1, "a", "f")]), None);
         assert!(reason(&[listed(7, 1, "a", "f")]).contains("level 7"));
         assert!(reason(&[ListedTable { path: 1, ..listed(1, 1, "a", "f") }]).contains("cf_paths"));

@@ -14,7 +14,8 @@
 //!
 //! Invariants:
 //!
-//! - Only `write` writes, and only to a directory without a database. No file is locked.
+//! - Only `write` writes files, and only into a directory without a database. Reading takes no lock
+//!   on a file, so RocksDB may write at the same time ([`Directory::has_changed`]).
 //! - Bytes from disk are input. Invalid bytes are rejected, never asserted. No read allocates more
 //!   bytes than the file has, except for a compressed record. For such a record, a read allocates
 //!   at most the size to which the record's bytes can expand, and 8 MiB for the decompression's

@@ -9,8 +9,8 @@
 //!   filter_policy=bloomfilter:10:false
 //! ```
 //!
-//! A database can be read without its options. So lines that are not understood are skipped, and a
-//! damaged or missing file is no error.
+//! A database can be read without its options. So the parser skips lines that it does not
+//! understand, and a damaged or missing file is no error.
 
 use std::path::Path;
 
@@ -35,7 +35,8 @@ struct Section {
 }
 
 impl OptionsText {
-    /// Reads the OPTIONS file with the highest number.
+    /// Reads the OPTIONS file with the highest number. `None` if there is no OPTIONS file, or if
+    /// that one is too large or cannot be read.
     pub fn newest(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<OptionsText> {
         let number = |name: &&String| name.strip_prefix("OPTIONS-")?.parse::<u64>().ok();
         let newest = names.iter().filter(|name| number(name).is_some()).max_by_key(number)?;

@@ -10,9 +10,9 @@
 //! family's log number. In the second case the write is in a table, and replaying it could revive
 //! keys that were deleted since.
 //!
-//! After a log that ended badly, the replay continues only if the next write has the sequence
-//! number that follows the last one. This is RocksDB's default, point-in-time recovery, which
-//! recovers a prefix of the writes.
+//! After a log that was cut off or damaged, the replay continues with the next log only if the
+//! first write there has the sequence number after that of the last replayed write. This is
+//! RocksDB's default, point-in-time recovery, which recovers a prefix of the writes.
 
 use super::Directory;
 use super::batch::{Batch, Operation};
@@ -21,13 +21,14 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Result};
 use crate::fs::Fs;
 
-/// Passes every logged write that is in no table to `visit`, in the order of sequence numbers.
-/// Returns the sequence number of the newest recovered write, in tables or in logs.
+/// Passes the logged writes of all existing column families to `visit`, in the order of sequence
+/// numbers, except those that are in tables. Returns the sequence number of the newest recovered
+/// write, in tables or in logs.
 ///
 /// # Errors
 /// [`Corruption`](crate::Error::Corruption) if a log that the MANIFEST calls synced is missing or
-/// short, if a record with a right checksum is no write batch, or if sequence numbers repeat;
-/// [`Unsupported`](crate::Error::Unsupported) for unknown features.
+/// short, if a record with a right checksum is no write batch, or if sequence numbers do not
+/// ascend; [`Unsupported`](crate::Error::Unsupported) for unknown features.
 pub(crate) fn replay_logs(
     fs: &dyn Fs,
     directory: &Directory,
@@ -92,8 +93,9 @@ mod tests {
     use crate::error::Error;
     use crate::fs::MemFs;
 
-    /// A database with logs of these numbers and bytes. Family 1 needs the logs from number 9 on,
-    /// and all other families those from 7 on. The MANIFEST's last sequence number is 40.
+    /// A database with logs of these numbers and bytes. It has two column families: family 0 needs
+    /// the logs from number 7 on, and family 1 those from 9 on. The MANIFEST's last sequence number
+    /// is 40. `more` adds fields to the last version edit.
     fn database(logs: &[(u64, &[u8])], more: impl FnOnce(&mut EditBytes)) -> MemFs {
         let fs = MemFs::new();
         let mut manifest = LogBytes::new(None);
@@ -144,7 +146,7 @@ mod tests {
         let (entries, last) = replay(&fs).unwrap();
         assert_eq!(entries, ["0:35", "0:38", "1:41", "0:43"]);
         assert_eq!(last, 43);
-        // Without a log the MANIFEST's number is the last one.
+        // Without a log, the last sequence number is the MANIFEST's.
         assert_eq!(replay(&database(&[], |_| {})).unwrap(), (vec![], 40));
     }
 
@@ -165,7 +167,7 @@ mod tests {
         assert_eq!(replay(&follows).unwrap().1, 42);
         let not = database(&[(7, early), (9, &next(42))], |_| {});
         assert_eq!(replay(&not).unwrap(), (vec![], 40));
-        // After a log that ended well, a gap in the sequence numbers is allowed.
+        // After a log that ended with a whole record, a gap in the sequence numbers is allowed.
         let gap = database(&[(7, &whole), (9, &next(60))], |_| {});
         assert_eq!(replay(&gap).unwrap().1, 61);
     }

@@ -79,8 +79,8 @@ impl NewDatabase {
         log.bytes
     }
 
-    /// The text of OPTIONS. RocksDB reads the sections in this order only. The version in it is the
-    /// oldest RocksDB that reads all tables that Maypole writes.
+    /// The text of OPTIONS. RocksDB accepts the sections in this order only. `rocksdb_version` is
+    /// the oldest RocksDB that reads all tables that Maypole writes.
     fn options(&self) -> String {
         let (comparator, policy) = (&self.comparator, self.filter_policy.as_deref());
         let policy = policy.unwrap_or("nullptr");
@@ -109,13 +109,13 @@ fn put_file(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 /// The bytes of a record log that is being made, which is a MANIFEST or a WAL.
 pub(crate) struct LogBytes {
     pub bytes: Vec<u8>,
-    /// The number of a log with recyclable headers.
+    /// The log's number, if its headers are recyclable and store it.
     number: Option<u64>,
 }
 
 impl LogBytes {
-    /// An empty log. `number` is that of a WAL with recyclable headers, which store it; `None`
-    /// gives short headers.
+    /// An empty log. With a number, its records get recyclable headers, which store the number;
+    /// with `None`, they get short headers.
     pub fn new(number: Option<u64>) -> LogBytes {
         LogBytes { bytes: Vec::new(), number }
     }
@@ -145,7 +145,8 @@ impl LogBytes {
         }
     }
 
-    /// Adds a physical record. `kind` is the kind for short headers.
+    /// Adds a physical record. `kind` is its kind with a short header. With a recyclable header,
+    /// the stored kind is 4 higher.
     pub fn add_fragment(&mut self, kind: u8, payload: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);

@@ -137,8 +137,10 @@ impl AddAssign for FileCounts {
     }
 }
 
-/// The results of filter queries by point lookups, in RocksDB's terms. A filter without whole keys
-/// is queried for the prefix of a key, so it says maybe for all keys that share a present prefix.
+/// The results of filter queries by point lookups, in RocksDB's terms. A filter cannot be trusted
+/// if it is damaged, of an unknown family, or not readable: it says maybe to every query. A filter
+/// without whole keys is queried for the prefix of a key, so it says maybe for each key whose
+/// prefix is in the filter.
 ///
 /// ```
 /// use maypole::FilterCounts;
@@ -171,15 +173,15 @@ impl FilterCounts {
         self.full_positive.saturating_sub(self.full_true_positive)
     }
 
-    /// The share of absent keys for which the filter said maybe. `None` if no absent key was looked
-    /// up.
+    /// The share of absent keys for which the filter said maybe or could not be trusted. `None` if
+    /// the filter was queried for no absent key.
     pub fn observed_fpr(&self) -> Option<f64> {
         let absent = self.false_positive() + self.useful;
         (absent > 0).then(|| self.false_positive() as f64 / absent as f64)
     }
 
     /// The interval that contains the true false-positive rate with a confidence of 95 %. `None` if
-    /// no absent key was looked up.
+    /// the filter was queried for no absent key.
     pub fn fpr_interval_95(&self) -> Option<(f64, f64)> {
         let absent = self.false_positive() + self.useful;
         wilson_interval_95(self.false_positive(), absent)
@@ -205,10 +207,11 @@ impl AddAssign for FilterCounts {
     }
 }
 
-/// The Wilson score interval, at 95 % confidence, of a rate that was seen as `hits` of `trials`.
-/// `None` without trials. Unlike the textbook interval it is correct for rates near 0, such as
-/// those of filters. (E. B. Wilson, "Probable inference, the law of succession, and statistical
-/// inference", Journal of the American Statistical Association 22, 1927.)
+/// The Wilson score interval, at 95 % confidence, of a rate of which `hits` in `trials` were
+/// observed. `None` without trials. Unlike the usual interval of the normal approximation, it is
+/// usable for rates near 0, such as those of filters. (E. B. Wilson, "Probable inference, the law
+/// of succession, and statistical inference", Journal of the American Statistical Association 22,
+/// 1927.)
 pub fn wilson_interval_95(hits: u64, trials: u64) -> Option<(f64, f64)> {
     if trials == 0 {
         return None;

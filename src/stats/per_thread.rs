@@ -13,8 +13,9 @@
 //! ```
 //!
 //! A row belongs to a [`thread_index`]. When a thread ends, the next thread with its index
-//! continues the row, so nothing is lost. A reader may miss the latest additions of other threads,
-//! so the sums of two counters of the same events may differ by these additions.
+//! continues the row, so nothing is lost. A thread that adds up the rows may miss the latest
+//! additions of other threads. So if two counters count the same events, their sums may differ
+//! slightly.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
@@ -91,10 +92,9 @@ impl<const N: usize> PerThread<N> {
         }
     }
 
-    /// The row of `thread`, for additions beside those to `other`, which is the row of the same
-    /// thread in another `PerThread`. Either both rows are shared by several threads or neither is.
-    /// So the new row copies `is_shared` from `other`, and the compiler needs only one check for
-    /// both rows.
+    /// The row of `thread`, for a caller that also adds to `other`, the row of the same thread in
+    /// another `PerThread`. Either both rows are shared by several threads or neither is. So this
+    /// row copies `is_shared` from `other`, and the compiled code checks it once for both rows.
     #[inline(always)]
     pub fn row_beside<const M: usize>(
         &self,
@@ -104,9 +104,9 @@ impl<const N: usize> PerThread<N> {
         ThreadRow::new(self.row(thread).row, other.is_shared)
     }
 
-    /// The row of `thread` in the two rare cases. If the thread is the first one of its group that
-    /// counts, this creates the group's rows. If its index is beyond all groups, its row is the
-    /// shared row.
+    /// The row of `thread`, in the two rare cases in which [`PerThread::row`] finds none. If the
+    /// thread is the first one of its group that counts, this creates the group's rows. If its
+    /// index is beyond all groups, its row is the shared row.
     #[cold]
     #[inline(never)]
     fn new_row(&self, thread: usize) -> ThreadRow<'_, N> {

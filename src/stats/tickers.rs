@@ -63,13 +63,13 @@ tickers! {
     BloomFullPositive = "bloom.filter.full.positive",
     /// A filter said maybe and the table held an entry of the key, of any kind.
     BloomFullTruePositive = "bloom.filter.full.true.positive",
-    /// A lookup, or an iterator for a table, tested a prefix.
+    /// A filter was queried for a prefix, by a lookup or by an iterator.
     BloomPrefixChecked = "bloom.filter.prefix.checked",
-    /// A prefix test said no: a table was skipped.
+    /// A filter said no for a prefix: a table was skipped.
     BloomPrefixUseful = "bloom.filter.prefix.useful",
-    /// A lookup's prefix test said maybe and the table held the key.
+    /// A filter said maybe for a lookup's prefix, and the table held an entry of the key.
     BloomPrefixTruePositive = "bloom.filter.prefix.true.positive",
-    /// Full positives of filters that could not be trusted. (Ours.)
+    /// Queries, for whole keys or prefixes, of filters that could not be trusted. (Ours.)
     BloomUntrusted = "bloom.filter.untrusted",
     /// A lookup searched a table without querying its filter, because the filter was not in memory
     /// and not worth a read. (Ours.)
@@ -171,9 +171,10 @@ tickers! {
 
     /// Keys in the filters that were built. (Ours.)
     FilterBuildKeys = "filter.build.keys",
-    /// Nanoseconds spent building filters from the key hashes, the check included. (Ours.)
+    /// Nanoseconds spent building filters from the key hashes and checking the filters. (Ours.)
     FilterBuildNanos = "filter.build.nanos",
-    /// Filters discarded because the check did not find a key that was added. (Ours.)
+    /// Built filters that were discarded, because a check did not find an added key in them.
+    /// (Ours.)
     FilterBuildFailed = "filter.build.failed",
     /// Memtables flushed. (Ours.)
     FlushCount = "flush.count",

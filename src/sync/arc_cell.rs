@@ -39,14 +39,14 @@ impl<T: Retired> ArcCell<T> {
         self.load_held(guard).to_arc()
     }
 
-    /// The current value, valid at least while the guard is held.
+    /// The current value as a [`Held`], which gives a reference as well as an `Arc`.
     #[inline]
     pub fn load_held<'g>(&'g self, _guard: &'g Guard) -> Held<'g, T> {
         Held { pointer: self.pointer.load(Ordering::Acquire), _guard: PhantomData }
     }
 
-    /// Whether the cell still has this value. No other value can get the same address while the
-    /// guard is held.
+    /// Whether the cell still has this value. Compares the addresses, which is enough, because no
+    /// other value can get the same address while the guard is held.
     #[inline]
     pub fn holds(&self, held: &Held<'_, T>) -> bool {
         std::ptr::eq(self.pointer.load(Ordering::Acquire), held.pointer)
@@ -65,11 +65,11 @@ impl<T: Retired> ArcCell<T> {
 
 /// A value that was in an [`ArcCell`] when it was loaded.
 pub(crate) struct Held<'g, T: Retired> {
-    /// A pointer from `Arc::into_raw`. The cell gives up its count in two places only.
-    /// `ArcCell::replace` first unlinks the value and then retires the count, so the value lives
-    /// until the guard is gone. The cell's drop needs exclusive access to the cell, which `'g`
-    /// forbids. The field is not a reference, because a reference to the value could not reach the
-    /// counts of the `Arc`, which are outside the value.
+    /// A pointer from `Arc::into_raw`, whose value lives for `'g`, because the cell gives up its
+    /// count of the value in two places only. `ArcCell::replace` first unlinks the value and then
+    /// retires the count, so the value lives until the guard is gone. The cell's drop needs
+    /// exclusive access to the cell, which `'g` borrows. The field is not a reference, because a
+    /// reference to the value could not reach the counts of the `Arc`, which are outside the value.
     pointer: *const T,
     _guard: PhantomData<&'g T>,
 }
@@ -168,7 +168,8 @@ mod models {
             });
             cell.replace(Arc::new(Canary::new(1)));
             collect();
-            // The join orders this value's drop after the reads of the reader.
+            // The value that the reader kept is dropped here. loom does not see the counts of the
+            // `Arc`, but the join orders this drop after the reader's reads.
             reader.join().unwrap().touch();
         });
     }

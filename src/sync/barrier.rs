@@ -46,10 +46,10 @@ mod system {
     }
 }
 
-/// The model of the barrier. Both sides write one word, so the side that writes second sees every
-/// store that the other side made before it wrote. A collector that executes a fence but not
-/// [`barrier`] does not write the word, so the model does not order it with a reader that executes
-/// no fence.
+/// The barrier in loom's models. Both sides write one word, so the side that writes second sees
+/// every store that the other side made before it wrote. A collector, which is the other side, may
+/// execute a fence instead of [`barrier`]. Then it does not write the word, so the model does not
+/// order it with a reader that executes no fence.
 #[cfg(loom)]
 mod system {
     use super::{AtomicBool, Ordering};
@@ -81,7 +81,8 @@ pub(super) fn has_heavy() -> bool {
 /// it did.
 #[inline(always)]
 pub(super) fn light(fenced: &AtomicBool) -> bool {
-    // The flag is read after the reader's store: see `reclaim/mod.rs`.
+    // The flag must be read after the reader's store. Otherwise the reader could miss a mark, and a
+    // collector that trusts the mark could miss the store (`reclaim/mod.rs`).
     #[cfg(not(loom))]
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
     #[cfg(loom)]
@@ -107,9 +108,9 @@ thread_local! {
     pub(super) static HEAVY_FAILS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// The other side of the barrier. Returns `false` if the barrier did not happen; the loads that
-/// follow then prove nothing. After the registration the kernel promises success, but a system-call
-/// filter that is installed later can break this promise.
+/// The other side of the barrier. Returns `false` if the barrier did not happen; then the loads
+/// that follow may miss a reader's store. After the registration the kernel promises success, but a
+/// system-call filter that is installed later can break this promise.
 #[must_use]
 pub(super) fn heavy() -> bool {
     #[cfg(all(test, not(loom)))]

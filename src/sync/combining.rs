@@ -25,11 +25,11 @@
 //! 3. A thread that is chosen to lead sets its state back to waiting, takes the mutex of the queue
 //!    for a moment, and tries to lock afterwards.
 //!
-//! The mutex of the queue orders step 1 and the other steps. If step 1 comes first, steps 2 and 3
-//! find the lock free, or held by a thread that will reach step 1 later. If step 2 comes first,
-//! step 1 sees the queued work. If step 3 comes first, step 1 sees a waiter that can be chosen
-//! again. If another thread does a chosen waiter's work in the meantime, the waiter need not lead,
-//! because that thread reaches step 1 too.
+//! Each step takes the mutex of the queue, which therefore orders any step 1 with any step 2 or 3.
+//! If step 1 comes first, step 2 or 3 finds the lock free, or held by a thread that will reach its
+//! own step 1 later. If step 2 comes first, step 1 sees the queued work. If step 3 comes first,
+//! step 1 sees a waiter that can be chosen again. If another thread does a chosen waiter's work in
+//! the meantime, the waiter need not lead, because that thread reaches step 1 too.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -94,8 +94,8 @@ impl<L, W, A> CombiningLock<L, W, A> {
     /// The lock, if it is free and the queue is empty.
     #[inline]
     pub fn try_lead(&self) -> Option<Leading<'_, L, W, A>> {
-        // Without this check a new thread would overtake all waiters while they wake. The value may
-        // be stale, because only fairness depends on it.
+        // Without this check a new thread would overtake all waiters while they wake. A stale value
+        // does no harm, because only fairness depends on it.
         if self.queued.load(Ordering::Relaxed) > 0 { None } else { self.try_lock() }
     }
 
@@ -103,9 +103,9 @@ impl<L, W, A> CombiningLock<L, W, A> {
         try_lock(&self.leader).map(|leader| Leading { lock: self, leader: Some(leader) })
     }
 
-    /// Queues `work` until a leader has done it, and returns the answer. If this thread becomes the
-    /// leader, it calls `lead`, which must take at least the front of the queue, and answer each
-    /// piece of work that it took.
+    /// Queues `work`, waits until a leader has done it, and returns the answer. If this thread gets
+    /// the lock before that, it is the leader and calls `lead`, which must take at least the front
+    /// of the queue, and answer each piece of work that it took.
     pub fn submit(&self, work: W, mut lead: impl FnMut(&mut Leading<'_, L, W, A>)) -> A {
         let waiting = self.enqueue(work);
         loop {
@@ -212,7 +212,8 @@ impl<W, A> Waiting<W, A> {
         let mut sleeper = lock(&self.sleeper);
         if !soon {
             // A thread that answers or chooses this waiter first changes `told`, and then reads
-            // `sleeps` under this mutex.
+            // `sleeps` under this mutex. So either this loop sees the change, or that thread sees
+            // `sleeps` and wakes this one.
             sleeper.sleeps = true;
             while !is_told() {
                 sleeper = self.wakes.wait(sleeper).unwrap_or_else(PoisonError::into_inner);
@@ -292,9 +293,9 @@ mod tests {
         });
     }
 
-    /// Two writers are chosen to lead at nearly the same time. The faster one gets the lock, and
-    /// does the work of the slower one too. The slower writer once slept until the faster one had
-    /// unlocked. Now it gets its answer as soon as its work is done.
+    /// A waiter is chosen to lead, but another thread gets the lock first and does the waiter's
+    /// work. In an earlier version, the waiter slept until that thread had unlocked. Now it gets
+    /// its answer as soon as its work is done.
     #[test]
     fn one_that_lost_the_lead_hears_its_answer_while_the_leader_still_leads() {
         let lock = Lock::new(0);

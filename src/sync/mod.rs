@@ -1,8 +1,9 @@
-//! The building blocks of data that threads share. Under `cfg(loom)` every primitive here is
-//! loom's, so that the models check the code that runs.
+//! The building blocks of data that threads share. Under `cfg(loom)` the mutexes, condition
+//! variables and atomics that this module exports are loom's, so that the models check the code
+//! that runs.
 //!
-//! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches. User
-//!   code may read one of these values even after the pin is gone.
+//! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches. A
+//!   thread can lend one value to user code, which may read it even after the pin is gone.
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced as a whole.
 //! - [`combining`]: a mutex whose holder also does the work of waiting threads.
 //! - [`process`]: the identity of this process, and the state that a forked child creates again.
@@ -53,8 +54,8 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 #[cfg(loom)]
 pub(crate) use under_loom::lock;
 
-/// [`lock`] for two kinds of mutexes: loom's in the code that the models check, and the standard
-/// library's in the rest of the crate.
+/// [`lock`] under `cfg(loom)`, when the crate has two kinds of mutexes: loom's in the code that the
+/// models check, and the standard library's in the rest.
 #[cfg(loom)]
 mod under_loom {
     use std::sync::{Arc, PoisonError};

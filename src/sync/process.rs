@@ -18,9 +18,9 @@
 //! one comparison with a word in memory. Process ids are not used because the system reuses them
 //! and because reading them costs a system call.
 //!
-//! A child of the bare system call (`clone`) or of `_Fork` is not detected. Children of `vfork` and
-//! `posix_spawn` need no detection, because they execute another program at once, which shares no
-//! memory.
+//! A child that is made by the bare system call (`clone`) or by `_Fork` is not detected, because
+//! these run no handlers. Children of `vfork` and `posix_spawn` need no detection, because they
+//! execute another program at once, which shares no memory.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -58,8 +58,8 @@ impl Process {
 
     #[cold]
     fn first() -> Process {
-        // If two threads get here, both register the handler. A child's number is then higher by
-        // two.
+        // If two threads get here, both register the handler. A child's number is then higher than
+        // its parent's by two, which does no harm.
         watch_forks();
         let _ = CURRENT.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
         Process(CURRENT.load(Ordering::Relaxed))
@@ -72,8 +72,9 @@ impl Default for Process {
     }
 }
 
-/// Whether an object may be used: only until it is closed, and only in its own process. The check
-/// costs one comparison.
+/// Tells whether an object may be used: until it is closed, and only in the process of
+/// [`OpenIn::new`]. The check costs one comparison, because a closed object has the number 0, which
+/// no process has.
 pub(crate) struct OpenIn(AtomicU64);
 
 impl OpenIn {
@@ -91,7 +92,8 @@ impl OpenIn {
     }
 }
 
-/// State of the whole process. It is created at its first use, and again in a child.
+/// State of the whole process. It is created at its first use in each process, so a forked child
+/// creates its own.
 pub(crate) struct PerProcess<T: 'static> {
     /// Null, or a value that is never freed.
     made: AtomicPtr<Made<T>>,

@@ -52,12 +52,12 @@ pub(crate) const OLDEST_WAL: u64 = 3;
 pub(crate) const REMOVED: u64 = 4;
 pub(crate) const ADDED_V1: u64 = 5;
 pub(crate) const ADDED: u64 = 6;
-/// From this tag on, a length follows each tag.
+/// Fields with this tag or a larger one store their length after the tag.
 pub(crate) const FIRST_WITH_LENGTH: u64 = 64;
 pub(crate) const DB_IDENTITY: u64 = 64;
 pub(crate) const DURABLE_WAL: u64 = 65;
-/// Odd, so that a reader that does not know this field rejects the edit. Without the field, it
-/// would take the skipped numbers for a gap in the WALs, and end the replay there.
+/// The tag is odd, so that a reader that does not know this field rejects the edit. If it skipped
+/// the field, it would take the missing numbers for a gap in the WALs, and end the replay there.
 pub(crate) const SKIPPED: u64 = 67;
 
 /// Tags of a table's extra fields.
@@ -83,8 +83,8 @@ pub(crate) struct FileMeta {
     pub global_sequence: Option<SequenceNumber>,
     /// The smallest internal key, range deletions included.
     pub smallest: Vec<u8>,
-    /// The largest internal key. If a range deletion extends further, this is the deletion's
-    /// [`key::range_end`], whose user key the file does not hold.
+    /// The largest internal key. If a range deletion extends past all keys, this is the deletion's
+    /// exclusive end ([`key::range_end`]), and the file holds no entry of this user key.
     pub largest: Vec<u8>,
     /// `None` if the table does not record its creator, or if a MANIFEST of log version 1 listed it
     /// and the table is not open yet.
@@ -98,7 +98,7 @@ pub(crate) struct FileMeta {
 /// Information about a table that compaction needs and that the MANIFEST does not record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TableContents {
-    /// The entries and bytes that a compaction may be able to drop.
+    /// Counts of entries that compaction can drop, now or when a snapshot is released.
     pub garbage: Garbage,
     /// The range deletions, if there are any.
     pub ranges: Option<Arc<RangeTombstones>>,
@@ -113,7 +113,8 @@ impl FileMeta {
         key::ends_before(&self.largest, user_key)
     }
 
-    /// Whether the file starts after another one whose largest internal key is `largest`.
+    /// Whether all user keys of the file are after those of another file, whose largest internal
+    /// key is `largest`.
     pub fn starts_after(&self, largest: &[u8]) -> bool {
         key::ends_before(largest, key::user_key(&self.smallest))
     }
@@ -245,7 +246,7 @@ fn file_number(decoder: &mut Decoder) -> Result<u64, Damage> {
     decoder.varint_up_to(MAX_FILE_NUMBER, "file number", expected)
 }
 
-/// Decodes a field whose value is two numbers, which `read` decodes.
+/// Decodes a field whose value has a length and consists of two numbers, which `read` decodes.
 fn pair(
     decoder: &mut Decoder,
     what: &str,
@@ -423,8 +424,8 @@ mod tests {
         assert!(with(&[67, 2, 7, 6]).is_err());
         assert!(with(&[67, 3, 7, 7, 7]).is_err());
         assert!(with(&[67, 1, 7]).is_err());
-        // Unknown extra fields of a table are also skipped if even and rejected if odd. They
-        // precede the 0 that ends the table.
+        // An unknown extra field of a table, too, is skipped if its tag is even, and rejected if
+        // its tag is odd. Extra fields are in front of the 0 that ends the table.
         let table = VersionEdit { added: edit().added.split_off(1), ..VersionEdit::default() };
         let mut bytes = table.encode();
         assert_eq!(bytes.pop(), Some(0));

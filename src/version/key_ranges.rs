@@ -1,9 +1,9 @@
 //! [`KeyRanges`]: the key ranges of a version's files, next to each other in memory.
 //!
-//! A file's keys are reached through three pointers, each of which can cost a cache miss. So the
-//! *heads* of all bounds are stored here, next to each other. A head is the first 8 bytes after the
-//! prefix that all bounds share. Heads are compared first; only if two are equal, the whole keys
-//! are compared, which is rare.
+//! The bounds of a file, its smallest and its largest key, are reached through three pointers, each
+//! of which can cost a cache miss. So the *heads* of all bounds are stored here, next to each
+//! other. A head is the first 8 bytes after the prefix that all bounds share. Heads are compared
+//! first. The whole keys are compared only if two heads are equal, which is rare.
 //!
 //! ```text
 //! common_prefix   of all bounds: compared once per lookup
@@ -52,10 +52,10 @@ pub(crate) struct Run<F> {
 /// Ascending numbers. A search reads one cache line for up to seven numbers and two for up to 55,
 /// without a branch that depends on the numbers. For more numbers it reads three lines or more.
 ///
-/// A binary search over the files themselves takes more instructions, so that the processor
-/// overlaps consecutive lookups less. A binary search in one array of numbers takes fewer
-/// instructions for fifty files than this structure, but is slower for seven files, because each
-/// step waits for the previous one.
+/// Two rejected alternatives: A binary search over the files themselves takes more instructions
+/// than this structure, so that the processor overlaps consecutive lookups less. A binary search in
+/// one array of numbers takes fewer instructions for fifty files, but is slower for seven files,
+/// because each step waits for the previous one.
 ///
 /// ```text
 /// line_ends   [ 7 │ 15 │ … ]          the last of each line; padded, like all lines, with
@@ -94,7 +94,7 @@ impl Ends {
     }
 }
 
-/// The numbers in lines, of which the last ends with padding.
+/// Divides the numbers into lines. The last line ends with at least one `u64::MAX` as padding.
 fn lines_of(numbers: impl ExactSizeIterator<Item = u64>) -> Box<[NumberLine]> {
     let mut lines = vec![NumberLine([u64::MAX; IN_LINE]); numbers.len() / IN_LINE + 1];
     let slots = lines.iter_mut().flat_map(|line| &mut line.0);
@@ -133,8 +133,8 @@ impl<F: HasFileBounds> KeyRanges<F> {
         KeyRanges { runs: runs.collect(), common_prefix }
     }
 
-    /// The head of `key`, for [`Run::file_of`]. `None` if the key lacks the common prefix, so that
-    /// no range holds it.
+    /// The head of `key`, for [`Run::file_of`]. `None` if the key does not begin with the common
+    /// prefix; then it is in no range.
     #[inline(always)]
     pub fn head(&self, key: &[u8]) -> Option<u64> {
         self.common_prefix.head_after(key)
@@ -206,8 +206,8 @@ impl<F: HasFileBounds> Run<F> {
     }
 }
 
-// The functions that compare whole keys when heads are equal, which is rare. They are not inlined,
-// because that would take registers from the hot path.
+// These functions compare whole keys if heads are equal, which is rare. They are not inlined,
+// because inlining would take registers from the hot path.
 
 #[cold]
 #[inline(never)]
@@ -238,7 +238,8 @@ mod tests {
     use super::*;
     use crate::encoding::key::internal_key;
 
-    /// Keys that differ late, are prefixes of each other, or end in bytes like the padding.
+    /// Keys that differ only in late bytes, keys that are prefixes of each other, and keys that end
+    /// in zeros, with which the head of a short key is padded.
     fn keys() -> Vec<Vec<u8>> {
         let mut keys = vec![vec![], vec![0xff; 12]];
         for i in 0..30u8 {
@@ -251,8 +252,8 @@ mod tests {
         keys
     }
 
-    /// The smallest user key and the largest internal key, which may be the exclusive end of a
-    /// range deletion (`open` in [`range`]).
+    /// The smallest user key and the largest internal key. The latter may be the exclusive end of a
+    /// range deletion: [`range`] makes such a key if `open` is set.
     type Owned = (Vec<u8>, Vec<u8>);
 
     fn range(first: &[u8], last: &[u8], open: bool) -> Owned {
@@ -290,7 +291,8 @@ mod tests {
         let keys = keys();
         for (first, last, step) in [(0, keys.len(), 1), (5, 40, 2), (31, 60, 1), (33, 35, 1)] {
             let ends: Vec<&[u8]> = keys[first..last].iter().step_by(step).map(|k| &k[..]).collect();
-            // Separate ranges, and then ranges that end where the next one begins.
+            // The files of level 1 are apart from each other, each file of level 6 ends where the
+            // next one begins, and the files of level 0 overlap.
             let apart =
                 ends.chunks_exact(2).enumerate().map(|(i, c)| range(c[0], c[1], i % 3 == 0));
             let touching = ends.windows(2).map(|pair| range(pair[0], pair[1], true));

@@ -1,7 +1,7 @@
-//! A cursor that concatenates the disjoint files of a level.
+//! A cursor that walks through the disjoint files of a level, one after the other.
 //!
-//! One table is open at a time; the next is opened when the cursor passes the end of the current
-//! one.
+//! It has a cursor in only one file at a time. When that cursor passes the end of its file, one in
+//! the next file replaces it.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -41,14 +41,14 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         self.files.iter().map(|file| file.meta.largest_sequence).max().unwrap_or(0)
     }
 
-    /// Opens file `index` and calls `position` to place the cursor in it. If there is no file
-    /// `index`, no file is open afterwards.
+    /// Makes file `index` the current one, and calls `position` to place the cursor in it. If there
+    /// is no file `index`, there is no current file afterwards.
     fn enter(
         &mut self,
         index: usize,
         position: impl FnOnce(&mut TableCursor) -> Result<()>,
     ) -> Result<()> {
-        // If the file is already open, its cursor is reused and keeps its current block.
+        // If the file is already the current one, its cursor is reused and keeps its block.
         let reused = self.open.take().filter(|&(open, _)| open == index);
         let Some(file) = self.files.get(index) else { return Ok(()) };
         let mut cursor = match reused {
@@ -60,7 +60,7 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         Ok(())
     }
 
-    /// The first file that can have an entry at or after `target`.
+    /// The index of the first file that can have an entry at or after `target`.
     fn find(&self, target: &[u8]) -> usize {
         self.files.partition_point(|file| key::compare(&file.meta.largest, target).is_lt())
     }
@@ -80,7 +80,8 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         Ok(())
     }
 
-    /// Moves from the end of one file into the file `index`, if there is one.
+    /// Moves from the end of the current file, whose cursor is `from`, into file `index`, if there
+    /// is one.
     fn walk_into(
         &mut self,
         index: Option<usize>,

@@ -26,10 +26,9 @@ use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is replaced when the edits after its first edit take more than this many bytes, and
-/// also more bytes than the first edit. So these edits take at most about the larger of the two,
-/// which limits the size of the file. The first edit repeats the whole tree, and is at most half of
-/// a MANIFEST that is replaced because of its size. So at most half of the written bytes are
-/// repetitions.
+/// also more bytes than the first edit. This limits the size of the file. The first edit repeats
+/// the whole tree. It is at most half of a MANIFEST that is replaced because of its size, so at
+/// most half of all written bytes are repetitions.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.
@@ -67,8 +66,9 @@ impl Manifest {
         };
         let log = start().inspect_err(|error: &Error| {
             if error.is_out_of_space() {
-                // The file is not active. If it cannot be removed now, the next opening of the
-                // database removes it.
+                // `CURRENT` does not name the new file yet, because a write for which there was no
+                // space has not happened. If the file cannot be removed now, the next opening of
+                // the database removes it.
                 let _ = fs.remove(&path);
             }
         })?;
@@ -105,7 +105,7 @@ impl Manifest {
 /// The state that a MANIFEST records.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
-    /// The number of the MANIFEST, and the number of bytes that were read.
+    /// The number of the MANIFEST, and the number of its bytes up to the end of the last edit.
     pub manifest: (u64, u64),
     pub next_file: u64,
     /// Every write up to this number is in tables.
@@ -122,8 +122,9 @@ pub(crate) struct Recovered {
 }
 
 impl Recovered {
-    /// The highest number that a file of the database may have. A number is assigned before an edit
-    /// records it, but between two edits only a limited count of numbers is assigned.
+    /// The highest number that a file of the database may have. A file may have a number from
+    /// `next_file` on, because a number is assigned before an edit records it. But between two
+    /// edits far fewer than 2^32 numbers are assigned.
     pub fn most_file_number(&self) -> u64 {
         self.next_file.saturating_add(1 << 32).min(MAX_FILE_NUMBER)
     }
@@ -207,9 +208,9 @@ mod tests {
     use crate::fs::MemFs;
 
     /// A MANIFEST was once replaced after 4 MiB, whatever the size of the tree. Reading 4 MiB took
-    /// so long that a fast writer had deleted some of the listed tables by then, so that each
-    /// attempt to open the database only to read failed. Now a small tree has a small MANIFEST. The
-    /// MANIFEST of a large tree may grow further, because it must not be rewritten after every few
+    /// so long that a fast writer had deleted some of the listed tables by then, so every attempt
+    /// to open the database read-only failed. Now a small tree has a small MANIFEST. The MANIFEST
+    /// of a large tree may grow further, because otherwise it would be rewritten after every few
     /// edits.
     #[test]
     fn a_manifest_grows_with_its_tree() {

@@ -22,8 +22,8 @@
 //! the largest sequence number decides. Only databases that are opened read-only have such
 //! versions.
 //!
-//! Readers hold versions. A table that a newer version does not list is *obsolete*. Its file is
-//! deleted with the last version that lists it ([`TableFile`]).
+//! A reader holds the version that it reads. A table that the newest version does not list is
+//! *obsolete*. Its file is deleted when the last version that lists it is dropped ([`TableFile`]).
 
 pub(crate) mod edit;
 mod key_ranges;
@@ -62,8 +62,8 @@ pub(crate) struct Version {
     pub levels: [Level; LEVELS],
     /// The same files in the form that lookups search.
     ranges: KeyRanges<Arc<TableFile>>,
-    /// If the version is mixed, the files are here, and `ranges` is empty. So the code of usual
-    /// lookups, which search `ranges`, need not know mixed versions.
+    /// If the version is mixed, the files are here, and `ranges` is empty. So usual lookups, which
+    /// search only `ranges`, need no code for mixed versions.
     mixed: Option<KeyRanges<Arc<TableFile>>>,
     /// Whether any file holds a range deletion. This is rare.
     pub has_range_deletions: bool,
@@ -79,7 +79,8 @@ impl HasFileBounds for Arc<TableFile> {
 }
 
 impl Version {
-    /// The version after `edit`. `opened` holds the added tables that this version does not list.
+    /// The version after `edit`. `opened` holds the tables that the edit adds and this version does
+    /// not list. (An edit may also move a table to another level.)
     pub fn apply(&self, edit: &VersionEdit, opened: &HashMap<u64, Arc<TableFile>>) -> Version {
         let mut levels = self.levels.clone();
         for &(level, number) in &edit.removed {
@@ -119,8 +120,8 @@ impl Version {
         Version { levels, ranges, mixed: None, has_range_deletions, range_deletions }
     }
 
-    /// Turns the version into a mixed one, for a tree in which several tables of a level may hold a
-    /// key, and their order does not tell which of them is newer.
+    /// Turns the version into a mixed one. In such a tree several tables of a level may hold the
+    /// same key, and the order of the tables does not tell which of them has the newest entry.
     pub fn mixed(mut self) -> Version {
         self.mixed = Some(std::mem::take(&mut self.ranges));
         // All range deletions move to level 0, because the search of a deeper level expects that at
@@ -176,8 +177,8 @@ impl Version {
     }
 
     /// Like [`Version::runs`], but for any version, mixed or not. In a mixed version the order of
-    /// level 0 has no meaning, and several files of a deeper run may hold a key: see
-    /// [`Version::candidates`].
+    /// the files of level 0 has no meaning, and several files of a deeper run may hold the same
+    /// key: [`Version::candidates`] finds them.
     pub fn all_runs(&self) -> &[Run<Arc<TableFile>>] {
         self.mixed.as_ref().unwrap_or(&self.ranges).runs()
     }
@@ -191,9 +192,9 @@ impl Version {
         }
     }
 
-    /// Two files of a level from 1 on that overlap, if there are any. Such a tree is damaged: a
-    /// lookup could search the wrong file. In a mixed version two files may share the user key at
-    /// which they meet.
+    /// Two files of a level from 1 on that overlap, and the level, if there are any. A tree with
+    /// such files is damaged, because a lookup could search the wrong one. In a mixed version the
+    /// last user key of one file may also be the first of the next; this is not an overlap.
     pub fn overlap(&self) -> Option<(usize, &FileMeta, &FileMeta)> {
         let overlap = |one: &FileMeta, other: &FileMeta| match self.is_mixed() {
             true => key::compare(&one.largest, &other.smallest).is_ge(),

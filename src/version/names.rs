@@ -12,8 +12,8 @@
 //! ```
 //!
 //! All numbered files share one sequence of numbers, and no number is used twice. A file belongs to
-//! the database only if its name has exactly one of these forms: `7.wal` is a foreign file, and
-//! foreign files are not touched.
+//! the database only if its name has exactly one of these forms. So `7.wal`, whose number lacks
+//! leading zeros, does not belong to it. Files that do not belong to it are not touched.
 
 use std::path::{Path, PathBuf};
 
@@ -45,8 +45,8 @@ impl FileKind {
     }
 }
 
-/// The sorted names that look like files of the database but are not: they are spelled differently,
-/// or have a number above `most`, which no file of the database has had.
+/// Of `names`, those that look like files of the database but are not, sorted. They are spelled
+/// differently, or have a number above `most`, the highest that a file of the database may have.
 pub(crate) fn strays(names: &[String], most: u64) -> Vec<String> {
     let is_stray = |name: &&String| match parse(name) {
         Some(kind) => kind.number() > Some(most),
@@ -73,8 +73,8 @@ pub(crate) fn current_path(dir: &Path) -> PathBuf {
     dir.join("CURRENT")
 }
 
-/// A file in the target directory of a copy that is running, or that was running when its process
-/// was killed.
+/// This file marks the target directory of a copy as incomplete. It is there while the copy is
+/// made, and stays if the copying process is killed.
 pub(crate) const UNFINISHED_COPY: &str = "UNFINISHED_COPY";
 
 pub(crate) fn unfinished_copy_path(dir: &Path) -> PathBuf {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Only numbers above the last flushed sequence number are kept, because a replay starts after it.
-//! Ranges that touch are merged, so the number of ranges is at most that of unflushed writes plus
-//! one.
+//! Ranges that touch are merged, so between any two ranges there is an unflushed write. The number
+//! of ranges is therefore at most the number of unflushed writes plus one.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ impl Skipped {
         self.0.insert(first, last);
     }
 
-    /// The last number of the skipped range that holds `sequence + 1`; `sequence` if there is none.
-    /// A WAL continues after the returned number.
+    /// The last number of the skipped range that holds `sequence + 1`; `sequence` if no range holds
+    /// it. After the write `sequence`, a WAL continues with the number after the returned one.
     pub fn after(&self, sequence: SequenceNumber) -> SequenceNumber {
         let next = sequence.saturating_add(1);
         self.0.range(..=next).next_back().map_or(sequence, |(_, &end)| end.max(sequence))

@@ -27,19 +27,21 @@ pub(crate) struct TableStore {
     pub dir: PathBuf,
     /// Open tables take their descriptors from this pool.
     pub descriptors: Arc<DescriptorPool>,
-    /// If set, each table keeps a descriptor of its own and takes none from the pool, because
-    /// another process may delete the files.
+    /// Set if the database is opened read-only. Then each table keeps a descriptor of its own and
+    /// takes none from the pool, because another process may delete the files.
     pub keeps_tables_open: bool,
     /// What all open tables share, such as the cache.
     pub context: TableContext,
     /// Which tables' filters and indexes are pinned.
     pub pin_metadata: PinMetadata,
-    /// How tables are written. The filter is chosen for each table.
+    /// How tables are written. The filter of these options is not used: [`TableStore::create`] gets
+    /// the filter of each table.
     pub options: TableOptions,
     /// The creator that new tables record.
     pub creator: Creator,
     pub next_file: AtomicU64,
-    /// The state that tables use after they have left the tree.
+    /// The state, shared by all tables, that a table uses when it is dropped after it has left the
+    /// tree.
     pub obsolete: Arc<ObsoleteTables>,
 }
 
@@ -49,8 +51,8 @@ impl TableStore {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Opens a table that is or will be in `level`. The file must be the one that `meta` describes.
-    /// Fills in the fields that `meta` lacks.
+    /// Opens the table that `meta` describes, which is or will be in `level`. Fills in the fields
+    /// that `meta` lacks.
     ///
     /// # Errors
     /// [`Error::Corruption`] if the file is not the one that `meta` describes.
@@ -61,9 +63,9 @@ impl TableStore {
         self.described(meta, table, path)
     }
 
-    /// Does what [`TableStore::open`] does, for a table at `path` that a MANIFEST of RocksDB or
-    /// LevelDB describes. Such a MANIFEST does not record whether the table was ingested; only a
-    /// property of the table tells it.
+    /// Like [`TableStore::open`], for a table at `path` that a MANIFEST of RocksDB or LevelDB
+    /// describes. Such a MANIFEST does not record whether the table was ingested, but a property of
+    /// the table does.
     pub fn open_listed(
         &self,
         mut meta: FileMeta,
@@ -77,10 +79,10 @@ impl TableStore {
         meta.entries = table.properties().entries();
         meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
         meta.global_sequence = table.global_sequence();
-        // RocksDB requires that in level 0, from file to file, the smallest sequence numbers
-        // descend like the largest ones. In Maypole's trees they need not, so a MANIFEST that
-        // Maypole exported may list another smallest number than the table stores. The number in
-        // the table is used.
+        // The smallest sequence number is taken from the table, because a MANIFEST that Maypole has
+        // exported may list another one. RocksDB rejects a level 0 in which the smallest sequence
+        // numbers of the files are not in the same order as the largest ones. In Maypole's trees
+        // they need not be, so the export changes some of the smallest ones.
         let stated = || table.properties().number(property::SMALLEST_SEQUENCE);
         let smallest = meta.global_sequence.or_else(stated);
         meta.smallest_sequence = smallest.unwrap_or(meta.smallest_sequence);
@@ -156,7 +158,7 @@ impl TableStore {
         }
     }
 
-    /// Whether a table that is created now gets its filter and index in parts.
+    /// The form, whole or in parts, of the filter and index of a table that is created now.
     pub fn metadata_form(&self) -> MetadataForm {
         match self.options.metadata {
             MetadataForm::Auto if self.context.cache.whole_metadata_fills_it() => {
@@ -172,9 +174,9 @@ impl TableStore {
         self.create_in_form(self.metadata_form(), filter, level)
     }
 
-    /// [`TableStore::create`] in a given form. All tables of one compaction must have one form, but
-    /// `create` could change its choice while the compaction runs, because meanwhile the cache
-    /// counts the metadata of both inputs and outputs.
+    /// Like [`TableStore::create`], with the form of filter and index given by the caller. All
+    /// tables of one compaction must have the same form. `create` could choose different ones,
+    /// because the cache counts the metadata of both inputs and outputs while a compaction runs.
     pub fn create_in_form(
         &self,
         metadata: MetadataForm,
@@ -225,7 +227,8 @@ pub(super) fn check_described(path: &Path, meta: &FileMeta, table: &Table) -> Re
         (property::SMALLEST_SEQUENCE, meta.smallest_sequence),
         (property::LARGEST_SEQUENCE, meta.largest_sequence),
     ];
-    // The sequence numbers in an ingested file do not count, because the global one replaces them.
+    // The sequence numbers in an ingested file are not compared, because the global one replaces
+    // them.
     let sequences = sequences.into_iter().filter(|_| meta.global_sequence.is_none());
     let mut facts = vec![
         ("bytes", meta.file_bytes, Some(stored_file_bytes)),

@@ -21,15 +21,15 @@ use crate::table::Table;
 pub(crate) struct ObsoleteTables {
     /// The lookup counts of obsolete tables, by the level that each table left.
     counts: Mutex<[FileCounts; LEVELS]>,
-    /// Whether the database is closed, so that its directory may belong to another owner.
+    /// Whether the database is closed. Then no file is deleted ([`ObsoleteTables::close`]).
     closed: AtomicBool,
     /// The process that opened the database. A forked child deletes no file.
     process: Process,
 }
 
 impl ObsoleteTables {
-    /// Stops the deletion of files, because an iterator may outlive the database, and the directory
-    /// may belong to another owner when the iterator drops its tables.
+    /// Stops the deletion of files. An iterator may outlive the database and drop its tables when
+    /// another owner has already opened the directory.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -81,8 +81,8 @@ impl TableFile {
 
     /// Whether the file may hold an entry of a key from `lower` to before `upper` (`None`:
     /// unbounded). Range deletions do not count. The filter is queried only if the whole range lies
-    /// between the file's first and last key. On each level from 1 on, at most one file contains
-    /// the whole range, so a large range loads few filters.
+    /// between the file's first and last key. That holds for at most one file of each level from 1
+    /// on, so that even a range over many files loads few filters.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let lies_inside = user_key(&self.meta.smallest) < lower
             && upper.is_some_and(|upper| upper <= user_key(&self.meta.largest));
@@ -114,8 +114,9 @@ impl TableFile {
         Ok(end.saturating_sub(start))
     }
 
-    /// Notes that the MANIFEST no longer lists this file of `level`, or never will. The file is
-    /// deleted when no reader needs it any more.
+    /// Notes that the MANIFEST no longer lists this file, or never will because a flush or a
+    /// compaction failed. `level` is where the file was, or should have been. The file is deleted
+    /// when no reader needs it any more.
     pub fn mark_obsolete(&self, level: usize) {
         self.left_level.store(level + 1, Ordering::Relaxed);
     }

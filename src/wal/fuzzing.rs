@@ -1,5 +1,5 @@
-//! The fuzz target of the log reader; and a function that turns any bytes into a log with valid
-//! checksums, for other targets.
+//! The fuzz target of the log reader. Other targets use [`repaired`], which turns any bytes into a
+//! log most of whose checksums are valid.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use byteorder::{ByteOrder, LittleEndian};
 use super::*;
 use crate::fs::{Fs, MemFs};
 
-/// Reads `data`, except for its first byte, as a log. The first byte decides which checksums are
-/// repaired before the reading.
+/// Reads `data`, without its first byte, as a log. The first byte decides whether the file header
+/// and the records are repaired before that.
 pub fn log(data: &[u8]) {
     const NUMBER: u64 = 7;
     let Some((&repair, data)) = data.split_first() else { return };
@@ -56,7 +56,7 @@ pub fn log(data: &[u8]) {
     assert!(reader.next().expect("at the end").is_none(), "the end is not final");
 }
 
-/// `data` with a valid header for `kind` and `number`, and valid checksums in most records.
+/// `data` with a valid file header for `kind` and `number`, and valid checksums in most records.
 pub(crate) fn repaired(data: &[u8], kind: LogKind, number: u64) -> Vec<u8> {
     let mut bytes = data.to_vec();
     repair_header(&mut bytes, kind, number);
@@ -70,8 +70,9 @@ fn repair_header(bytes: &mut [u8], kind: LogKind, number: u64) {
     }
 }
 
-/// Steps through the records by the lengths in `bytes`, limited to the bytes that exist, and
-/// repairs the checksums of most records. Bits of the old checksum decide which ones stay wrong.
+/// Steps through the records. Each gets the payload length that its header states, modulo one more
+/// than the number of bytes after the header, and right checksums and a right `synced_to`. Bits of
+/// the old header checksum decide for each record whether one of these three is made wrong.
 fn repair_records(bytes: &mut [u8], number: u64) {
     let mut offset = FILE_HEADER_BYTES;
     while bytes.len().saturating_sub(offset) >= RECORD_HEADER_BYTES {

@@ -20,8 +20,8 @@
 //! ```
 //!
 //! A **mark** has no payload: the writer appends one after each sync, and its `synced_to` is its
-//! own offset. Zeros would be a mark at offset 0, where no record can be, so a stretch of zeros is
-//! never a record header.
+//! own offset. So a stretch of zeros is never a record header: it would be the mark of offset 0,
+//! where the file header is.
 //!
 //! Why each field is there:
 //!
@@ -33,18 +33,19 @@
 //!   later header says that the bad bytes were durable, they were valid once and have rotted, which
 //!   is an error. Otherwise they were never durable and were never promised, so the log ends before
 //!   them. (The idea is Pebble's, `record/record.go`, whose chunks carry a sync offset.)
-//! * The mark is the evidence of the last sync. Without it, rot in the last synced records would be
-//!   taken for a torn tail until a later append.
+//! * The mark is the evidence of the last sync. Without it, only the header of a later record would
+//!   tell of this sync. Until that record is appended, rot in the last synced records would be
+//!   taken for a torn tail.
 //!
 //! A **recovered WAL** holds the write batches that a recovery found in older WALs. It counts only
 //! if the MANIFEST lists it. A recovered WAL that a crash left unlisted only repeats the content of
 //! the older WALs.
 //!
-//! Version 2 adds recovered WALs to version 1, and fields to the records of a MANIFEST
-//! (`version/edit.rs`).
+//! Version 2 adds two things to version 1: recovered WALs, and more fields in the version edits of
+//! a MANIFEST (`version/edit.rs`).
 //!
-//! Records are not cut into blocks as in LevelDB. Blocks let a reader skip damage and continue, and
-//! recovery must not continue after a hole.
+//! Records are not cut into blocks as in LevelDB. The use of blocks is that a reader can skip
+//! damage and continue, but recovery must not continue after a hole.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -124,8 +125,8 @@ fn check_file_header(
     if bytes[..8] != MAGIC {
         return damage(0, format!("a Maypole log: {MAGIC:02x?}"), format!("{:02x?}", &bytes[..8]));
     }
-    // The checksum is checked before the version. Every version has this header, so a file of a
-    // newer version can be distinguished from a damaged one.
+    // The checksum is checked before the version, so that a damaged file is not taken for one of a
+    // newer version. This is possible because all versions have this header.
     let (crc32, found) = (crc32fast::hash(&bytes[..24]), fixed32(&bytes[24..]));
     if found != crc32 {
         return damage(0, format!("file header checksum {crc32:#010x}"), format!("{found:#010x}"));
@@ -168,14 +169,14 @@ impl RecordHeader {
         bytes
     }
 
-    /// The header in `bytes`, if they are a header that was written at this offset of this file.
+    /// The header in `bytes`. `None` if it was not written for this file and this offset.
     fn decode(bytes: &[u8; RECORD_HEADER_BYTES], number: u64, offset: u64) -> Option<RecordHeader> {
         let header = RecordHeader {
             payload_crc32: fixed32(&bytes[4..]),
             payload_bytes: fixed32(&bytes[8..]),
             synced_to: fixed64(&bytes[12..]),
         };
-        // The cheap checks come first, because the search for headers tries every offset.
+        // The cheap checks come before the CRC, because the search for headers tries every offset.
         let plausible = match header.payload_bytes {
             0 => header.synced_to == offset,
             _ => header.synced_to <= offset,

@@ -9,8 +9,8 @@
 //! | record | ~~~~~~ | … | record | … end          → torn: the log ends at bad
 //! ```
 //!
-//! The payload after the header with this claim may itself be damaged. The header alone proves how
-//! far the file was synced when the header was written.
+//! A valid header is enough for this claim, because it states how far the file was synced when the
+//! header was written. The payload after it may be damaged.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -66,8 +66,8 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// [`LogReader::open`] without the check of the file header. The headers of records are checked
-    /// against `number`.
+    /// Like [`LogReader::open`], but without the check of the file header. The record headers are
+    /// still checked: only those of the log `number` are valid.
     pub fn open_damaged(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
         Ok(LogReader {
             window: ReadWindow::new(fs.open(path)?),
@@ -137,8 +137,8 @@ impl LogReader {
             self.position = header.end(offset);
             self.synced_to = self.synced_to.max(header.synced_to);
             if header.payload_bytes > 0 {
-                // The bytes are still in the window. They are borrowed again because a borrow
-                // cannot outlive the loop.
+                // The payload is borrowed a second time, because the first borrow must end within
+                // the loop. Nothing is read, because the bytes are still in the window.
                 let payload = self.window.bytes(payload_offset, header.payload_bytes as usize)?;
                 let payload = payload.unwrap_or_default();
                 return Ok(Some(Record { payload, payload_offset }));
@@ -167,9 +167,9 @@ impl LogReader {
         self.tail
     }
 
-    /// The largest `synced_to` in the record headers seen so far. Once the log has ended, every
-    /// record header in the file has been seen, also those after a torn record. From then on the
-    /// result is above 0 exactly if the file is known to have been synced.
+    /// The largest `synced_to` in the record headers seen so far. When the log has ended, the
+    /// reader has also seen the record headers after a torn record. So from then on the result is
+    /// above 0 exactly if the file is known to have been synced.
     pub fn synced_to(&self) -> u64 {
         self.synced_to
     }
@@ -241,7 +241,8 @@ impl ReadWindow {
         Ok(self.from(offset, count)?.map(|bytes| &bytes[..count]))
     }
 
-    /// [`ReadWindow::bytes`], followed by all later bytes in memory.
+    /// Like [`ReadWindow::bytes`], but returns all bytes from `offset` on that are in memory, at
+    /// least `count`.
     fn from(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
         let rest = self.file.len().saturating_sub(offset);
         if count as u64 > rest {
@@ -250,8 +251,8 @@ impl ReadWindow {
         let inside =
             offset >= self.offset && offset + count as u64 <= self.offset + self.bytes.len() as u64;
         if !inside {
-            // The buffer is taken out while it is filled, because the window must be empty after a
-            // failed read.
+            // The buffer is taken out of the window while it is filled, so that the window is empty
+            // after a failed read.
             let mut bytes = std::mem::take(&mut self.bytes);
             let wanted = rest.min(READ_BYTES.max(count as u64)) as usize;
             // A record may have gigabytes. If memory is short, return an error instead of aborting.

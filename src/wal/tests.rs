@@ -99,8 +99,8 @@ fn records_of_every_size_come_back_in_order() {
         let (head, rest) = payload.split_at(payload.len() / 3);
         let offset = writer.append(&[head, b"", rest]).unwrap();
         assert_eq!(offset + (RECORD_HEADER_BYTES + payload.len()) as u64, writer.len());
-        // The record survives a kill of the process, because `append` has handed it to the
-        // operating system.
+        // `append` has handed the record to the operating system, so the record survives a kill of
+        // the process.
         assert_eq!(read_fs(&fs.kill()).unwrap().0.last(), Some(payload));
     }
     assert_eq!(read_fs(&fs).unwrap(), (payloads, Tail::Clean, 0));
@@ -126,8 +126,8 @@ fn a_sync_with_nothing_new_writes_nothing() {
     assert_eq!(log_of(&[b"x", SYNC, SYNC, SYNC]), once);
 }
 
-/// The steps of sample logs. One log is never synced, one is synced at its end, and two are synced
-/// between their records. Each test damages a log in one place.
+/// The steps of four sample logs. One log is never synced, one is synced at its end, and two are
+/// synced between their records. The tests damage these logs in one place at a time.
 fn sample_logs() -> Vec<Vec<Vec<u8>>> {
     let big = [7; 300];
     let logs: [&[&[u8]]; 4] = [
@@ -210,7 +210,8 @@ fn every_zeroed_or_foreign_stretch_is_an_error_or_a_cut() {
             match random.random_range(0..3) {
                 0 => changed[start..end].fill(0),
                 1 => random.fill_bytes(&mut changed[start..end]),
-                // Old bytes of the same log, including their checksums.
+                // Overwrites the stretch with bytes from elsewhere in the same log, which may
+                // include valid checksums.
                 _ => {
                     let from = random.random_range(0..=log.len() - (end - start));
                     changed[start..end].copy_from_slice(&log[from..][..end - start]);
@@ -225,9 +226,9 @@ fn every_zeroed_or_foreign_stretch_is_an_error_or_a_cut() {
     }
 }
 
-/// The search for evidence after rot once ended after 4 KiB, so that synced records after longer
-/// rot were dropped silently. The MANIFEST detects the loss too, but only for logs that it lists,
-/// so the reader must detect it without the MANIFEST.
+/// The reader once searched only 4 KiB after rot for evidence of a sync, so that synced records
+/// after longer rot were dropped silently. The MANIFEST also reveals such a loss, but only in logs
+/// that it lists, so the reader must not depend on it.
 #[test]
 fn rot_of_any_length_before_a_synced_record_is_an_error() {
     let payload = [7; 700];
@@ -347,7 +348,7 @@ fn a_log_ends_where_there_is_no_space() {
             assert!(first.is_out_of_space() && writer.has_ended(), "{first}");
             let error = writer.append(&[b"third"]).unwrap_err();
             assert_eq!(error.to_string(), first.to_string());
-            // Earlier records are intact, and can be made durable.
+            // The records before the failed one are intact, and can still be made durable.
             writer.sync().unwrap();
             assert_eq!((writer.len(), writer.synced_to()), (end, end));
             drop(writer);
@@ -360,8 +361,8 @@ fn a_log_ends_where_there_is_no_space() {
 
 #[test]
 fn a_failed_write_poisons_the_writer_and_cuts_the_log() {
-    // The writer appends the third record's header and then its payload. The second append fails,
-    // so that the header is written and the payload is not.
+    // The writer appends a record's header and then its payload to the file. For the third record,
+    // the append of the payload fails, so that only its header is written.
     let memory = Arc::new(MemFs::new());
     let fs = FaultFs::new(memory.clone());
     let mut writer = LogWriter::create(&fs, path(), LogKind::Wal, NUMBER).unwrap();

@@ -24,7 +24,7 @@ pub(crate) struct LogWriter {
     number: u64,
     /// All bytes before this offset are durable.
     synced_to: u64,
-    /// Whether a record was written after the last sync. Marks do not count.
+    /// Whether the file header or a record, other than a mark, was written after the last sync.
     unsynced: bool,
     /// The end of the records, and the error that ended the log there.
     ended: Option<(u64, Error)>,
@@ -45,8 +45,8 @@ impl LogWriter {
         let header = encode_file_header(kind, number);
         if let Err(error) = file.append(&header).and_then(|()| file.flush()) {
             drop(file);
-            // A file that cannot be removed does no harm: it has no record, and its number will not
-            // be used again.
+            // It does no harm if the file cannot be removed, because the file has no record and its
+            // number is not used again.
             let _ = fs.remove(path);
             return Err(error);
         }
@@ -95,8 +95,8 @@ impl LogWriter {
         self.synced_to = self.len();
         self.unsynced = false;
         if self.ended.is_none() {
-            // Writes the mark. The records are durable even if the mark cannot be written. In that
-            // case the next append returns the error.
+            // Writes the mark. If the mark cannot be written, the sync has still succeeded, and the
+            // next append returns the error.
             let offset = self.file.len();
             if let Err(error) = self.write(0, &[]) {
                 self.end_or_fail(offset, error);
@@ -120,7 +120,7 @@ impl LogWriter {
         self.synced_to
     }
 
-    /// Whether a record found no space, so that none can be appended any more.
+    /// Whether a record or a mark found no space, so that no record can be appended any more.
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
@@ -139,8 +139,9 @@ impl LogWriter {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Ends the log before the record at `offset` if space ran out. Otherwise makes the writer
-    /// unusable. Returns `error`.
+    /// Call this after the write of the record at `offset` failed with `error`. Ends the log before
+    /// the record if the error is a lack of space, and otherwise makes the writer unusable. Returns
+    /// `error`.
     fn end_or_fail(&mut self, offset: u64, error: Error) -> Error {
         if error.is_out_of_space() {
             self.file.discard_unflushed();

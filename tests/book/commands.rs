@@ -7,7 +7,8 @@
 //! Commands of dated measurements are not checked, because they are those of the program at that
 //! date.
 //!
-//! Whether a command does what the text says is not checked, because that would take too long.
+//! The tests do not check whether a command does what the text says, because that would take too
+//! long.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,8 +44,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The commands of a piece of shell. A line has one command, or several that `&&` joins, and
-/// continues on the next line if it ends with a backslash.
+/// The commands in a shell text. Each line has one command, or several that `&&` joins. A line that
+/// ends with a backslash continues on the next line.
 fn of_shell(place: &str, shell: &str) -> Vec<Pasted> {
     let joined = shell.replace("\\\n", " ");
     let parts = joined.lines().flat_map(|line| line.split("&& "));
@@ -90,8 +91,8 @@ fn pasted() -> Vec<Pasted> {
 }
 
 impl Pasted {
-    /// The words that follow `words` in the command. Variables and `time` may precede `words`.
-    /// `None` if the command does not contain `words`.
+    /// The words that follow `words` in the command, or `None` if the command does not contain
+    /// `words`. Other words, such as variables or `time`, may come before.
     fn after(&self, words: &[&str]) -> Option<&[String]> {
         let at = self.words.windows(words.len()).position(|window| window == words)?;
         Some(&self.words[at + words.len()..])
@@ -114,7 +115,7 @@ fn maypole_takes_every_command_line_of_the_documents() {
     for pasted in pasted() {
         let named = pasted.words.first().is_some_and(|first| first == "maypole");
         let Some(arguments) = pasted.after(&["cargo", "maypole"]).or_else(|| {
-            // Without arguments, `maypole` is the name of the program and no command.
+            // Without arguments, `maypole` in backticks is no command, but the name of the program.
             pasted.after(&["maypole"]).filter(|after| named && !after.is_empty())
         }) else {
             continue;
@@ -189,8 +190,8 @@ fn what_cargo_is_told_to_run_is_there() {
 
 #[test]
 fn scripts_and_files_that_commands_name_are_there() {
-    // In the published package there is nothing to check, because it has neither `.ci` nor the
-    // nested packages.
+    // The published package has neither `.ci` nor the nested packages, so there this test checks
+    // nothing.
     let Ok(long) = fs::read_to_string(root().join(".ci/long")) else { return };
     let ours = [".ci/", "benches/", "examples/", "fuzz/", "tests/"];
     let mut checked = 0;

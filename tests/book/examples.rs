@@ -1,4 +1,5 @@
-//! The code in the book's chapters that is from no other file, as tests.
+//! Code that the book's chapters show and that is in no other file. Each chapter's code is a test
+//! here.
 
 use std::sync::Arc;
 

@@ -91,7 +91,8 @@ fn exercise_5_a_step_of_zero() {
         }
         rate("absent", 50_000, |hash| stepped(hash, m, step).all(|bit| bits[bit]))
     };
-    // Every step is a multiple of m, the number of bits, so all probes of a key test the same bit.
+    // For `degenerate` every step is a multiple of m, the number of bits, so all probes of a key
+    // test the same bit.
     let degenerate = with(|hash| hash << 14 & 0xffff_ffff);
     let odd = with(|hash| hash & 0xffff_ffff | 1);
     let one_probe = standard_bloom_fpr(10.0, 1);
@@ -120,8 +121,9 @@ fn exercise_6_remove_what_was_never_added() {
     let mut filter = Counting(vec![0; 6_000]);
     present(1_000).for_each(|hash| filter.change(hash, |count| (count + 1).min(15)));
     assert_eq!(missed(|hash| filter.may_contain(hash), present(1_000)), 0);
-    // A careful caller queries a key before removing it. This does not help here, because these
-    // keys are false positives.
+    // A careful caller queries a key before removing it, and removes it only if the filter says
+    // "maybe". Here this does not help, because the filter says "maybe" for these keys without
+    // reason.
     let strangers: Vec<u64> = (0..10_000)
         .map(|i| key_hash("absent", i))
         .filter(|&hash| filter.may_contain(hash))

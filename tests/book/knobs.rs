@@ -1,5 +1,5 @@
 //! Checks what the documents say about the settings of other engines. The table in
-//! `docs/book/src/knobs.md` gives what each of these settings is in Maypole. `tests/knobs.rs`
+//! `docs/book/src/knobs.md` gives the equivalent of each setting in Maypole. `tests/knobs.rs`
 //! compares that table with the library. The test here checks that no other document contradicts
 //! the table.
 
@@ -21,8 +21,8 @@ fn is_setting(code: &str) -> bool {
     types.iter().any(|start| code.starts_with(start)) || code.parse::<FilterPolicy>().is_ok()
 }
 
-/// The settings of other engines, each with what equals it in Maypole. A setting may have several
-/// rows, for several values of a second setting.
+/// Reads the table: each setting of another engine, with its equivalents in Maypole. A setting has
+/// several rows if its equivalent depends on the value of a second setting.
 fn table() -> BTreeMap<String, BTreeSet<String>> {
     let mut equals: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let knobs = read(root().join("docs/book/src/knobs.md"));

@@ -58,7 +58,7 @@ impl Document {
         self.path.strip_prefix(root()).unwrap_or(&self.path).display().to_string()
     }
 
-    /// Whether this is a dated document, which is not updated.
+    /// Whether this is a dated measurement, which stays as it was at its date.
     pub fn is_dated(&self) -> bool {
         self.path.starts_with(root().join("docs/measurements"))
     }

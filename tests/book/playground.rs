@@ -1,5 +1,6 @@
-//! Tests of the pages that run the filters as WebAssembly. The code of these pages is compiled for
-//! this machine too: here its answers must be right, and a browser must show the same answers.
+//! Tests of the pages that run the filters as WebAssembly. The Rust code of these pages is compiled
+//! natively too. Tests check that its answers are right, and that the pages in a browser show the
+//! same answers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -177,7 +178,7 @@ fn rates_are_those_that_are_predicted() {
         let ratio = answer["passed"].as_f64().unwrap() / expected;
         assert!((0.7..1.4).contains(&ratio), "{answer}");
         let bits = answer["bits"].as_f64().unwrap();
-        // A slot of a fuse filter has a whole number of bits, the largest one that fits, so the
+        // All slots of a fuse filter have the same whole number of bits, rounded down, so the
         // filter may store fewer bits a key than requested.
         let least = if family == "fuse" { 6.6 } else { 7.9 };
         assert!((least..8.1).contains(&bits), "{answer}");
@@ -319,7 +320,7 @@ async function touch() {
   while (document.querySelectorAll("#rate-picture .mark.now").length < 4) await new Promise((go) => setTimeout(go, 50));
   put("rate-keys", "10000", "change");
   put("rate-bits", 10);
-  // The curve is complete when its last point exists.
+  // The picture has marks of at least three families at these bits.
   while (document.querySelectorAll("#rate-picture .mark.now").length < 3) await new Promise((go) => setTimeout(go, 50));
   told.table = [...document.querySelectorAll("#rate-table tbody tr")].map((row) => row.textContent);
   told.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
@@ -333,7 +334,7 @@ async function touch() {
 touch();
 </script>"##;
 
-/// As [`TOUCH`], for the page `tree.html`: each picture is touched once.
+/// Like [`TOUCH`], but for the page `tree.html`. Uses each of its pictures once.
 const TOUCH_TREE: &str = r##"<script>
 async function touch() {
   while (!document.documentElement.dataset.ready) await new Promise((go) => setTimeout(go, 20));
@@ -390,7 +391,9 @@ fn a_browser_moves_the_pictures_of_a_tree() {
         let of = |name: &str| -> Vec<f64> {
             told[name].as_array().unwrap().iter().map(|figure| figure.as_f64().unwrap()).collect()
         };
-        // The tree has four runs, and most present keys are in the last one.
+        // The tree has four runs, and most present keys are in the last one. So without filters a
+        // lookup reads four blocks for an absent key, and on average more than three for a present
+        // key.
         assert!(of("lookups")[0] < 0.1 && of("lookups")[1] < 1.1, "{told}");
         assert!(of("plain")[0] == 4.0 && of("plain")[1] > 3.0, "{told}");
         assert!(told["columns"].as_u64().unwrap() > 5, "{told}");
@@ -411,8 +414,8 @@ fn a_browser_moves_the_pictures_of_a_tree() {
     }
 }
 
-/// Copies the pages to the directory `copy`. Returns a further copy of `page` there, which also
-/// runs the script `touch` and records the errors of the page.
+/// Copies the pages to the directory `copy`. There it adds a second copy of `page`, which records
+/// errors and also runs the script `touch`, and returns the path of this copy.
 fn copy(copy: &Path, page: &str, touch: &str) -> PathBuf {
     fs::create_dir_all(copy).unwrap();
     for path in files(&folder(), "") {

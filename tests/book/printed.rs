@@ -26,8 +26,8 @@ fn every_figure_is_what_the_program_prints() {
     }
 }
 
-/// These figures are compared with a tolerance, because what the cache evicts depends a little on
-/// the other threads of the process.
+/// These figures depend on what the cache evicts, and this depends a little on the other threads of
+/// the process. So the figures are compared with a tolerance.
 #[test]
 fn what_parts_save_is_near_what_the_chapter_says() {
     let chapters = chapters();
@@ -66,8 +66,8 @@ fn every_picture_is_what_the_program_draws() {
     assert_eq!(stored.len(), PICTURES.len(), "a stored picture is not drawn");
 }
 
-/// The y axes of plots once had no titles. Now both axes of each plot have one. (The titles of bars
-/// and columns cannot be missing, because they are fields of `Bars` and `Columns`.)
+/// Regression: the y axes of plots had no titles. Now both axes of each plot have one. (The titles
+/// of bars and columns cannot be missing, because they are fields of `Bars` and `Columns`.)
 #[test]
 fn every_axis_of_a_plot_has_a_title() {
     let mut plots = 0;

@@ -20,8 +20,8 @@ pub fn documents() -> Vec<Document> {
     paths.into_iter().map(read).collect()
 }
 
-/// Whether the line cannot be wrapped: it is a row of a table, or a single link or picture, or a
-/// picture that is a link.
+/// Whether the line cannot be wrapped, because it is a row of a table, a single link, a single
+/// picture, or a picture that is a link.
 fn is_one_piece(line: &str) -> bool {
     let line = line.trim();
     let to = links(line);

@@ -24,8 +24,8 @@ pub const VIEWS: [(u32, u32); 6] = [(1400, 1), (1400, 0), (800, 1), (800, 0), (4
 /// Chromium makes no window narrower than this. A narrower page is shown in a frame.
 const LEAST_WINDOW: u32 = 500;
 
-/// A script for a page in a frame. It sends the page's content to the page around the frame, once
-/// the script under test has added its results.
+/// A script for a page that is shown in a frame of another page. When the script under test has
+/// added its results, this script sends the content of its page to the other page.
 const SEND: &str = r##"<script>
 const send = () => document.getElementById("told")
   && parent.postMessage(document.documentElement.outerHTML, "*");
@@ -37,9 +37,9 @@ pub fn find() -> Option<&'static str> {
     NAMES.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok())
 }
 
-/// Adds two scripts to the page. The first one runs before everything else and records errors.
-/// `script` runs after everything else; it must add a `<pre id="told">` that holds its results as
-/// JSON.
+/// Adds scripts to the page. The first one runs before everything else and records errors. `script`
+/// runs last; it must add a `<pre id="told">` that holds its results as JSON. If the page is in a
+/// frame, a third script sends its content to the page around it.
 pub fn watched(page: &str, script: &str) -> String {
     let page = page.replacen("<head>", &format!("<head>{WATCH}"), 1);
     page.replacen("</body>", &format!("{SEND}{script}</body>"), 1)

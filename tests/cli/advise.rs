@@ -11,7 +11,8 @@ use serde_json::Value;
 use crate::rocksdb_dirs::{state_of, unpacked};
 use crate::{maypole, run};
 
-/// `maypole advise DIR OPTIONS…`: what it prints. Standard error has notes alone.
+/// Returns what `maypole advise DIR OPTIONS…` prints. Checks that it succeeds, and that standard
+/// error has only notes.
 fn text(dir: &Path, options: &[&str]) -> String {
     let mut call = vec!["advise", dir.to_str().unwrap()];
     call.extend(options);
@@ -33,7 +34,7 @@ fn family(dir: &Path, options: &[&str]) -> Value {
     found["families"][0].clone()
 }
 
-/// The texts named `name` of an array of objects.
+/// The text in the field `name` of each object of an array.
 fn texts<'a>(array: &'a Value, name: &str) -> Vec<&'a str> {
     array.as_array().unwrap().iter().map(|object| object[name].as_str().unwrap()).collect()
 }
@@ -72,8 +73,8 @@ fn filters_of_rocksdb_are_told_measured_and_compared_and_nothing_changes() {
     for row in found["filters"].as_array().unwrap() {
         assert_eq!((&row["filter"], &row["holds"]), (&"bloom".into(), &"keys".into()), "{row}");
         assert!((9.9..10.5).contains(&number(&row["bits_per_key"])), "{row}");
-        // RocksDB's own estimate for 10 bits is 0.95 %. The bounds are wide because the rates of
-        // small filters differ from each other.
+        // RocksDB's own estimate for 10 bits is 0.95 %. The bounds are wide, because small filters
+        // deviate much from their expected rate.
         assert!((0.006..0.013).contains(&number(&row["measured_fpr"])), "{row}");
         let inside = number(&row["fpr_low"])..=number(&row["fpr_high"]);
         assert!(inside.contains(&number(&row["measured_fpr"])), "{row}");
@@ -149,7 +150,8 @@ fn tables_of_an_older_policy_are_found_and_bloom_of_a_flush_is_none() {
     assert!(told.iter().all(|told| told.ends_with("OPTIONS ask for 14.0")), "{told:?}");
     assert!(!told.is_empty());
 
-    // If the policy's name has no bits, there is no verdict.
+    // If OPTIONS name the policy without its bits a key, `advise` does not judge the sizes of the
+    // filters.
     edit_options(dir.path(), "filter_policy=bloomfilter:14:false", "filter_policy=bloomfilter");
     let found = family(dir.path(), &[]);
     assert_eq!(texts(&found["findings"], "finding"), [""; 0]);
@@ -185,7 +187,7 @@ fn a_family_without_filters_is_advised_to_have_them() {
     let advice = &found["advice"][0];
     assert!(advice["action"].as_str().unwrap().starts_with("Set a filter: 100 %"), "{advice}");
     assert_eq!(advice["options"][0], "filter_policy=ribbonfilter:10:0");
-    // Where a read costs nothing, a filter is worth nothing.
+    // If a read costs no time, a filter saves none, so `advise` does not recommend one.
     let found = family(dir.path(), &["--read-cost", "0"]);
     assert!(texts(&found["advice"], "action")[0].starts_with("Keep what there is"), "{found}");
 }
@@ -223,8 +225,8 @@ rocksdb.bloom.filter.full.positive COUNT : 120
 rocksdb.bloom.filter.full.true.positive COUNT : 100
 ";
 
-/// Regression: if `--column-family` chose one of several column families, the counters of LOG, which
-/// are sums over all column families, were shown as those of the chosen one.
+/// Regression: the counters in LOG are sums over all column families. If `--column-family` chose
+/// one of several column families, `advise` showed these sums as counters of the chosen one.
 #[test]
 fn the_counters_of_several_column_families_are_not_told_of_one() {
     let dir = unpacked("10.4.2-cfs");
@@ -344,8 +346,8 @@ fn a_database_of_maypole_is_advised_while_it_is_in_use() {
     assert!((number(&burr["filter_bytes"]) / real - 1.0).abs() < 0.02, "{burr} {real}");
     let (computed, measured) =
         (number(&burr["blocks_per_absent_get"]), number(&rewritten["absent"]["blocks"]));
-    // The computed and the measured blocks of a lookup are means of five thousand lookups each.
-    // They may differ by seven standard deviations of one of these means.
+    // Both figures, the computed one and the measured one, are means of the blocks of five thousand
+    // lookups. They may differ by seven standard deviations of such a mean.
     let slack = 7.0 * (computed.max(measured) / 5000.0).sqrt();
     assert!((computed - measured).abs() < slack, "{computed} {measured}");
     db.put("still", "open").unwrap();
@@ -447,17 +449,17 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8_lossy(&done.stdout).into_owned()
     };
-    // The memtable is flushed, so that an import has no additional table.
+    // The memtable is flushed, because otherwise the import below would write it to one more table.
     bench("fillrandom,flush,waitforcompaction", &[]);
     let before = state_of(dir.path());
     let found = family(dir.path(), &[]);
     assert_eq!(state_of(dir.path()), before);
     let rows = found["filters"].as_array().unwrap();
     assert!(rows.len() >= 2, "{found}");
-    // The false-positive rate to expect if `share_present` of all lookups find their key, and the
-    // variance of this rate. The rates of the levels differ, because filters of small tables have
-    // more bits a key. So the rate of each level is weighted by the number of its tables that a
-    // lookup searches in vain.
+    // The false-positive rate to expect if a share of `share_present` of all lookups find their
+    // key, and the variance of this rate. The levels have different rates, because filters of small
+    // tables have more bits a key. So each level's rate is weighted by the number of tables of this
+    // level that a lookup searches in vain.
     let expected = |share_present: f64| {
         let (mut tables, mut wrong, mut variance) = (0.0, 0.0, 0.0);
         for row in rows {
@@ -472,7 +474,7 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
         }
         (wrong / tables, variance / (tables * tables))
     };
-    // A million random puts of a million keys leave out one in e of the keys.
+    // A million puts of random keys, out of a million keys, leave out a share of 1/e of the keys.
     let shares = [("readmissing", 0.0), ("readrandom", 1.0 - (-1.0f64).exp())];
     for (lookups, share_present) in shares {
         let told = bench(lookups, &["--use_existing_db", "--statistics", "--reads=300000"]);
@@ -517,8 +519,9 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
     assert!((told - real).abs() < slack, "{told} {real}");
 }
 
-/// Below format_version 5 the policy of Bloom gives filters of 32-bit hashes, and the policy of
-/// Ribbon gives Ribbon filters. Neither is reported as a finding.
+/// In tables below format_version 5, RocksDB's policy for Bloom filters makes filters of 32-bit
+/// hashes, and its policy for Ribbon makes Ribbon filters. As both are what the policy asks for,
+/// `advise` reports no finding.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn filters_of_old_versions_are_what_their_version_gives() {

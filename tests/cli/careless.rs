@@ -21,7 +21,8 @@ fn done(output: Output) -> Done {
     }
 }
 
-/// A call in a shell: `$M` is the program, `$D` the directory. Temporary files go to `$D/tmp`.
+/// Runs `script` in a shell, where `$M` is the program and `$D` is `dir`. Temporary files go to
+/// `$D/tmp`.
 fn shell(dir: &Path, script: &str) -> Done {
     fs::create_dir_all(dir.join("tmp")).unwrap();
     let mut shell = Command::new("sh");
@@ -47,8 +48,8 @@ fn keys(dir: &Path) -> std::path::PathBuf {
     path
 }
 
-/// Regression: 300 policies under a limit of memory ended in an abort, which left hundreds of
-/// megabytes in the directory for temporary files.
+/// Regression: `compare` of 300 policies under a memory limit aborted, and left hundreds of
+/// megabytes in the directory for temporary files. Now it is rejected at the start.
 #[cfg(target_os = "linux")]
 #[test]
 fn more_databases_than_memory_holds_are_refused_before_anything_is_made() {
@@ -60,8 +61,8 @@ fn more_databases_than_memory_holds_are_refused_before_anything_is_made() {
     assert!(is_empty(&dir.path().join("tmp")));
 }
 
-/// Regression: a line without an end took all memory, and the process aborted; so did a key file
-/// without an end.
+/// Regression: input without a line break, or a key file without an end such as `/dev/zero`, took
+/// all memory, and the process aborted. Now the call fails with an error of one line.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_has_no_end_is_refused_and_leaves_nothing() {
@@ -90,7 +91,7 @@ fn what_has_no_end_is_refused_and_leaves_nothing() {
             assert!(error.contains("is a device"), "{error}");
         }
     }
-    // /dev/null is a device too, but its input ends.
+    // /dev/null is a device as well, but it is accepted as an empty file because its input ends.
     let error = maypole!("compare", "--key-file", "/dev/null").badly(1);
     assert!(error.contains("no keys"), "{error}");
     let error = maypole!("compare", "--key-file", dir.path()).badly(1);
@@ -129,14 +130,15 @@ fn compressed_files_and_other_encodings_are_no_keys() {
         assert!(loaded.code == 0 && loaded.err.contains("byte order mark"), "{}", loaded.err);
         assert_eq!(maypole!("scan", &db).well(), value);
     }
-    // In the binary format, the bytes of the mark are the three bytes of the key.
+    // In the binary format, the bytes of a byte order mark are ordinary bytes of the key.
     let db = dir.path().join("binary");
     let call = ["load", db.to_str().unwrap(), "--key-file", "-", "--format", "binary"];
     run_with(&call, b"\x03\0\0\0\xef\xbb\xbf\0\0\0\0").well();
     assert_eq!(maypole!("count", &db).well(), "1\n");
 }
 
-/// Regression: the page of another program was overwritten without a warning.
+/// Regression: `compare --out` overwrote a page of another program without a warning. Now it fails
+/// if `index.html` is not of an earlier `compare`, or is missing while other output files exist.
 #[test]
 fn only_pages_of_the_same_command_are_replaced() {
     let dir = tempfile::tempdir().unwrap();
@@ -201,7 +203,7 @@ fn what_a_killed_call_left_is_removed_by_the_next_one() {
     assert!(said.code == 0 && !said.err.contains("cut off") && left.exists(), "{}", said.err);
     killed.kill().unwrap();
     killed.wait().unwrap();
-    // The owner of this directory is unknown, so it is not removed.
+    // This directory has no lock file, so it may belong to another program and is not removed.
     fs::create_dir(tmp.join("maypole-compare-old")).unwrap();
     let said = shell(dir.path(), quick);
     assert!(said.code == 0 && said.err.contains("cut off, removed"), "{}", said.err);
@@ -220,8 +222,8 @@ fn bits_that_no_filter_has_are_refused_as_a_call() {
     assert!(error.contains("between 1 and 100"), "{error}");
 }
 
-/// Regression: "at most 30.0 %" was printed above a row of 30.2 %, and "the same memory" above 69 B
-/// and 2 B.
+/// Regression: `size` printed the heading "at most 30.0 %" above a row of 30.2 %, and the heading
+/// "the same memory" above rows of 69 B and 2 B.
 #[test]
 fn rows_keep_what_their_heading_says() {
     for rate in ["0.5", "0.3", "0.17", "0.01", "0.00001"] {
@@ -313,8 +315,8 @@ fn two_sweeps_in_one_directory_are_one_too_many() {
     assert_eq!(fs::read(&state).unwrap(), b"");
 }
 
-/// Regressions: the table of `write-table` replaced the file of keys that was its standard input;
-/// and if two options named standard input, it was empty for the second option.
+/// Regressions: `write-table` replaced its own input if `--out` named the file that was redirected
+/// to standard input. If two options named standard input, the second option found it empty.
 #[cfg(unix)]
 #[test]
 fn a_file_is_not_input_and_output_at_a_time_nor_input_twice() {

@@ -88,14 +88,15 @@ fn figures_of_a_comparison_hang_together() {
         assert!(number(five, field) > 0.0 && number(ten, field) > 0.0);
     }
     assert_eq!((&none["filter_bytes"], &none["filters_asked"]), (&0.into(), &0.into()));
-    // Nearly every absent key lies in the range of one table of each level. Without a filter a
-    // lookup reads a block of that table.
+    // Nearly every absent key lies in the range of one table of each level. Without filters, a
+    // lookup reads a block of each of these tables.
     assert!(number(none, "blocks_per_absent_get") > 2.5, "{none}");
     for (row, bits) in [(five, 5.0), (ten, 10.0)] {
         let stored = number(row, "bits_per_key");
         assert!((stored / bits - 1.0).abs() < 0.1, "{row}");
         let (observed, predicted) = (number(row, "observed_fpr"), number(row, "predicted_fpr"));
-        // 60,000 probes of a rate near 1 %: six standard deviations are a quarter of the rate.
+        // The absent lookups query filters about 60,000 times. For a rate of 1 %, a quarter of the
+        // rate is then six standard deviations.
         assert!((observed / predicted - 1.0).abs() < 0.25, "{row}");
         let asked = number(row, "filters_asked") / 20_000.0;
         assert!((asked / number(none, "blocks_per_absent_get") - 1.0).abs() < 0.01, "{row}");
@@ -116,7 +117,7 @@ fn a_key_file_with_duplicates_is_compared_and_told_in_words() {
     for part in ["6,000 lines, 5,000 distinct", "4,500 keys", "500 absent", "Verdict", "80 µs"] {
         assert!(report.contains(part), "{part} in {report}");
     }
-    // Each table has one row a policy, and the verdict names the policy to take.
+    // The report has two tables with one row for each policy. Its verdict names the policy to take.
     assert_eq!(report.lines().filter(|line| line.starts_with("bloom(10)")).count(), 2, "{report}");
     assert!(report.contains("\nTake bloom(10).\n"), "{report}");
     assert!(report.contains("Measured on 4,500 keys"), "{report}");
@@ -174,8 +175,8 @@ fn a_cold_comparison_reads_from_the_files() {
     assert!(rows[0]["cold"].is_boolean(), "{}", rows[0]);
 }
 
-/// `--cold` on a few keys once said 0.0000 reads and "cold", although the block cache held
-/// everything, so that nothing could be seen. Now it says "not seen".
+/// `--cold` on a few keys once printed 0.0000 reads and "cold", although the block cache held all
+/// blocks, so that no read showed whether the run was cold. Now it prints "not seen".
 #[test]
 fn a_cold_comparison_that_reads_nothing_says_so() {
     let call = ["compare", "--keys=3000", "--absent=300", "--cold", "--policies=none,bloom(10)"];
@@ -234,7 +235,7 @@ fn queries_may_come_from_a_file() {
     let gets = |row: &Value| (row["absent_gets"].as_u64(), row["present_gets"].as_u64());
     assert!(rows(&done.out).iter().all(|row| gets(row) == (Some(1), Some(3))), "{}", done.out);
 
-    // The verdict is computed from these queries and this cost of a read.
+    // The verdict uses the queries of `--query-file` and the read cost of `--read-cost`.
     fs::write(&keys, (0..3000).map(|i| format!("{i:05}\n")).collect::<String>()).unwrap();
     let lines =
         (0..3000).map(|i| if i % 4 == 0 { format!("{i:05}\n") } else { format!("{i:05}x\n") });

@@ -29,7 +29,7 @@ fn binary_keys_come_back_as_they_were_put_in() {
     for (key, value) in entries {
         assert_eq!(maypole!("get", &db, key).well(), format!("{value}\n"));
     }
-    // What scan prints is what put was given.
+    // `scan` prints keys and values in the escaped form that `put` accepts.
     let lines: Vec<String> =
         entries.iter().map(|(key, value)| format!("{key}\t{value}\n")).collect();
     assert_eq!(maypole!("scan", &db).well(), lines.concat());
@@ -71,7 +71,7 @@ fn a_scan_takes_a_prefix_a_range_and_a_limit() {
     assert_eq!(scan(&["--from", "c", "--to", "b"]), "");
     assert_eq!(scan(&["--to", "b"]), "a ");
     assert_eq!(scan(&["--limit", "0"]), "");
-    // Only keys that pass every option are printed.
+    // With several options, only keys that satisfy all of them are printed.
     assert_eq!(scan(&["--prefix", "b", "--from", "bb"]), "bb bc ");
     assert_eq!(scan(&["--prefix", "b", "--from", "a", "--to", "bc"]), "ba bb ");
     assert_eq!(scan(&["--prefix", "b", "--from", "c"]), "");
@@ -180,7 +180,7 @@ fn a_compaction_rewrites_tables_with_the_filters_asked_for() {
     assert_eq!(tables.len(), 1);
     assert!(maypole!("inspect", &tables[0]).well().contains("ribbon"));
     assert_eq!(maypole!("count", &db).well(), "1000\n");
-    // There is nothing to compact in this range, and tables outside it are not rewritten.
+    // No key is `x` or above, so nothing is compacted. Tables outside the range keep their filters.
     let said = maypole!("compact", &db, "--from", "x").well();
     assert!(said.starts_with("before: 1 table, 1,000 entries"), "{said}");
     assert!(maypole!("inspect", &tables[0]).well().contains("ribbon"));
@@ -307,8 +307,8 @@ fn what_only_reads_opens_read_only_where_it_must() {
     assert!(error.contains("open elsewhere"), "{error}");
     db.close().unwrap();
 
-    // The database is closed, and its directory cannot be written, unless the user is root. Windows
-    // lets every process write into a directory that is marked as read-only.
+    // The database is closed now, but its directory is read-only for every user except root.
+    // Windows is left out: a process may write into a directory that is marked as read-only there.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -364,7 +364,8 @@ fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
             continue;
         }
         let name = table.file_stem().unwrap().to_str().unwrap();
-        // Except for these tables, all tables of one version of RocksDB hold the same entries.
+        // All tables of one version of RocksDB have the same entries, except for the tables in the
+        // first four arms.
         let listing = match name {
             "r7-v5-range-only" => None,
             "r11-v5-versions-none" => Some(name),
@@ -413,7 +414,7 @@ fn a_directory_of_rocksdb_is_called_by_its_name() {
         assert!(error.contains("this is a database of RocksDB; it was left untouched"), "{error}");
     }
     assert_eq!(fs::read_dir(&db).unwrap().count(), files.len());
-    // A file of another program, in the place of a table.
+    // If a command gets a text file in place of a table, its error suggests `maypole load`.
     let text = dir.path().join("notes.sst");
     fs::write(&text, "key\tvalue\n").unwrap();
     for call in [maypole!("inspect", &text), maypole!("ingest", dir.path().join("db"), &text)] {

@@ -33,8 +33,8 @@ fn json(done: Done) -> Value {
     serde_json::from_str(&done.well()).unwrap()
 }
 
-/// The names of all fields and the kinds of their values, one a line. Of an array only the first
-/// item is listed.
+/// Appends one line for each field in `value`: its path and the kind of its value. Of an array only
+/// the first item is listed.
 fn shape(value: &Value, path: &str, out: &mut Vec<String>) {
     let kind = match value {
         Value::Object(fields) => {
@@ -103,8 +103,9 @@ fn every_step_of_a_lookup_is_printed_in_order() {
     assert!(report.contains("found      nothing: the key is absent"), "{report}");
 }
 
-/// A trace once had no text of its own, so a program could not print what the command prints. Now
-/// the command prints the trace's `Display`. Checked for a database at two widths, and for a table.
+/// A trace once did not implement `Display`, so a program could not print what `explain` prints.
+/// Now `explain` prints the trace by `Display`. This is checked for a database at two widths, and
+/// for a table.
 #[test]
 fn a_trace_prints_itself_as_the_command_does() {
     // The words of a text without its times, which differ from call to call.

@@ -53,15 +53,16 @@ impl Done {
         self.out
     }
 
-    /// As [`Done::well`], for a command that notes beforehand how much space it takes.
+    /// As [`Done::well`], for a command whose standard error begins with a note of the disk space
+    /// that it takes, and has nothing but notes.
     fn noted(self) -> String {
         assert!(self.err.starts_with("note: up to about "), "{}", self.err);
         let err = self.err.lines().filter(|line| !line.starts_with("note: ")).collect();
         Done { err, ..self }.well()
     }
 
-    /// Asserts that the call failed with `code`, printed nothing on standard output, and one line
-    /// besides notes on standard error. Returns this line.
+    /// Asserts that the call failed with `code`, that standard output is empty, and that standard
+    /// error has one line apart from notes. Returns this line.
     fn badly(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
         assert_eq!(self.out, "");
@@ -100,14 +101,14 @@ fn run_with<S: AsRef<OsStr>>(arguments: &[S], input: &[u8]) -> Done {
         .expect("the binary was built with the tests");
     let mut stdin = child.stdin.take().unwrap();
     let output = std::thread::scope(|scope| {
-        // The test does not fail if a command does not read its input to the end.
+        // An error of the write is ignored, because a command may end before it has read all input.
         scope.spawn(move || drop(stdin.write_all(input)));
         child.wait_with_output().unwrap()
     });
     Done::of(output)
 }
 
-/// `maypole!("get", dir.path(), "key")`: arguments of any kind of string.
+/// As [`run`], for arguments of different string types: `maypole!("get", dir.path(), "key")`.
 macro_rules! maypole {
     ($($argument:expr),* $(,)?) => {
         $crate::run(&[$(std::ffi::OsString::from($argument)),*])

@@ -17,7 +17,7 @@ fn make(dir: &Path) -> String {
     make_of(3000, dir)
 }
 
-/// As [`make`], of enough keys for filters in parts.
+/// As [`make`], of enough keys that each filter can be stored in several parts.
 fn make_in_parts(dir: &Path) -> String {
     make_of(20_000, dir)
 }
@@ -79,7 +79,7 @@ pub fn csv(text: &str) -> Vec<Vec<String>> {
     text.lines().map(line).collect()
 }
 
-/// The texts between two marks, at every occurrence.
+/// The texts between each `start` and the next `end`.
 pub fn between<'a>(text: &'a str, start: &str, end: &str) -> Vec<&'a str> {
     text.split(start).skip(1).map(|rest| rest.split(end).next().unwrap()).collect()
 }
@@ -103,7 +103,7 @@ fn expected_points(json: &Value) -> Vec<(&'static str, usize)> {
     let all = |_: &Value| true;
     vec![
         ("memory", count("policies", &all)),
-        // Filters without a false positive have points, too.
+        // A filter without a false positive has a point as well.
         ("accuracy", count("accuracy", &all)),
         ("latency-absent", count("latency", &|row| row["lookups"] == "absent")),
         ("latency-present", count("latency", &|row| row["lookups"] == "present")),
@@ -179,10 +179,10 @@ pub fn check_alone(html: &str) {
     }
 }
 
-/// The calculator once began with a billion keys and rates that were measured on 270,000 keys. The
-/// rate of a table of 499 keys decided, so that the calculator said the opposite of `size`. Now it
-/// begins with the number of measured keys. For other numbers it uses the rates of large tables, as
-/// `size` does.
+/// The page's calculator once began with a billion keys, but used rates that were measured on
+/// 270,000 keys. The unusual rate of one table of 499 keys made it contradict `size`. Now it begins
+/// with the number of measured keys. For fewer than half or more than twice as many, it uses the
+/// rates of large tables, as `size` does.
 #[test]
 fn the_calculator_takes_no_rate_of_small_tables_for_large_ones() {
     let dir = tempfile::tempdir().unwrap();
@@ -265,9 +265,9 @@ fn page_json_csv_and_terminal_say_the_same() {
     }
 }
 
-/// For each policy with filters, the page has two plots of lookups whose filters are larger than
-/// the cache. Each plot has a curve for every form, for example filters in parts. JSON and CSV have
-/// the figures of the curves.
+/// For each policy with filters, the page has a plot of absent and a plot of present lookups, with
+/// caches of 0.05 to 2 times the size of the filters and indexes. Each plot has a curve for every
+/// form in which filters are stored and read, such as "parts". JSON and CSV have the same figures.
 #[test]
 fn filters_larger_than_the_cache_are_shown_in_each_form() {
     let dir = tempfile::tempdir().unwrap();
@@ -382,8 +382,8 @@ fn a_sweep_that_was_killed_is_taken_up_again() {
     }
 }
 
-/// Runs in the page after the page's own scripts: checks the layout, touches the page as a reader
-/// would, applies the rules for print, and records the results.
+/// This script runs after the page's own scripts. It checks the layout, uses the plots and the
+/// calculator by click, keyboard and input, applies the rules for print, and records the results.
 const TOUCH: &str = r##"<script>
 const all = (what) => [...document.querySelectorAll(what)];
 const told = document.createElement("pre");
@@ -486,8 +486,9 @@ told.textContent = JSON.stringify(results);
 document.body.append(told);
 </script>"##;
 
-/// Opens the page of a directory in light and dark at three widths, touches it, and passes the
-/// result to `check`. Returns the number of points, or `None` without a browser.
+/// Opens the page of a directory in light and dark at three widths. In each of these views, the
+/// script [`TOUCH`] runs in the page, and `check` gets the resulting HTML. Returns the number of
+/// points in the last view, or `None` without a browser.
 pub fn browse(dir: &Path, check: impl Fn(&str)) -> Option<usize> {
     let browser = browser::find()?;
     let page = fs::read_to_string(dir.join("index.html")).unwrap();

@@ -89,7 +89,8 @@ fn a_bumped_ribbons_layers_add_up() {
         })
         .collect();
     assert!(rows.len() >= 2, "{picture}");
-    // From the right: bumped, kept, keys. The keys that a layer bumps are those of the next one.
+    // The last three columns are keys, kept and bumped. The keys that one layer bumps are all keys
+    // of the next layer.
     let end = |row: &Vec<u64>| [row[row.len() - 3], row[row.len() - 2], row[row.len() - 1]];
     let mut left = 20_000;
     for [keys, kept, bumped] in rows.iter().map(end) {

@@ -2,8 +2,8 @@
 //! SIGTERM or SIGHUP ends them.
 //!
 //! Regression: Ctrl-C, SIGTERM and SIGHUP left these databases behind, by default half a gigabyte
-//! in a hidden place. Now the program removes what it has made, whenever the signal arrives, and
-//! still dies by the signal.
+//! in the directory for temporary files. Now the program removes what it has made, whenever the
+//! signal arrives, and still dies by the signal.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::maypole;
 /// A time limit, far longer than anything here takes: a program that hangs fails its test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A `compare` or `bench` that runs for long, with its temporary files in `dir/not/there`.
+/// Starts a long run of `compare` or `bench`, with its temporary files in `dir/not/there`.
 fn start(what: &str, dir: &Path) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_maypole"));
     let there = dir.join("not/there");
@@ -44,7 +44,7 @@ fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Waits until `condition` holds, or the program ends, and returns its exit status in that case.
+/// Waits until `condition` holds or the program ends. Returns the exit status if the program ended.
 fn wait_until(child: &mut Child, mut condition: impl FnMut() -> bool) -> Option<ExitStatus> {
     let start = Instant::now();
     loop {
@@ -84,7 +84,8 @@ fn assert_nothing_is_left(what: &str, dir: &Path, when: &str) {
     assert_eq!(left, 0, "{what}, {when}: something was left behind");
 }
 
-/// The signals that this process's children do not ignore: under `nohup`, they ignore some.
+/// Those of SIGINT, SIGTERM and SIGHUP that the program does not ignore. It ignores what this
+/// process ignores, such as SIGHUP under `nohup`.
 fn signals() -> Vec<Signal> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -105,7 +106,7 @@ fn a_signal_at_any_moment_leaves_nothing_behind() {
                 let mut child = start(what, dir.path());
                 let since = Instant::now();
                 let reached = wait_until(&mut child, || match moment {
-                    // While it starts, makes its directory, opens its databases.
+                    // The first 12 ms: the program starts, makes its directory and opens databases.
                     0..5 => since.elapsed() >= Duration::from_millis(3 * moment),
                     5 => dir.path().join("not").exists(),
                     6 => count(dir.path(), &|name| name.starts_with("maypole-")) > 0,
@@ -290,8 +291,8 @@ fn disk_bytes(dir: &Path) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// `write-table` gets endless input, and then SIGTERM: it leaves neither half a table nor its
-/// directory.
+/// If SIGTERM arrives while `write-table` waits for more input, `write-table` leaves neither half a
+/// table nor the directory that it made for the table.
 #[test]
 fn a_signal_leaves_nothing_of_a_table() {
     let dir = tempfile::tempdir().unwrap();

@@ -32,7 +32,7 @@ fn look_up(db: &Db) {
     }
 }
 
-/// Waits until the lookups so far are published.
+/// Waits until the published counters show this number of lookups.
 fn wait_for_lookups(path: &Path, lookups: u64) {
     let end = Instant::now() + Duration::from_secs(60);
     let published = || {
@@ -177,8 +177,8 @@ fn a_path_with_quotes_and_line_breaks_spoils_no_format() {
     drop(publishing(&path));
     let prometheus = maypole!("stats", &path, "--format", "prometheus").well();
     check_exposition(&prometheus);
-    // `stats` first writes the line break of the path as a backslash and an `n`. Then the output
-    // format escapes each backslash, this one too.
+    // `stats` first replaces the line break of the path by a backslash and an `n`. Then the output
+    // format escapes each backslash, including this one.
     assert!(prometheus.contains(r#"a \"quoted\\ \\n name"} "#), "{prometheus}");
     let json = maypole!("stats", &path, "--format", "json").well();
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -229,7 +229,7 @@ fn what_is_left_behind_says_so() {
     file.set_modified(current - Duration::from_secs(60)).unwrap();
     let text = maypole!("stats", &path).well();
     assert!(text.contains("opened again, by a program that publishes nothing"), "{text}");
-    // An owner that was killed: its counters say open, although the process is gone.
+    // The counters of an owner that was killed still say that the database is open.
     let bytes = fs::read_to_string(path.join("STATS")).unwrap();
     let (text, _) = bytes.rsplit_once("crc32c ").unwrap();
     // No process has a number above 2^22.
@@ -299,8 +299,8 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
     let level = first.lines().skip_while(|line| !line.starts_with("level")).nth(2).unwrap();
     assert!(level.starts_with("0 ") && level.contains("1,000"), "{first}");
     assert!(!first.contains('\x1b'), "a pipe got what only a terminal knows: {first}");
-    // The rate in the row `useful`. A block of output has it from the second reading of the file
-    // on.
+    // The rate in the row `useful`. The first block of output has no rates, because a rate needs
+    // two readings of the counters.
     let rate = |block: &str| {
         let row = block.lines().find(|line| line.trim_start().starts_with("useful")).unwrap();
         let rate = row.split_whitespace().nth(1).unwrap().replace(',', "");
@@ -366,7 +366,7 @@ fn warnings_are_given_where_they_mean_something() {
         serde_json::from_value(serde_json::from_str::<Value>(&json).unwrap()["warnings"].clone())
             .unwrap()
     };
-    // Only present keys: no filter ever says no.
+    // Only present keys are looked up, so no filter ever says no.
     (0..1000).for_each(|key| assert!(db.get(format!("{key:04}")).unwrap().is_some()));
     let found = warnings(db);
     let says = |found: &[String], text: &str| found.iter().any(|warning| warning.contains(text));
@@ -377,7 +377,7 @@ fn warnings_are_given_where_they_mean_something() {
     assert!(says(&found, "of block cache and memtables, which is more than"), "{found:?}");
     assert!(!says(&found, "predicted are"), "{found:?}");
 
-    // One key that is a false positive, looked up again and again.
+    // One absent key for which a filter says maybe is looked up again and again.
     let db = reopen(Db::builder(&path).publish_stats(OFTEN));
     let wrong = (0..100_000).map(|i| format!("1{i:06}")).find(|key| {
         let before = db.stats().counts().filter.false_positive();
@@ -414,10 +414,12 @@ fn searches_that_no_filter_could_spare_are_counted() {
 
 /// If the space of a database does not shrink, a forgotten snapshot may be the reason. The
 /// published counters once said neither how much data is dead nor that a snapshot keeps it. Now
-/// they do. The file is written again when the oldest snapshot or the tree has changed, even if no
-/// counter has. A change of the tree alone once did not suffice: a flush is counted before its
-/// table is in the tree. If the file was written in between, it lacked the table until a counter
-/// changed again.
+/// they do.
+///
+/// The file `STATS` is written again when the oldest snapshot or the tree has changed, even if no
+/// counter has. It once was not written if only the tree had changed. A flush is counted before its
+/// table is in the tree, so a file that was written in between lacked the table until a counter
+/// changed.
 #[test]
 fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     let (_dir, path) = dir();
@@ -491,7 +493,7 @@ fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
             assert!(prometheus.contains(&sample), "{sample}: {prometheus}");
         }
     }
-    // Without published counters, the figures come from the files.
+    // `--json` does not read the published counters: its figures come from the opened database.
     let json = maypole!("stats", &path, "--json").well();
     let json: Value = serde_json::from_str(&json).unwrap();
     let dead = |rows: &Value| -> u64 {

@@ -75,9 +75,9 @@ fn structures_are_measured_at_one_rate_and_with_too_many_keys() {
         }
         let bits = number(row, "bytes") * 8.0 / 20_000.0;
         assert!((bits / number(row, "bits_per_key") - 1.0).abs() < 1e-9);
-        // The planned rate is 2 %. Some 10,000 false positives are counted, so chance raises the
-        // measured rate by at most 5 % of it, which are five standard deviations. Small filters
-        // come only in certain sizes, so their rate may also be higher than planned.
+        // The planned rate is 2 %. About 10,000 false positives are counted, so five standard
+        // deviations are 5 % of the rate. The limit is a little higher, because small filters come
+        // only in certain sizes and so may miss the planned rate.
         assert!(number(row, "rate") < 0.0215, "{row}");
         let over = ["rate_at_2_times", "rate_at_5_times"].map(|field| row[field].as_f64());
         match (row["is_static"].as_bool().unwrap(), row["full_at_keys"].as_u64()) {
@@ -89,13 +89,13 @@ fn structures_are_measured_at_one_rate_and_with_too_many_keys() {
         }
     }
     let row = |name| rows.iter().find(|row| row["structure"] == name).unwrap();
-    // Only structures with fingerprints or counters support deletions.
+    // Counting Bloom, cuckoo and quotient filters support deletions.
     let deletes = rows.iter().filter(|row| row["deletes"] == true).count();
     assert_eq!(deletes, 3);
     assert_eq!(row("cascade")["rate"], 0.0);
     assert!(row("cuckoo")["full_at_keys"].is_u64() && row("quotient")["full_at_keys"].is_u64());
-    // With five times the planned keys, the structure that grows keeps its rate, and the one that
-    // does not grow is useless.
+    // With five times the planned keys, a scalable Bloom filter, which grows, keeps its rate. A
+    // Bloom filter that does not grow is useless then.
     assert!(number(row("scalable bloom"), "rate_at_5_times") < 0.02);
     assert!(number(row("bloom, shared array"), "rate_at_5_times") > 0.5);
     let bits = |name| number(row(name), "bits_per_key");
@@ -129,8 +129,7 @@ fn claims_get_verdicts_that_the_figures_carry() {
         for text in ["claim", "rule", "because", "see"] {
             assert!(claim[text].as_str().unwrap().len() > 10, "{claim}");
         }
-        // Claims once had no source, had raw figures, or were called "false" without a statement of
-        // what is true.
+        // Claims once had no source, or were called "false" without a statement of what is true.
         assert!(claim["source"].as_str().unwrap().len() > 10, "{claim}");
         assert_eq!(claim["instead"].is_null(), verdict == "true", "{claim}");
         let spaces = |text: &str| claim[text].as_str().unwrap().contains("  ");
@@ -166,7 +165,7 @@ fn claims_are_told_in_words() {
     assert!(refuted >= 3, "{text}");
     assert!(text.contains("21 claims: ") && text.contains("More: maypole compare"), "{text}");
     assert_eq!(text.matches("  Said by: ").count(), 21, "{text}");
-    // The paragraph of a claim: verdict, and the figures with their units.
+    // The paragraph of the claim that contains `part`.
     let of = |part: &str| text.split("\n\n").find(|claim| claim.contains(part)).unwrap();
     let urls = of("117 KB serve");
     assert!(urls.contains(" KiB, ") && urls.contains("Instead: ") && urls.contains(" %"), "{urls}");
@@ -203,7 +202,7 @@ struct Made {
     csv: String,
 }
 
-/// The number of marks that each chart must have.
+/// The number of marks, which are bars, ticks and dots, that each chart must have.
 fn expected_marks(structures: &[Value]) -> Vec<(String, usize)> {
     let count = |keep: &dyn Fn(&Value) -> bool| structures.iter().filter(|row| keep(row)).count();
     let with_bound = count(&|row| !row["bits_over_bound"].is_null());

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::{Done, maypole, run_with};
 
-/// `maypole write-table --out FILE OPTIONS…` with this standard input.
+/// Runs `maypole write-table --out FILE OPTIONS…` with `input` on standard input.
 fn write_table(out: &Path, options: &[&str], input: &[u8]) -> Done {
     let mut call = vec![OsString::from("write-table"), "--out".into(), out.into()];
     call.extend(options.iter().map(OsString::from));
@@ -85,8 +85,8 @@ fn what_is_out_of_order_is_named_by_its_line_and_leaves_nothing() {
         assert!(error.contains(place) && error.contains(why), "{error}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "something was left behind");
     }
-    // A call that fails leaves an older file under the name of the table as it was. A directory or
-    // a device is not replaced.
+    // If a call fails, an older file that has the table's name stays as it was. A directory or a
+    // device is not replaced.
     fs::write(&table, "old").unwrap();
     write_table(&table, &[], b"b\t\na\t\n").badly(1);
     assert_eq!(fs::read(&table).unwrap(), b"old");
@@ -108,7 +108,7 @@ fn tables_that_cannot_be_taken_in_make_no_database() {
         assert!(!db.exists());
     }
     maypole!("ingest", &db).badly(2);
-    // Two tables with one key, or one table twice.
+    // Two tables whose key ranges overlap, and one table twice.
     let (a, b) = (dir.path().join("a.sst"), dir.path().join("b.sst"));
     write_table(&a, &[], b"a\t1\nc\t1\n").well();
     write_table(&b, &[], b"b\t2\n").well();

@@ -6,7 +6,8 @@ use super::{
 };
 use maypole::fs::{Fs, MemFs};
 
-/// Flips every `step`-th bit of a file, and cuts it at every `step`-th byte.
+/// Flips every `step`-th bit of a file, and cuts the file at every `step`-th byte, each in a copy
+/// of the database. Checks each copy by [`Figures::count`], which explains `at_least`.
 fn damage(image: &MemFs, name: &str, step: usize, at_least: u64) {
     let bytes = image.read(&path(name)).unwrap();
     let bytes = content(&bytes);
@@ -30,11 +31,11 @@ fn damage(image: &MemFs, name: &str, step: usize, at_least: u64) {
 
 fn damage_all(log_step: usize, table_step: usize) {
     let image = killed_database();
-    // Any change of CURRENT and the MANIFEST is detected, or has no effect.
+    // Any change of CURRENT, the MANIFEST or a table is detected, or has no effect.
     damage(&image, "CURRENT", 1, WRITES);
     damage(&image, &manifest(&image), log_step, WRITES);
-    // Synced writes are found, or their loss is reported. Other writes may be missing, as after a
-    // power loss.
+    // If the WAL is changed, synced writes are found or their loss is reported. The later, unsynced
+    // writes may be missing, as after a power loss.
     damage(&image, &wal(&image), log_step, SYNCED);
     for table in named(&image, ".sst") {
         damage(&image, &table, table_step, WRITES);

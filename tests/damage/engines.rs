@@ -23,7 +23,7 @@ fn put(dir: &Path, files: &[(&'static str, Vec<u8>)]) {
     files.iter().for_each(|(name, bytes)| fs::write(dir.join(name), bytes).unwrap());
 }
 
-/// A call on the path of a database, and its error.
+/// Makes a call for the database at this path, and returns its error if it fails.
 type Call = fn(&Path) -> Option<Error>;
 
 const CALLS: [(&str, Call); 6] = [
@@ -96,8 +96,8 @@ fn copies_to_directories_of_other_engines_are_refused_by_name() {
     }
 }
 
-/// A database of Maypole is identified as one, whatever other files are in the directory, and
-/// however damaged it is.
+/// A database of Maypole is identified as one if files of another engine are in its directory, and
+/// also if its MANIFEST is damaged.
 #[test]
 fn a_directory_of_ours_is_not_taken_for_another_engines() {
     for (what, files) in directories() {
@@ -183,7 +183,7 @@ fn files_of_other_programs_are_named() {
         assert_eq!(fs::read(&path).unwrap(), bytes);
     }
     assert!(db.is_empty().unwrap());
-    // Damage is still reported as damage, because noise is no known format.
+    // A file that has no known format is still reported as damaged.
     fs::write(&path, [7; 300]).unwrap();
     assert!(matches!(SstReader::open(&path), Err(Error::Corruption { .. })));
     let listed = db.ingest(&[dir.path()]).err().unwrap();
@@ -215,9 +215,9 @@ fn a_repair_refuses_tables_of_other_formats_and_orders() {
     }
 }
 
-/// Regression: `repair` merged tables of several column families into one map, in which equal keys
-/// of two families hid each other. Now only tables of a single family become a database, whichever
-/// family it is.
+/// Regression: `repair` made one database of tables of several column families, so that equal keys
+/// of two families hid each other. Now it rejects such a directory. Tables of a single family still
+/// become a database, whichever family it is.
 #[test]
 fn a_repair_does_not_mix_column_families() {
     let of_family = |family: u64, value| {
@@ -315,8 +315,8 @@ fn a_sequence_number_that_was_written_in_place_is_no_damage_in_a_dump() {
     assert!(AnnotatedFile::open(&path).unwrap().to_string().contains("WRONG"));
 }
 
-/// Regression: RocksDB's block-based filter, an old kind, was called "a block of an unknown kind".
-/// Now it has a name.
+/// Regression: `inspect --annotate` called RocksDB's old block-based filter "a block of an unknown
+/// kind". Now it names the filter.
 #[test]
 fn a_block_based_filter_has_a_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -332,9 +332,10 @@ fn a_block_based_filter_has_a_name() {
     assert!(!dump.contains("Unknown block"), "{dump}");
 }
 
-/// Regression: a filter of key prefixes was reported as "none", with a note that it is of "a kind
-/// that is not read here", if Maypole did not know the prefix extractor, even if the filter was a
-/// Bloom filter. Now the filter is shown, with the reason why no lookup queries it.
+/// Regression: if Maypole does not know the prefix extractor of a table, no lookup queries the
+/// table's filter of key prefixes. Such a filter was reported as "none", of "a kind that is not
+/// read here", even if it was a Bloom filter. Now the report has its family, and the reason why no
+/// lookup queries it.
 #[test]
 fn a_filter_of_prefixes_of_an_unknown_extractor_has_its_family() {
     let dir = tempfile::tempdir().unwrap();
@@ -359,7 +360,7 @@ fn a_filter_of_prefixes_of_an_unknown_extractor_has_its_family() {
     let (_, handle) =
         table.metaindex().iter().find(|(name, _)| name == "rocksdb.properties").unwrap();
     let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
-    // XXH3 of a payload that is not compressed.
+    // The checksum of a block that is not compressed is the lower half of its payload's XXH3.
     let checksum = twox_hash::XxHash3_64::oneshot(&bytes[start..end]) as u32;
     bytes[end + 1..end + 5].copy_from_slice(&checksum.to_le_bytes());
     fs::write(&path, &bytes).unwrap();

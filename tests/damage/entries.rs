@@ -22,7 +22,7 @@ fn repaired(dir: &Path, entries: &[Entry]) -> Db {
     Db::open(dir).unwrap()
 }
 
-/// The entries of all tables in a directory, printed.
+/// The entries of all tables in a directory, each as `key@sequence:kind`.
 fn stored(dir: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -39,10 +39,10 @@ fn stored(dir: &Path) -> Vec<String> {
     lines
 }
 
-/// Regression: `ingest` accepted a table with a merge operand. Reads of the key failed without
-/// naming file and key, `verify` found nothing wrong, and after a compaction the previous value was
-/// gone. Now `ingest` accepts a table only if its entries are puts and deletions, have no sequence
-/// numbers yet, and so can become a single write.
+/// Regression: `ingest` accepted a table with a merge operand. Reads of the operand's key failed
+/// with an error that named neither file nor key, `verify` found nothing wrong, and a compaction
+/// removed the key's previous value. Now `ingest` accepts a table only if all entries are puts and
+/// deletions without sequence numbers, so that the whole table can become one write.
 #[test]
 fn ingestion_refuses_what_it_does_not_understand() {
     let dir = tempfile::tempdir().unwrap();
@@ -173,9 +173,9 @@ fn newer_writes_hide_entries_that_are_not_understood() {
 }
 
 /// Regression: if tables had no property with their sequence numbers (RocksDB before 9.7), `repair`
-/// took 0 for the sequence number of the last write. A count found 13 of 20 entries, and after a
-/// compaction a key had its older value again. Now `repair` takes the largest sequence number of
-/// the entries.
+/// took 0 for the sequence number of the last write. As a result, a count of the repaired database
+/// found 13 of 20 entries, and after a new write and a compaction a key had its older value again.
+/// Now `repair` takes the largest sequence number of the entries.
 #[test]
 fn a_repaired_tree_knows_its_last_write_without_a_property() {
     let dir = tempfile::tempdir().unwrap();

@@ -12,7 +12,8 @@ fn twin() -> MemFs {
     database(1, |value| value.iter().map(|byte| byte ^ 1).collect())
 }
 
-/// Replaces files by those of `other` and counts the outcomes.
+/// For each pair of names, replaces the first file in a copy of `ours` by the second file of
+/// `other`. Then counts how the copy behaves.
 fn exchange(figures: &mut Figures, ours: &MemFs, other: &MemFs, names: &[(&str, &str)]) {
     let fs = ours.kill();
     for (place, name) in names {
@@ -37,7 +38,7 @@ fn files_of_another_database_or_another_time_are_refused() {
         }
     }
     exchange(&mut figures, &ours, &twin, &[(&manifest_name, &manifest_name)]);
-    // A log with another number and other sequence numbers.
+    // The log of this database has another number and other sequence numbers.
     let shorter = database(100, |value| value);
     exchange(&mut figures, &ours, &shorter, &[(&wal(&ours), &wal(&shorter))]);
     for place in named(&ours, ".wal").iter().chain(&tables).chain([&manifest_name]) {
@@ -48,8 +49,8 @@ fn files_of_another_database_or_another_time_are_refused() {
     figures.print("exchanged files");
     assert_eq!(figures.refused + figures.errors, figures.tried, "one was taken for another");
 
-    // The database gets one more write, a flush and a compaction. Then, one at a time, each file of
-    // this later state is replaced by the file of the same name from the state before.
+    // The database gets one more write, a flush and a compaction. Then, one at a time, each file
+    // from before that write is put back under its name.
     let later = ours.kill();
     let db = open(&later).unwrap();
     db.put("key000", "later").unwrap();

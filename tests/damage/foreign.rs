@@ -29,8 +29,8 @@ fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
 
 type Put = fn(&Path);
 
-/// What may be in the place of a file. Only Unix has sockets, pipes, and symbolic links that need
-/// no privileges.
+/// What the tests put in the place of a file. Only Unix has sockets, named pipes, and symbolic
+/// links that need no privileges.
 const STRANGERS: &[(&str, Put)] = &[
     ("a directory", |path| fs::create_dir(path).unwrap()),
     #[cfg(unix)]
@@ -42,8 +42,8 @@ const STRANGERS: &[(&str, Put)] = &[
     }),
     ("an empty file", |path| fs::write(path, b"").unwrap()),
     ("a huge file without contents", |path| {
-        // In place of the MANIFEST the huge file is smaller than elsewhere. The MANIFEST is a log,
-        // so the database reads all of the zeros in search of records behind them.
+        // 4 TiB, but only 64 MiB in place of the MANIFEST. The MANIFEST is a log, so the database
+        // reads all of its zeros in search of later records.
         let is_log = path.to_str().unwrap().contains("MANIFEST-");
         fs::File::create(path).unwrap().set_len(if is_log { 1 << 26 } else { 1 << 42 }).unwrap();
     }),
@@ -80,7 +80,7 @@ fn strangers_in_the_places_of_files_are_refused_and_named() {
     println!("{refused} foreign files, all refused and named");
 }
 
-/// Files that are not the database's own, but next to them, change no result and are not removed.
+/// Files in the database's directory that are not its own change no result and are not removed.
 #[test]
 fn strangers_beside_the_files_change_no_answer() {
     for (stranger, put) in STRANGERS {

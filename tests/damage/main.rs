@@ -1,6 +1,7 @@
 //! A database whose files were damaged or exchanged, or are not its own. It refuses to open with an
-//! error that says what is wrong, or it opens and each result is right or an error. It never
-//! returns a wrong result and never panics.
+//! error that says what is wrong, or it opens and each result is right or an error. Only if the WAL
+//! is damaged, the newest writes that were not synced may be missing without an error, as after a
+//! power loss. The database never returns another wrong result and never panics.
 //!
 //! The tests here flip bits of the files of a whole database and truncate the files.
 //! `src/table/tests/damage.rs` does the same to single tables, and `src/wal/tests.rs` to single
@@ -105,7 +106,7 @@ fn wal(fs: &MemFs) -> String {
     names.into_iter().max_by_key(bytes).unwrap()
 }
 
-/// The bytes of a file without the zeros at the end of a log.
+/// The bytes of a file up to the last one that is not zero. A log may end with zeros.
 fn content(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &bytes[..end]
@@ -124,7 +125,7 @@ struct Figures {
     refused: u64,
     errors: u64,
     right: u64,
-    /// A prefix of the writes, as after a power loss.
+    /// Databases that hold only a prefix of the writes, as after a power loss.
     cut: u64,
 }
 
@@ -137,8 +138,8 @@ impl Figures {
         );
     }
 
-    /// Opens the database and reads all of it. `at_least`: the writes up to this number must be
-    /// found, or reported as lost.
+    /// Opens the database, reads all of it and counts the outcome. Panics if the result is wrong,
+    /// or if a write up to number `at_least` is missing without an error.
     fn count(&mut self, fs: &MemFs, at_least: u64, what: &dyn Display) {
         self.tried += 1;
         let db = match open(fs) {

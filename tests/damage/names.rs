@@ -9,7 +9,8 @@ fn current_cannot_name_a_file_outside_of_the_directory() {
     let image = killed_database();
     let name = manifest(&image);
     let bytes = image.read(&path(&name)).unwrap();
-    // A MANIFEST that would be read if the path were followed.
+    // Copies of the MANIFEST outside the directory and in a subdirectory. If a path in CURRENT were
+    // followed, one of them would be read.
     image.create_dir_all(std::path::Path::new("/other")).unwrap();
     image.create_dir_all(&path("below")).unwrap();
     for place in [format!("/other/{name}"), format!("/db/below/{name}"), format!("/{name}")] {

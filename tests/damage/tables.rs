@@ -134,7 +134,7 @@ fn block(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     out
 }
 
-/// Appends a block that is not compressed. Returns its handle.
+/// Appends a block that is not compressed. Returns its encoded handle: offset and payload length.
 fn add_block(file: &mut Vec<u8>, payload: &[u8]) -> Vec<u8> {
     let handle = [varint(file.len() as u64), varint(payload.len() as u64)].concat();
     let stored = [payload, &[0]].concat();
@@ -158,7 +158,7 @@ pub fn varint(mut value: u64) -> Vec<u8> {
     out
 }
 
-/// A record log of LevelDB and RocksDB: each payload is one whole record.
+/// A log in the format of LevelDB and RocksDB, with one unsplit record for each payload.
 pub fn record_log(payloads: &[Vec<u8>]) -> Vec<u8> {
     let mut log = Vec::new();
     for payload in payloads {
@@ -238,7 +238,7 @@ pub fn directories() -> Vec<(&'static str, Files)> {
                 ("000005.ldb", ldb),
             ],
         ),
-        // A new database, whose writes are only in the log.
+        // A new database, which has no tables yet: its writes are in the log.
         (
             "a database of LevelDB",
             vec![

@@ -122,7 +122,7 @@ fn a_database_whose_device_stalls_holds_up_no_other() {
                 Db::builder(format!("/db{n}")).fs(shared(&stalling)).memtable_bytes(4096).open()
             });
             let db = db.unwrap();
-            // The flush of this database hangs in the device.
+            // Fills a memtable, whose flush then waits in the stalled device.
             while db.stats().memtable_bytes < 5000 {
                 db.put("key", [7; 500]).unwrap();
             }
@@ -160,7 +160,7 @@ fn work_that_panics_latches_its_database_by_name_and_no_other() {
     assert_eq!(db.get("key").unwrap().unwrap(), b"value");
     assert!(matches!(db.put("key", "other"), Err(Error::ReadOnly(_))));
     assert!(db.close().is_err());
-    // The thread pool works as before, and nothing is lost.
+    // The thread pool still runs jobs after the panic, and the write is found at the next opening.
     let fs: Arc<dyn Fs> = Arc::new(mem);
     let db = builder(&fs).open().unwrap();
     db.flush().unwrap();
@@ -247,10 +247,10 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
         let written = (0..300).map(|_| put(&db)).last().unwrap().0;
         db.compact_range(..).unwrap();
         assert_eq!(db.iter().count() as u32, written);
-        // An obsolete table is deleted once no lookup in any database of the process holds a guard
-        // from before the table left the tree. The system may have suspended the thread of another
-        // test in such a lookup. Whenever its tree changes, a database tries again to delete
-        // obsolete tables, so the test changes the tree.
+        // An obsolete table is deleted once every lookup in the process that began before the table
+        // left the tree has ended, in whatever database. The system may have suspended the thread
+        // of another test in such a lookup. A database tries again to delete obsolete tables
+        // whenever its tree changes, so the test changes the tree.
         let mut written = written;
         eventually("nothing of a failed attempt is left", || {
             written = put(&db).0;
@@ -327,8 +327,8 @@ fn thousands_of_tiny_tables_end_in_a_few() {
     db.wait_for_compaction().unwrap();
     let stats = db.stats();
     assert!(stats.files.len() < 40, "{stats}");
-    // Half of the tables came from flushes, the other half from ingestions, and each byte of both
-    // is rewritten once or twice.
+    // As many bytes were ingested as flushed. On average, compactions write each of these bytes
+    // less than twice.
     let came = 2 * stats.tickers.get(Ticker::FlushWriteBytes);
     let rewritten = stats.tickers.get(Ticker::CompactWriteBytes);
     assert!(rewritten < 2 * came, "{rewritten} bytes were written for {came}");
@@ -348,7 +348,8 @@ fn damage(mem: &MemFs, number: u64) -> String {
     path
 }
 
-/// Every key is right, or its error names a damaged file. Returns the number of errors.
+/// Checks that a lookup of each key returns the right value, or an error of a file that the
+/// statistics list as damaged. Returns the number of errors.
 fn check_around_damage(db: &Db, model: &BTreeMap<String, String>, keys: u32, story: &str) -> u32 {
     let mut errors = 0;
     let damaged: Vec<_> = db.stats().damaged.iter().map(|d| d.error.to_string()).collect();
@@ -372,7 +373,7 @@ fn check_around_damage(db: &Db, model: &BTreeMap<String, String>, keys: u32, sto
 }
 
 /// Regression: one damaged block made the database read-only as soon as a compaction read it. Now
-/// compactions leave its table where it is, and all other work continues.
+/// compactions leave the block's table where it is, and all other work continues.
 #[test]
 fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
     const KEYS: u32 = 4000;
@@ -424,8 +425,8 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         // The damage, in byte 100, must be in a data block. In a table of few entries that byte may
         // be behind the data, so no such table is chosen.
         files.retain(|file| file.entries > 10);
-        // A table of level 0 for every fourth seed, if there is one; otherwise a table of any
-        // level.
+        // Every fourth seed damages a table of level 0 if there is one. Otherwise a table of any
+        // level is damaged.
         let chosen = match seed % 4 {
             0 => files.iter().find(|file| file.level == 0),
             _ => None,
@@ -479,9 +480,9 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
     assert!(levels.len() >= 2, "damage was met in one level only: {levels:?}");
 }
 
-/// Regression: a job of the thread pool held the database for a moment after `close` had returned
-/// and the last `Db` was dropped. The database's files were still open, so their file system could
-/// not be unmounted. Now all of them are closed when `close` returns.
+/// Regression: a job of the thread pool held a reference to the database for a moment after `close`
+/// had returned and the last `Db` was dropped. Meanwhile the database's files were open, so their
+/// file system could not be unmounted. Now all of them are closed when `close` returns.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_closed_database_has_no_file_open() {
@@ -499,10 +500,10 @@ fn a_closed_database_has_no_file_open() {
         }
         assert!(!open_files().is_empty());
         db.close().unwrap();
-        // The files stay open while a lookup in any database of the process holds a guard, and the
-        // system may have suspended the thread of another test in a lookup. `close` waits for such
-        // lookups, but only for a limited time. Each later `close` of any database tries again to
-        // close the files.
+        // The files stay open until all lookups in the process that had begun before have ended, in
+        // whatever database. The system may have suspended the thread of another test in a lookup.
+        // `close` waits for such lookups, but only for a limited time. Each later `close` of any
+        // database tries again to close the files.
         if !open_files().is_empty() {
             eventually("no file of a closed database is open", || {
                 let other = Db::builder("other").fs(Arc::new(MemFs::new())).open().unwrap();

@@ -1,5 +1,5 @@
-//! Sizes and numbers at their limits: large values, long logs, many tables, little memory, and two
-//! databases or threads where one is usual.
+//! Sizes and numbers at their limits: large values, long logs, many tables and little memory. Also
+//! several databases in one process, and several threads that open or close one database.
 //!
 //! ```sh
 //! cargo test --release --test db bounds:: -- --include-ignored --nocapture --test-threads 1
@@ -107,7 +107,7 @@ fn recovery_time_by_the_size_of_the_log() {
     }
 }
 
-/// Tables get half of the process's descriptors, so the limit of 20,000 lets each table keep one.
+/// Tables get half of the process's descriptors, so `ulimit -n 20000` lets all 10,000 stay open.
 #[test]
 #[ignore = "prints what ten thousand tables cost; with --release, after `ulimit -n 20000`"]
 fn ten_thousand_tables() {
@@ -308,8 +308,8 @@ fn worker_with_little_memory() {
     }
 }
 
-/// Runs one of the tests of this program in a process with limited address space. Returns its
-/// standard output, and its status with its standard error.
+/// Runs one of the tests of this program in a process with limited address space. Returns two
+/// texts: the standard output, and the exit status followed by the standard error.
 #[cfg(target_os = "linux")]
 fn limited(test: &str, mib: u64, dir: &std::path::Path) -> (String, String) {
     use std::process::{Command, Stdio};
@@ -326,9 +326,9 @@ fn limited(test: &str, mib: u64, dir: &std::path::Path) -> (String, String) {
     (String::from_utf8_lossy(&output.stdout).into(), format!("{}\n{errors}", output.status))
 }
 
-/// Under a limit of its address space a process works, or returns an error that says what it lacks,
-/// or is ended by Rust's allocator, as every Rust program without memory is. It never returns a
-/// wrong result and never hangs, and its acknowledged writes exist afterwards.
+/// A process with limited address space either works, or gets an error that says what is lacking,
+/// or is aborted by Rust's allocator, like any Rust program without memory. It never reads a wrong
+/// result and never hangs. Its acknowledged writes are found afterwards.
 #[test]
 #[cfg(target_os = "linux")]
 fn with_little_memory_nothing_is_wrong_or_lost() {
@@ -377,8 +377,8 @@ fn reader_with_little_memory() {
     assert_eq!(db.get("small").unwrap().unwrap(), b"small");
 }
 
-/// Regression: a table says how many bytes of memory a block takes. If the process had less memory,
-/// Rust's allocator ended the process. Now only the read of that block fails.
+/// Regression: if the process had less memory than a block takes when it is decompressed, the read
+/// of the block aborted the process in Rust's allocator. Now only this read fails.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_block_larger_than_the_memory_is_an_error_of_the_read() {

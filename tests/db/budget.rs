@@ -59,7 +59,7 @@ fn a_budget_holds_after_a_sorted_load_and_spends_its_bits_better_than_uniform_on
         let entries: u64 = stats.levels.iter().map(|level| level.entries).sum();
         let allowed = if policy.contains("key") { entries } else { budget_bytes };
         let held = stats.filter_bytes();
-        // An excess of a twentieth is tolerated before tables are rewritten.
+        // Tables are rewritten only if all filters exceed the budget by more than a twentieth.
         assert!(held as f64 <= 1.06 * allowed as f64, "{policy}: {held} of {allowed}\n{stats}");
         assert!(held as f64 >= 0.6 * allowed as f64, "{policy}: {held} of {allowed}\n{stats}");
         let wasted = wasted(&db);

@@ -27,9 +27,9 @@ fn key(n: u64) -> String {
     format!("{:05}", n * 7919 % 10_000)
 }
 
-/// A manual compaction once blocked every other compaction. Otherwise it would have compacted their
-/// new tables too, and never ended. Now other compactions run at the same time, and the manual
-/// compaction must leave their new tables alone.
+/// A manual compaction once blocked every other compaction, because it would have compacted the new
+/// tables of the others as well, without end. Now other compactions run at the same time, and the
+/// manual compaction must leave alone the tables that hold only newer writes.
 #[test]
 fn a_manual_compaction_ends_although_writers_never_stop() {
     for threads in [1, 3] {
@@ -68,8 +68,8 @@ fn a_manual_compaction_ends_although_writers_never_stop() {
                 move || db.compact_all()
             });
             by_hand.recv_timeout(PATIENCE).expect("it follows the writers").unwrap();
-            // A manual compaction moves each byte that existed at its call at most once per level,
-            // together with newer bytes.
+            // A manual compaction rewrites each byte that existed at its call about once per level.
+            // It also rewrites newer bytes that lie between, so the limit is generous.
             let outputs = outputs.load(Ordering::Relaxed);
             let least_tables = bytes / (4 << 10) + 1;
             assert!(outputs <= 60 * least_tables, "{outputs} tables for {least_tables}");
@@ -95,9 +95,9 @@ fn is_output(operation: Operation, path: &Path) -> bool {
     thread::current().name() == Some("by-hand") && is_table && operation == Operation::Create
 }
 
-/// Regression: a manual compaction did not recognize its own new tables. It rewrote each table that
-/// it had moved to the deepest level once more. In the deepest level it takes tables and writes new
-/// ones to the same level, so it rewrote these without end. Now each of two calls writes each table
+/// Regression: a manual compaction did not recognize its own new tables. First, it rewrote each
+/// table that it had just moved to the deepest level. Second, the outputs of a compaction of the
+/// deepest level stay in that level, so it rewrote them without end. Now a call writes each table
 /// once.
 #[test]
 fn a_manual_compaction_does_not_rewrite_what_it_has_written() {
@@ -134,9 +134,9 @@ fn a_manual_compaction_does_not_rewrite_what_it_has_written() {
     }
 }
 
-/// A manual compaction notes the sequence number at its call, and compacts only tables with writes
-/// up to that number. If it compacted every table, it would never end while a writer adds a new
-/// table for each compacted one.
+/// A manual compaction notes the last sequence number at its call, and compacts only tables that
+/// hold a write up to that number. If it compacted every table, it would never end while a writer
+/// adds a new table for each compacted one.
 #[test]
 fn a_manual_compaction_leaves_what_was_written_since_its_call() {
     let (_, faults, fs) = faults();
@@ -187,7 +187,7 @@ fn a_manual_compaction_drops_what_was_deleted_before_it_although_others_run() {
         let db = db.clone();
         move || db.compact_all()
     });
-    // The suspended compaction has the files of level 0.
+    // The automatic compaction, which the gate stops, has claimed the files of level 0.
     let ended = by_hand.recv_timeout(Duration::from_millis(100));
     assert!(ended.is_err(), "it did not wait for the compaction that has its files");
     gate.open();
@@ -258,8 +258,8 @@ fn work(fs: &Arc<dyn Fs>, open: &mut Option<Db>) -> (u64, maypole::Result<()>) {
         for n in 0..FAULTY_PUTS {
             db.put(key(n), format!("{n:060}"))?;
             acknowledged = n + 1;
-            // There is no wait for the automatic compactions that earlier writes have started, so
-            // that they continue meanwhile.
+            // The automatic compactions that earlier writes have started are not waited for, so
+            // that they run in parallel with the manual ones.
             match n {
                 90 => db.compact_all()?,
                 150 => db.compact_range(..key(40))?,

@@ -1,4 +1,4 @@
-//! The convenience calls that other stores have too.
+//! Convenience calls, most of which other stores have as well, such as `len` and `pop_first`.
 
 use std::fs;
 use std::ops::Bound;

@@ -47,9 +47,9 @@ fn a_snapshot_that_is_held_over_a_reopening_disturbs_nothing() {
     assert_eq!(Db::open(dir.path()).unwrap().len().unwrap(), 2);
 }
 
-/// One handle is dropped while a panic unwinds, another is dropped with a thread-local, and a
-/// callback of `get_with` panics. The written data is found, and the directory can be opened at
-/// once.
+/// One handle is dropped while a panic unwinds. Another one is in a thread-local and is dropped
+/// when the thread ends. A callback of `get_with` panics. The written data is found afterwards, and
+/// the directory can be opened at once.
 #[test]
 fn panics_and_thread_locals_close_a_database_as_any_other_drop() {
     thread_local! {
@@ -72,7 +72,7 @@ fn panics_and_thread_locals_close_a_database_as_any_other_drop() {
     let db = Db::open(dir.path()).unwrap();
     let called = catch_unwind(AssertUnwindSafe(|| db.get_with("1", |_| panic!("of the callback"))));
     assert!(called.is_err());
-    // A callback that writes to the database from which it reads, and flushes it.
+    // A callback may write to the database that called it, flush it and compact it.
     let called = db.get_with("1", |_| {
         db.put("3", "")?;
         db.flush()?;
@@ -83,7 +83,8 @@ fn panics_and_thread_locals_close_a_database_as_any_other_drop() {
     db.close().unwrap();
 }
 
-/// Loops over a database that change the entries over which they iterate.
+/// A loop over a database may change the entries over which it iterates. Calls with empty ranges,
+/// batches and lists succeed.
 #[test]
 fn a_loop_may_delete_what_it_iterates_over() {
     let (db, _) = in_memory();
@@ -219,7 +220,7 @@ fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     assert!(matches!(reader.put("key", ""), Err(Error::OpenedReadOnly)));
     assert!(matches!(reader.compact_all(), Err(Error::OpenedReadOnly)));
     db.verify().unwrap();
-    // Under another name of its directory, the database is locked too.
+    // The database is locked under each name of its directory, also under a symbolic link.
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(path("db"), path("link")).unwrap();
@@ -229,8 +230,8 @@ fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     }
 }
 
-/// A handle reads while the writer ingests, compacts, closes and destroys. The handle returns the
-/// state in which it was opened or an error, and never anything else.
+/// A read-only handle reads while another handle ingests, compacts, closes and destroys. The reader
+/// returns the state at its opening, and never anything else.
 #[test]
 fn a_reader_beside_a_writer_that_ingests_compacts_and_destroys_keeps_its_moment() {
     let dir = tempfile::tempdir().unwrap();
@@ -259,8 +260,8 @@ fn a_reader_beside_a_writer_that_ingests_compacts_and_destroys_keeps_its_moment(
     assert!(matches!(Db::open_read_only(path("db")), Err(Error::NoDatabase { .. })));
 }
 
-/// Calls in a loop add no files: on an empty database, and on one whose deletions count as old at
-/// once (`max_deletion_age` of zero).
+/// Calls in a loop, and openings in a loop, add no files, even if deletions count as old at once
+/// (`max_deletion_age` of zero).
 #[test]
 fn calls_in_a_loop_leave_no_files_behind() {
     let dir = tempfile::tempdir().unwrap();

@@ -33,13 +33,13 @@ fn options(fs: &Arc<dyn Fs>) -> Builder {
         .compaction_threads(1)
 }
 
-/// A tree with tables in level 0 and in at least three levels below.
+/// A tree with tables in at least four levels.
 fn grown(fs: &Arc<dyn Fs>) {
     let db = options(fs).open().unwrap();
     (0..KEYS).for_each(|n| db.put(key(n), [n as u8; 60]).unwrap());
     db.wait_for_compaction().unwrap();
     let filled = |db: &Db| db.stats().levels.iter().filter(|level| level.files > 0).count();
-    // Writes until there are tables in level 0 and in three levels below.
+    // The loop ends when four levels have tables.
     let grown = (0..40).any(|round| {
         (0..200).for_each(|n| db.put(key(240 * n + round), [0xaa; 60]).unwrap());
         db.flush().unwrap();
@@ -80,7 +80,7 @@ fn a_cold_get_reads_one_block_and_an_absent_key_none_but_for_false_positives() {
     }
     let (reads_of_absent, wrong) = (reads() - reads_before, false_positives() - false_before);
     assert!(reads_of_absent <= wrong && wrong < KEYS / 400, "{reads_of_absent} {wrong}");
-    // These keys are far enough apart in the order of keys that few of them share a block.
+    // Only every 101st key is looked up, so few of these keys share a data block.
     let (mut sum, mut sum_wrong) = (0, 0);
     for n in (0..KEYS).step_by(101) {
         let (reads_before, false_before) = (reads(), false_positives());
@@ -150,7 +150,7 @@ fn warming_up_fills_the_cache_and_displaces_nothing_it_has_loaded() {
     let again = small.warm_up().unwrap();
     assert_eq!((again.loaded_bytes, again.tables), (0, report.tables));
     small.close().unwrap();
-    // Without any room nothing is loaded, and nothing fails.
+    // With a cache of 0 bytes nothing is loaded, and `warm_up` does not fail.
     let none = options(&fs).block_cache_bytes(0).open().unwrap().warm_up().unwrap();
     assert_eq!((none.tables, none.loaded_bytes, none.left_out), (0, 0, needed.tables));
 }

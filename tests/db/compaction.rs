@@ -20,7 +20,7 @@ fn builder(fs: &Arc<dyn Fs>) -> Builder {
         .level_base_bytes(32 << 10)
 }
 
-/// Holds each thread that creates a table until there are three of them.
+/// Holds each thread that creates a table until three threads are held.
 #[derive(Default)]
 struct Meeting {
     threads: Mutex<HashMap<ThreadId, String>>,
@@ -58,8 +58,9 @@ fn a_flush_and_two_compactions_of_different_files_run_beside_each_other() {
         });
         db.ingest(&paths).unwrap();
     };
-    // Two files go to the last level, and then two more to level 5, above them. In so small a tree
-    // level 5 should be empty, so compactions merge each of its files with the file below.
+    // The first ingestion puts two files into the last level, and the second puts two files above
+    // them into level 5. A tree as small as this needs no level 5, so two compactions merge each of
+    // its files with the file below.
     ingest("old");
     let meeting = Arc::new(Meeting::default());
     faults.before_changes({
@@ -118,7 +119,7 @@ fn writers_slow_down_then_stop_while_level_0_grows_and_say_so() {
     let faults = FaultFs::new(Arc::new(MemFs::new()));
     let fs: Arc<dyn Fs> = Arc::new(faults.clone());
     let db = builder(&fs).memtable_bytes(4096).open().unwrap();
-    // No compaction gets past its first table before writers have stopped.
+    // Each compaction waits at the creation of its first table until writers have been stopped.
     let held = Arc::new((Mutex::new(true), Condvar::new()));
     faults.before_changes({
         let held = Arc::clone(&held);

@@ -144,7 +144,7 @@ fn read_until(over: &AtomicBool, db: &Db, seed: u64) -> u64 {
         views += 1;
         let group = rng.random_range(0..GROUPS);
         let keys = group_keys(group);
-        // `multi_get` reads all of its keys at one moment.
+        // `multi_get` reads all keys of one call in the same state of the database.
         let values = db.multi_get(&keys).unwrap();
         seen.check(group, whole(values.iter().map(Option::as_deref)));
 
@@ -152,7 +152,7 @@ fn read_until(over: &AtomicBool, db: &Db, seed: u64) -> u64 {
         let gets: Vec<Option<Slice>> = keys.iter().map(|key| snapshot.get(key).unwrap()).collect();
         let tag = whole(gets.iter().map(Option::as_deref));
         seen.check(group, tag);
-        // Every kind of read of a snapshot returns the same.
+        // `get` and `multi_get` of a snapshot return the same.
         let values = snapshot.multi_get(&keys).unwrap();
         assert_eq!(whole(values.iter().map(Option::as_deref)), tag);
         if views.is_multiple_of(8) {
@@ -174,7 +174,7 @@ fn read_until(over: &AtomicBool, db: &Db, seed: u64) -> u64 {
 }
 
 /// Checks all keys of the database: each writer's own keys are as it left them, and each group is
-/// as its last writer left it.
+/// as the last batch of some writer left it.
 fn check_all(db: &Db, writers: &[Writer]) -> Map {
     let all: Map = db.iter().map(Result::unwrap).map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
     let mut expected = Map::new();
@@ -221,8 +221,8 @@ fn run(seed: u64, cache_bytes: usize, rounds: u64, steps: u64) {
                 db.compact_range(own_key(1, 0)..).unwrap();
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
-            // The scope waits for the readers before it passes on a panic of a writer, so they are
-            // told to end first.
+            // The readers must end before the `join` of a writer may panic, because the scope waits
+            // for all its threads before it passes the panic on.
             over.store(true, Ordering::Relaxed);
             writing.into_iter().for_each(|writer| writer.join().unwrap());
             for reader in readers {

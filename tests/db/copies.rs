@@ -1,4 +1,4 @@
-//! Copies of a database that fail, are cut short, or are sent to a bad place.
+//! Copies of a database that fail, that are interrupted, or whose target is not suitable.
 
 use std::fs;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn filled(fs: &Arc<dyn Fs>) -> Db {
     db
 }
 
-/// How a copy is made, and how one is opened.
+/// A function that makes a copy, and a function that opens the copy.
 type Copy = (fn(&Db, &str) -> maypole::Result<()>, fn(&Arc<dyn Fs>, &str) -> Db);
 
 fn open_exported(fs: &Arc<dyn Fs>, path: &str) -> Db {
@@ -54,9 +54,9 @@ fn check_whole(copied: Db, story: &str) {
 }
 
 /// A checkpoint to a full disk once left eight files, which kept the disk full. The next try said
-/// "exists already", and `destroy` said that the directory was damaged. Now a copy that fails
-/// removes its files and the next one succeeds. This holds for a failure of each call to the file
-/// system, whether that call fails alone or all later calls fail too.
+/// "exists already", and `destroy` said that the directory was damaged. Now a copy removes its
+/// files if any single call to the file system fails. If all later calls fail as well, the files
+/// cannot be removed, but the next copy to the directory still succeeds.
 #[test]
 fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
     for (copy, open_copy) in COPIES {
@@ -97,8 +97,8 @@ fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
     }
 }
 
-/// What a process that is killed during a copy leaves is recognised: the next copy replaces it,
-/// `open` names it, `destroy` removes it.
+/// If a process is killed during a copy, the next copy replaces the unfinished one. Until then
+/// `open` says that the copy was cut short, and `destroy` removes it.
 #[test]
 fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
     let changes = (0..40).flat_map(|nth| (0..COPIES.len()).map(move |which| (nth, which)));
@@ -124,7 +124,8 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
             check_whole(open_copy(&left, "copy"), &story);
             continue;
         }
-        // Once it has a MANIFEST, an unfinished export is identified as a directory of RocksDB.
+        // An unfinished export that has a MANIFEST is identified as a directory of RocksDB, so
+        // `open` and `destroy` do not take it for a copy.
         let is_rocksdbs = is_export && names.iter().any(|name| name.starts_with("MANIFEST-"));
         if names.iter().any(|name| name.ends_with(".sst")) && !is_rocksdbs {
             let error = Db::builder("copy").fs(Arc::clone(&left)).open().unwrap_err();

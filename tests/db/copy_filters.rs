@@ -1,5 +1,5 @@
-//! If a database is copied with other filters, the copy equals a database that was written with
-//! these filters.
+//! If a database is copied with other filters, the copy has the same filters as a database that was
+//! written with them.
 
 use std::path::Path;
 
@@ -31,7 +31,8 @@ fn grown_tree(dir: &Path, policy: &str) -> Db {
     db
 }
 
-/// The bytes of each table's filters, in the order of the tables' first keys and sizes.
+/// The bytes of each table's filters, in the order of the tables' first keys and numbers of
+/// entries.
 fn filters(dir: &Path) -> Vec<Vec<u8>> {
     let mut filters: Vec<(Vec<u8>, u64, Vec<u8>)> = files(dir, ".sst")
         .iter()

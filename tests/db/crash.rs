@@ -45,7 +45,7 @@ pub fn check(image: &MemFs, written: u64, synced: u64, story: &str) -> u64 {
     last
 }
 
-/// A lookup of all keys at one time finds what the writes 1 to `last` leave.
+/// Checks that one `multi_get` of all keys finds what the writes 1 to `last` leave.
 pub fn check_together(db: &Db, last: u64, story: &str) -> maypole::Result<()> {
     let expected = model(last);
     let keys: Vec<&String> = expected.keys().collect();
@@ -56,7 +56,7 @@ pub fn check_together(db: &Db, last: u64, story: &str) -> maypole::Result<()> {
     Ok(())
 }
 
-/// The database holds what the writes 1 to `last` leave, no more and no less.
+/// Checks that the database holds what the writes 1 to `last` leave, no more and no less.
 pub fn check_content(db: &Db, last: u64, story: &str) {
     check_together(db, last, story).unwrap_or_else(|error| panic!("{story}: {error}"));
     let found = db.iter().map(|item| {
@@ -95,7 +95,8 @@ fn lose_power_often(seed: u64, writes: u64, images_per_life: usize) -> u64 {
             }
             if rng.random_bool(images_per_life as f64 / writes as f64) {
                 image += 1;
-                // The background threads continue meanwhile, so any moment may be hit.
+                // The background threads are at work, so this may be any moment of a flush or a
+                // compaction.
                 let lost = fs.crash(rng.random());
                 let story = format!("seed {seed}, life {life}, image {image}, write {number}");
                 let survived = check(&lost, number, synced, &story);

@@ -1,6 +1,6 @@
-//! Databases whose data changes: they delete, overwrite, run queues and keep the newest entries.
-//! Dead data is removed without a call by the program, so that the stored size follows the live
-//! size. The memtables, tables and levels have a sixteenth of their default sizes or less. The
+//! Workloads whose data changes: deletions, overwrites, queues and retention of the newest entries.
+//! Compaction removes dead data without a call by the program, so that the stored size follows the
+//! live size. The memtables, tables and levels have a sixteenth of their default sizes or less. The
 //! tests check bytes and tables, not times.
 
 use std::sync::Arc;
@@ -108,8 +108,8 @@ fn a_tree_whose_keys_are_all_deleted_becomes_empty() {
     assert!(db.is_empty().unwrap());
 }
 
-/// Half of the keys are deleted at random. The space shrinks accordingly, and few bytes are
-/// written.
+/// Half of the keys are deleted at random. The stored bytes shrink about in proportion, for which
+/// at most one and a half times the bytes of the tree are written.
 #[test]
 fn a_tree_that_loses_half_of_its_keys_loses_half_of_its_bytes() {
     let db = options(&memory()).open().unwrap();
@@ -127,8 +127,8 @@ fn a_tree_that_loses_half_of_its_keys_loses_half_of_its_bytes() {
     assert!(written <= whole * 3 / 2, "{written} written, tables of {whole}");
 }
 
-/// Regression: a range deletion over everything stayed in level 0, above all that it had deleted.
-/// Now all tables that it covers are dropped, without being read.
+/// Regression: a range deletion over everything stayed in level 0, and the tables below it, all of
+/// whose entries it had deleted, stayed as well. Now these tables are dropped without being read.
 #[test]
 fn a_range_deletion_over_everything_frees_everything_unread() {
     let db = options(&memory()).open().unwrap();
@@ -157,8 +157,9 @@ fn a_range_deletion_frees_parts_of_tables() {
     assert!(stored <= alive * 11 / 10 + MIB / 16, "{stored} stored, {alive} alive");
 }
 
-/// Regression: twenty keys were overwritten under snapshots and compacted. After the release of the
-/// snapshots, 20 to 41 MB stayed for 20 entries. Now the old versions are removed.
+/// Regression: twenty keys were overwritten again and again, and snapshots kept their old versions.
+/// After the release of the snapshots, 20 to 41 MB stayed for 20 entries. Now the old versions are
+/// removed.
 #[test]
 fn what_was_kept_for_a_snapshot_goes_with_it() {
     let db = options(&memory()).open().unwrap();
@@ -221,12 +222,16 @@ fn retention(together: u64) -> Db {
     db
 }
 
-/// Regression: the tree stored three times the bytes of the newest keys. A later version rewrote
-/// each table when a third of it was deleted, and dropped it soon after, so that it wrote 1.7 times
-/// the bytes of the load without deletions. Another version wrote up to twice the bytes of that
-/// load if ranges were deleted: the deletions are at one end of the live keys and the new keys at
-/// the other, and this version rewrote all live tables between the two. Now the tree stores at most
-/// 1.2 times the live bytes, and writes at most 1.4 times the bytes of the load without deletions.
+/// Three regressions of this workload:
+///
+/// - The tree stored three times the live bytes.
+/// - A table was rewritten when a third of it was deleted, although all of it was deleted soon
+///   after. So 1.7 times the bytes of the load without deletions were written.
+/// - Range deletions are at the low end of the live keys, and new keys at the high end. All live
+///   tables between the two were rewritten, so up to twice the bytes of that load were written.
+///
+/// Now the tree stores at most 1.2 times the live bytes, and at most 1.4 times the bytes of that
+/// load are written.
 #[test]
 fn the_newest_of_ascending_keys_take_little_more_than_their_bytes() {
     let without = written(&retention(0));
@@ -256,9 +261,9 @@ fn an_emptied_queue_takes_no_space() {
     assert_eq!(db.stats().files.len(), 0, "{} bytes", stored(&db));
 }
 
-/// Regression: ten puts and a flush, sixty times on a large tree, as for a checkpoint each minute,
-/// made compaction write 1,700 times the bytes of the puts. Now the small tables are merged among
-/// themselves first.
+/// Regression: if ten puts and a flush, such as a checkpoint makes, were repeated sixty times on a
+/// large tree, compaction wrote 1,700 times the bytes of the puts. Now the small tables are merged
+/// with each other before they are merged with the tables below.
 #[test]
 fn small_flushes_on_a_large_tree_are_merged_among_themselves() {
     let db = options(&memory()).open().unwrap();

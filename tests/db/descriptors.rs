@@ -1,7 +1,7 @@
 //! More tables than descriptors: every promise still holds, and the program keeps its share of
 //! descriptors.
 //!
-//! Each case runs in a process of its own, under `ulimit -n`.
+//! The tests with a low limit of descriptors run in a process of their own, under `ulimit -n`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,8 @@ fn descriptors() -> (usize, usize) {
     (names.len(), names.iter().filter(is_table).count())
 }
 
-/// Reads to the end; returns how many entries there were.
+/// Reads `entries` to the end and checks each, beginning with entry number `from`. Returns how many
+/// there were.
 fn read_on(entries: DbIterator, from: usize, tables: usize) -> usize {
     let mut n = from;
     for entry in entries {
@@ -177,8 +178,8 @@ fn a_life_without_bound() {
     let builder = |dir: &Path| Db::builder(dir).max_open_files(1 << 20).table_bytes(TABLE_BYTES);
     let db = builder(&dir).open().unwrap();
     read_on(db.iter(), 0, tables);
-    // The following calls open logs, MANIFESTs, directories, locks and tables, also of another
-    // database.
+    // By now, open tables have taken all descriptors. The following calls need descriptors for
+    // logs, MANIFESTs, directories, locks and tables, also of another database.
     let other = builder(&dir.join("other")).memtable_bytes(4096).open().unwrap();
     for n in 0..2000 {
         other.put(key(n), value(n)).unwrap();
@@ -221,7 +222,7 @@ fn a_closing_opens_nothing_for_nobody() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), 20);
     let db = Db::builder(dir.path()).max_open_files(1).open().unwrap();
-    // Otherwise a compaction could read during the count.
+    // A compaction that ran during the count could open tables.
     db.wait_for_compaction().unwrap();
     drop(db.iter());
     let reopens = |db: &Db| db.stats().file_reopens;

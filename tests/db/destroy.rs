@@ -69,8 +69,8 @@ fn destroy_leaves_the_files_of_another_program_and_creates_none_there() {
     }
 }
 
-/// If any call of a removal fails, the remaining files do not open as a smaller database, and the
-/// next removal removes them.
+/// If a call to the file system and all later ones fail during `destroy`, the remaining files open
+/// with all entries or not at all, and the next `destroy` removes them.
 #[test]
 fn an_interrupted_removal_is_taken_up_again() {
     for nth in 0.. {

@@ -43,7 +43,7 @@ fn tree(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
     for file in 0..3 {
         for n in (file..KEYS).step_by(5) {
             match file {
-                // Few enough deletions that no compaction removes them.
+                // These deletions are too few to start a compaction that removes them.
                 1 if n % 25 == 1 => db.delete(key(n)).unwrap(),
                 _ => db.put(key(n), format!("{file} {n}")).unwrap(),
             }
@@ -57,7 +57,7 @@ fn tree(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
     open(fs, cache)
 }
 
-/// Present, deleted and absent keys in no order, some of them twice.
+/// Present, deleted and absent keys in random order, some of them twice.
 fn questions() -> Vec<String> {
     let keys: Vec<String> = (0..3_000).map(|i| key(i * 7919 % (2 * KEYS))).collect();
     [&keys[..], &keys[..100], &[String::new()]].concat()
@@ -106,8 +106,10 @@ fn looking_up_together_reads_each_block_once_and_none_that_one_by_one_would_not(
     assert!(bytes <= most_bytes, "{bytes} bytes, one by one {single_bytes}");
 }
 
-/// Keys are looked up in random order, and several of them are in one block. The first of these
-/// keys starts the read of the block. The later ones must wait for that read and not start another.
+/// One `multi_get` looks up keys that are not sorted: five rounds over the same ten or so blocks,
+/// then four keys of another block. The first key of a block starts the read of the block. The
+/// later ones must wait for that read and not start another, so the cache counts as many misses and
+/// hits as for single lookups.
 #[test]
 fn a_block_that_is_on_its_way_is_not_read_again() {
     let filesystems: [Arc<dyn Fs>; 2] = [Arc::new(RealFs), Arc::new(DirectFs)];
@@ -126,8 +128,7 @@ fn a_block_that_is_on_its_way_is_not_read_again() {
         }
         db.flush().unwrap();
         db.close().unwrap();
-        // Keys of a dozen adjacent blocks, each block several times, and finally keys of other
-        // blocks.
+        // Five rounds over about ten adjacent blocks, and finally four keys of a distant block.
         let keys: Vec<String> = (0..60u64)
             .map(|i| i % 12 * 30 + i / 12)
             .chain(2_000..2_004)
@@ -165,8 +166,8 @@ fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
         db.close().unwrap();
         let db = make(cache_bytes).open().unwrap();
         let keys = questions();
-        // The lookups of absent keys load only indexes and filters. `multi_get` comes before the
-        // single lookups of `keys`, because the single lookups load the data blocks.
+        // The lookups of absent keys load indexes and filters. `multi_get` comes before the single
+        // lookups of `keys`, because these would load the data blocks that it shall read itself.
         (0..500).for_each(|n| drop(db.get(key(3 * KEYS + n)).unwrap()));
         let together = db.multi_get(&keys).unwrap();
         let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
@@ -194,7 +195,7 @@ fn an_error_of_one_read_is_the_answer_and_the_next_call_reads_again() {
         match found {
             Err(Error::Io { path, .. }) => assert!(path.to_string_lossy().ends_with(".sst")),
             Err(other) => panic!("{other}"),
-            // A filter that could not be loaded says "maybe".
+            // The failed read was that of a filter. A lookup then searches the table without it.
             Ok(_) if failed => {}
             Ok(_) => break,
         }
@@ -261,9 +262,9 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
         }
         all
     };
-    // A lookup of another test holds a guard, which keeps evicted memory from being freed. If the
-    // system suspends that lookup's thread, the cache may find no memory for new blocks. So several
-    // tries are made.
+    // Each running lookup of the process holds a guard (`src/sync/reclaim`), which keeps evicted
+    // memory from being freed. If the system suspends a lookup of another test, the cache may find
+    // no memory for new blocks. So several tries are made.
     let displaces_nothing = (0..1_000).any(|_| {
         let db = fresh();
         assert!(misses_of_lookups(&db) > 0);
@@ -425,7 +426,8 @@ impl Drop for OpenedAtTheEnd<'_> {
     }
 }
 
-/// Tries for a minute, because other tests take the processors and hold guards.
+/// Waits until `holds` returns true. Fails only after a minute, because the threads of other tests
+/// may use all processors, and their lookups may keep evicted memory from being freed.
 #[track_caller]
 pub fn eventually(mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -443,9 +445,9 @@ fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     let gate = Arc::new(Gate::default());
     let fs: Arc<dyn Fs> = Arc::new(SlowFs::new(MemFs::new(), &gate));
     let db = tree(&fs, &BlockCache::new(200_000));
-    // Loads all filters and indexes, because a lookup that must load a filter blocks all others
-    // that need this filter. The blocks of the keys below are not loaded. The loop repeats the
-    // lookups, because the cache may keep nothing while another test holds a guard.
+    // First, lookups of other keys than those below load all filters and indexes, because a lookup
+    // that must load a filter blocks all others that need this filter. The loop repeats the
+    // lookups, because the cache may keep nothing while a lookup of another test holds a guard.
     let misses = |kinds: &[Ticker]| {
         let tickers = db.stats().tickers;
         kinds.iter().map(|&kind| tickers.get(kind)).sum::<u64>()
@@ -458,8 +460,8 @@ fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     });
     let keys: Vec<String> = (0..64).map(|n| key(n * 60)).collect();
     thread::scope(|scope| {
-        // Dropping this opens the gate. Without it a failed assertion would leave the gate closed,
-        // and the scope would wait for its threads for ever.
+        // The drop of this value opens the gate, also after a failed assertion. If the gate stayed
+        // closed, the scope would wait for its threads for ever.
         let opened = OpenedAtTheEnd(&gate);
         gate.stops.store(1, Ordering::SeqCst);
         let stopped = scope.spawn(|| db.multi_get(&keys).unwrap());

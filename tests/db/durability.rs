@@ -46,10 +46,10 @@ fn store(fs: &MemFs, path: &Path, bytes: &[u8]) {
     fs.sync_dir(path.parent().unwrap()).unwrap();
 }
 
-/// Three writers. The first is stopped at its append for 20 ms, so that the other two can enter the
-/// queue; one of them will lead the group. The append of the group is stopped until `before_group`
-/// has run. Returns the results of the second and the third writer, or `None` if they did not form a
-/// group this time.
+/// Starts three writers. The append of the first one is stopped for 20 ms, so that the other two
+/// can enter the queue and form a group, which one of them leads. The group's append is stopped
+/// until `before_group` has run. Returns the results of the second and the third writer, or `None`
+/// if they did not form a group this time.
 fn two_in_one_group(
     fs: &FaultFs,
     db: &Db,
@@ -249,8 +249,8 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
     let late = fs.kill();
     let log = wals(&late).pop().unwrap();
-    // `early` now has the files from before all writes, and also the log of the late writes.
-    // Neither holds the early writes.
+    // `early` has the files from before all writes, and now the log of the late writes as well. No
+    // file of it has the early writes.
     store(&early, &log, &late.read(&log).unwrap());
     match open(&early) {
         Err(Error::Corruption { file, .. }) => assert_eq!(file, log),
@@ -259,9 +259,10 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
 }
 
-/// Regression: a later record proves that a log was synced, but the search for such a record ended
-/// after 4 KiB. So damage in the middle of a log was taken for a torn end, and every later synced
-/// write was silently dropped. Now the search continues to the end of the log.
+/// Regression: behind damaged bytes of a log, a later record or mark proves that the bytes had been
+/// synced (`src/wal`). The search for this proof ended after 4 KiB. So damage in the middle of a
+/// log was taken for a torn end, and every later synced write was silently dropped. Now the search
+/// continues to the end of the log.
 #[test]
 fn rot_far_from_the_end_of_a_synced_log_is_an_error_that_names_it() {
     const WRITES: usize = 200;
@@ -285,7 +286,8 @@ fn rot_far_from_the_end_of_a_synced_log_is_an_error_that_names_it() {
                 Err(Error::Corruption { file, .. }) => assert_eq!(file, log),
                 Err(error) => panic!("{rotten} bytes at {position}: {error}"),
                 Ok(db) => {
-                    // The last record that proves the sync may itself be damaged.
+                    // This is right only if the damage reaches the end of the log, so that no sound
+                    // record or mark behind it proves the sync.
                     assert!(end + 100 > bytes.len(), "{rotten} bytes at {position}: not noticed");
                     assert!(rotten > 1 || db.iter().count() == WRITES);
                 }

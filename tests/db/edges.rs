@@ -134,7 +134,8 @@ fn a_lost_current_file_is_not_taken_for_a_new_database() {
 }
 
 /// Flips a bit in each byte of CURRENT, MANIFEST and WAL in turn. The database opens with all
-/// entries, or without the last one, or its error names the file.
+/// entries, or without the last one, or the opening fails with an error that names the damaged file
+/// or the MANIFEST.
 #[test]
 fn a_flipped_byte_in_a_log_is_named_or_harmless() {
     let fs = MemFs::new();
@@ -170,8 +171,8 @@ fn a_flipped_byte_in_a_log_is_named_or_harmless() {
                         assert_eq!(*key, format!("key{n:02}").as_bytes(), "{name} {position}");
                         assert_eq!(*value, format!("value{n}").as_bytes(), "{name} {position}");
                     }
-                    // A record may be lost only if neither a later record nor a mark after a sync
-                    // proves that it was synced, so at most the last one.
+                    // At most the last record may be lost. For every other one, the record behind
+                    // it proves that it was synced (`src/wal`).
                     assert!(found.len() >= 19, "{name} {position}: {} keys left", found.len());
                 }
                 Err(error) => {
@@ -285,7 +286,8 @@ fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
             }
         }
         let snapshot = db.snapshot();
-        // An iterator that has made a step, and an iterator and a cursor that have made none.
+        // `begun` has made a step before the close. `fresh` and the cursor make their first steps
+        // after it.
         let (mut begun, mut fresh) = (db.iter(), snapshot.range("key 1"..));
         assert_eq!(begun.next().unwrap().unwrap().0, keys[0].as_bytes());
         let mut cursor = snapshot.cursor();
@@ -361,8 +363,9 @@ fn a_closed_database_does_not_touch_its_logs_any_more() {
     assert_eq!(lengths(), closed);
 }
 
-/// An iterator keeps obsolete tables. If it is dropped after the database was closed, the directory
-/// may hold another database, with files of the same names. The drop must not delete them.
+/// An iterator keeps obsolete tables, which are deleted when it is dropped. If the database has
+/// been closed by then, the directory may hold another database with files of the same names, so
+/// the drop must delete nothing.
 #[test]
 fn an_iterator_that_outlives_the_database_deletes_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -430,10 +433,10 @@ fn a_checkpoint_is_a_database_of_its_own() {
     assert_eq!(db.iter().count(), 0);
 }
 
-/// Regression: a replaced read state (the memtables and tables that a read uses) should be freed
-/// when its readers are done. While the cache had room, it was not freed, so flushed memtables
-/// stayed in memory and compacted tables on disk. Now compacted tables are deleted while the
-/// database is open.
+/// Regression: a replaced read state (the memtables and tables that a read uses) was not freed
+/// after its last reader as long as the block cache had room. So flushed memtables stayed in
+/// memory, and compacted tables on disk. Now compacted tables are deleted while the database is
+/// open.
 #[test]
 fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     let dir = tempfile::tempdir().unwrap();
@@ -458,9 +461,9 @@ fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     assert_eq!(tables(), listed);
 }
 
-/// Regression: a manual compaction merged old files of the last level although there were new files
-/// between them. The output overlapped the new files, and lookups of their keys went to the wrong
-/// file.
+/// Regression: in the last level, a manual compaction merged two files although the key range of a
+/// file that it had just written lay between them. The output overlapped that file, and lookups of
+/// the file's keys went to the output.
 #[test]
 fn a_manual_compaction_does_not_reach_over_what_it_has_just_written() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -1,5 +1,5 @@
-//! `explain` makes the lookup that `get` makes, with the same result and the same counts, and its
-//! trace adds up to these counts.
+//! `explain` makes the lookup that `get` makes: the result is the same, and the same counters
+//! change by the same amounts. The traces of many lookups add up to these amounts.
 
 use maypole::explain::{FilterVerdict, LookupOutcome, LookupTrace, TableTrace};
 use maypole::filter::Family;
@@ -12,8 +12,8 @@ fn key(n: u64) -> String {
     format!("user{:08x}/{n}", (n as u32).wrapping_mul(0x9e37_79b9))
 }
 
-/// A database with everything that a lookup can meet: several levels, files of level 0 that
-/// overlap, tombstones, range deletions, old versions, and a memtable. Returns two copies of it.
+/// A database in which a lookup meets several levels, overlapping files of level 0, tombstones,
+/// range deletions and old versions. The memtable is empty. Returns two copies of the database.
 fn two_copies(options: impl Fn(Builder) -> Builder) -> (TempDir, [Db; 2]) {
     let dir = tempfile::tempdir().unwrap();
     let open = |name: &str| {
@@ -58,7 +58,8 @@ fn two_copies(options: impl Fn(Builder) -> Builder) -> (TempDir, [Db; 2]) {
     (dir, copies)
 }
 
-/// Present and absent keys, within the ranges of the tables and outside of them.
+/// Keys to look up: present ones, and absent ones within the ranges of the tables and outside of
+/// them.
 fn asked() -> impl Iterator<Item = String> {
     (0..10_000).map(|n| match n % 5 {
         0 | 1 => key(n % 4000),
@@ -117,12 +118,14 @@ fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {
         trace.tables().for_each(|table| sums.add(table));
     }
     let [got, explained] = [got, explained].map(|db| db.stats());
-    // A small cache evicts blocks when it needs memory, and a reader of any test can delay the
-    // release of evicted memory. So a few of these counts vary with the readers of other tests.
+    // A reader in any other test can delay the release of memory that the cache has evicted. In a
+    // small cache, such delays change what is evicted next, and so the counts of reads and of cache
+    // hits and misses.
     let by_chance = |name: &str| name.contains("cache") || name.contains("read");
     let all_fits = name != SMALL_CACHE;
     for ((ticker, expected), (_, found)) in got.tickers.iter().zip(explained.tickers.iter()) {
-        // Which reads are timed depends on the thread's earlier reads.
+        // A thread times its first read and then only some of its reads. So these two counters
+        // depend on the thread's earlier reads.
         let is_time = matches!(ticker, Ticker::FileReadNanos | Ticker::FileReadsTimed);
         if !is_time && (all_fits || !by_chance(ticker.name())) {
             assert_eq!(found, expected, "{name}: {}", ticker.name());

@@ -1,5 +1,6 @@
-//! Every call to the file system fails, alone or with all later calls, and power is lost before
-//! every change: no panic, no hang, and nothing that was acknowledged is lost.
+//! A workload runs many times. In each run, one call to the file system fails, alone or with all
+//! later calls. Another test loses power before each change of a file. No run panics or hangs. A
+//! fault loses no acknowledged write, and a power loss no synced write.
 //!
 //! ```sh
 //! MAYPOLE_FAULT_STEP=1 cargo test --release --test db faults:: -- --nocapture     # really every call
@@ -18,7 +19,8 @@ use super::env;
 
 const WRITES: u64 = 120;
 
-/// What was acknowledged to the workload so far.
+/// The numbers of the last write that was begun, of the last that was acknowledged, and of the last
+/// that was acknowledged as synced.
 #[derive(Default)]
 struct Told {
     written: AtomicU64,
@@ -26,8 +28,8 @@ struct Told {
     synced: AtomicU64,
 }
 
-/// Writes, flushes, compacts, closes and opens again, until a call fails. `open` keeps the database
-/// that is open at that point.
+/// Writes, flushes, compacts, closes and opens again, until a call fails. If a database is open
+/// when the call fails, it is left in `open`.
 fn work(fs: &Arc<dyn Fs>, told: &Told, open: &mut Option<Db>) -> maypole::Result<()> {
     let mut db = open.insert(open_on(Arc::clone(fs))?);
     for n in told.written.load(Ordering::SeqCst) + 1..=WRITES {
@@ -44,7 +46,7 @@ fn work(fs: &Arc<dyn Fs>, told: &Told, open: &mut Option<Db>) -> maypole::Result
                 open.take().expect("the database is open").close()?;
                 db = open.insert(open_on(Arc::clone(fs))?);
             }
-            // Most of the blocks are read here for the first time, many at one time.
+            // One `multi_get` reads many blocks, most of them for the first time since the opening.
             70 => check_together(db, n, "opened again")?,
             80 => db.compact_range(..)?,
             100 => db.wait_for_compaction()?,
@@ -93,8 +95,8 @@ fn any_call_may_fail_once_or_from_then_on_and_nothing_acknowledged_is_lost() {
     let step = env("MAYPOLE_FAULT_STEP", 4);
     let (mut runs, mut noticed) = (0, 0);
     for (kind, fault) in (0..).zip([Fault::Io, Fault::NoSpace, Fault::ShortWrite]) {
-        // With a `step` above 1, each kind of fault starts at another call, so that most calls fail
-        // with at least one kind.
+        // If `step` is above 1, only one call in `step` is made to fail. The kinds of fault begin
+        // at different calls, so that most calls fail with at least one kind.
         for nth in (kind % step..calls).step_by(step as usize) {
             let once = |fs: &FaultFs| fs.fail_once(Target::Any, nth, fault);
             runs += 1;
@@ -172,7 +174,8 @@ fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
             while fs.faults() == 0 && !over.load(Ordering::SeqCst) {
                 thread::sleep(Duration::from_millis(1));
             }
-            // Time for a second attempt to fail, and for other parts of the database to need space.
+            // Waits, so that a second attempt fails too, and other parts of the database run out of
+            // space.
             thread::sleep(Duration::from_millis(3));
             fs.heal();
         });
@@ -185,7 +188,7 @@ fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
             match n {
                 40 => until_there_is_space(&story, || db.flush()),
                 60 => {
-                    // If `close` found no space, the next opening still finds all writes.
+                    // If `close` fails for lack of space, the next opening still finds all writes.
                     if let Err(error) = db.close() {
                         assert!(error.is_out_of_space(), "{story}: {error}");
                     }
@@ -206,9 +209,10 @@ fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
     check(&mem.kill(), WRITES, WRITES, &story);
 }
 
-/// Regression: a disk that was full for a moment made the database read-only, although no write was
-/// in doubt. Now, whichever write finds no space, acknowledged writes stay, failed ones can be
-/// tried again, and the same database continues when there is space.
+/// Regression: a disk that was full for a moment made the database read-only, although it was known
+/// of each write whether it had succeeded. Now, whichever file-system call finds no space,
+/// acknowledged writes stay, failed ones can be tried again, and the same database continues when
+/// there is space.
 #[test]
 fn a_disk_may_be_full_at_any_write_and_writing_goes_on_when_there_is_space() {
     let kinds = [

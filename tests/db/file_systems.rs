@@ -4,8 +4,8 @@
 //! cargo test --test db file_systems -- --ignored --nocapture
 //! ```
 //!
-//! If something is missing (root, a `mkfs`, a mount), the file system is skipped, and the test says
-//! so.
+//! A file system that cannot be made or mounted (no root, no `mkfs`, no support in the kernel) is
+//! skipped with a message.
 
 use std::env;
 use std::fs::File;
@@ -85,10 +85,10 @@ impl Drop for Mounted {
     }
 }
 
-/// Regression: the log was written through a memory map on every file system. When btrfs was full,
-/// or XFS after a reflinked copy of the log, a page that was written a second time found no space,
-/// and the process died by SIGBUS. Now the log is a plain file on such file systems, so that a full
-/// disk is an error everywhere.
+/// Regression: the log was written through a memory map on every file system. A second write to a
+/// page needs new space on btrfs, and on XFS after a reflinked copy of the log. When the disk was
+/// full, the process died by SIGBUS. Now the log is a plain file on such file systems, so that a
+/// full disk is an error everywhere.
 #[test]
 #[ignore = "needs root, loop devices, mkfs.ext4, mkfs.xfs and mkfs.btrfs"]
 fn a_full_disk_ends_no_process_on_any_file_system() {
@@ -140,7 +140,7 @@ fn value_of(n: u32) -> Vec<u8> {
     noise(u64::from(n), 200)
 }
 
-/// Fills the file system until `spare_bytes` are left, or nothing at all if that is 0.
+/// Fills the file system until only `spare_bytes` are free, or completely if `spare_bytes` is 0.
 fn fill(path: &Path, spare_bytes: u64) {
     let mut filler = File::create(path).unwrap();
     let mut piece = vec![0; 1 << 20];
@@ -158,7 +158,9 @@ fn fill(path: &Path, spare_bytes: u64) {
     }
 }
 
-/// Writes until a write is rejected, and then some more; prints what was acknowledged.
+/// Attempts `most` writes, which begin with number `from`. A rejected write is attempted again.
+/// Prints how many writes are acknowledged, whether the log is mapped into memory, and the last
+/// error.
 fn write(db: &Db, from: u32, most: u32, durability: Durability) {
     let mut acknowledged = from;
     let mut refusal = "nothing was".to_owned();
@@ -186,7 +188,7 @@ fn directories() -> Option<(PathBuf, PathBuf)> {
 }
 
 /// Each write is synced. So the page to which the next write goes has been written back before, and
-/// a file system that writes changed pages elsewhere needs space for it again.
+/// a file system that copies on write needs new space for this page.
 #[test]
 #[ignore = "the other half of another test, which starts it"]
 fn synced_writes_on_a_full_disk() {

@@ -65,7 +65,8 @@ fn forked<T>(call: &str, result: maypole::Result<T>) {
     }
 }
 
-/// Every public call on what the child has inherited.
+/// Makes every public call on what the child has inherited. Each must return [`Error::Forked`], or
+/// an empty result if it cannot return an error.
 fn calls(own: &mut Inherited, dir: &Path) {
     let db = &own.db;
     let keys = ["a", "b", "c"];
@@ -202,7 +203,7 @@ fn in_child(work: impl FnOnce()) -> bool {
     }
 }
 
-/// Runs the ignored test `half` in a process, and returns whether it passed.
+/// Runs the ignored test `half` in a new process, and returns whether it passed.
 fn passes(half: &str, dir: &Path) -> bool {
     let mut test = Command::new(std::env::current_exe().unwrap());
     test.args(["--exact", half, "--ignored", "--nocapture"]).env(DIRECTORY, dir);
@@ -219,8 +220,9 @@ fn directory() -> Option<PathBuf> {
 /// of the parent were lost. In a child, `flush` waited for ever for a thread that the child did not
 /// have.
 ///
-/// Now every call in the child returns [`Error::Forked`], and no drop does anything. What the
-/// library keeps once per process, such as its threads, the child gets anew.
+/// Now every call in the child that returns a `Result` returns [`Error::Forked`], and dropping an
+/// inherited object has no effect. For its own databases the child makes its own copies of what the
+/// library keeps once per process, such as threads.
 #[test]
 fn a_forked_child_can_neither_use_nor_harm_what_it_inherits() {
     let dir = tempfile::tempdir().unwrap();
@@ -289,7 +291,8 @@ fn inherit(dir: &Path) -> Inherited {
 fn parent() {
     let Some(dir) = directory() else { return };
     let dir = &*dir;
-    // Leaked, so that a child can drop its copy while the parent's threads use the parent's.
+    // Leaked, so that the parent's threads can borrow the database without end, while each child
+    // takes its own copy out of the pointer, uses it and drops it.
     let own: &'static mut Inherited = Box::leak(Box::new(inherit(dir)));
     let own: *mut Inherited = own;
     // SAFETY: the parent's handle is not dropped before the threads have ended.

@@ -17,7 +17,7 @@ const PERIOD: u64 = 700;
 pub enum Change {
     Put(String, String),
     Delete(String),
-    /// From the first key to before the second.
+    /// Deletes the keys from the first to before the second.
     DeleteRange(String, String),
 }
 
@@ -30,8 +30,8 @@ pub fn changes(n: u64) -> Vec<Change> {
         changes.push(Change::DeleteRange(key(first), format!("key{:04}", first + 1 + n % 40)));
     }
     for part in 0..=(n % 3) {
-        // 31 and `PERIOD` have no common factor. So the changes with `part` 0 of any `PERIOD`
-        // consecutive writes together visit every key.
+        // 31 and `PERIOD` have no common factor. So among any `PERIOD` consecutive writes, each has
+        // another key in its change with `part` 0, and together these changes visit every key.
         let key = key(n * 31 + part * 977);
         changes.push(match (n + part).is_multiple_of(5) {
             true => Change::Delete(key),
@@ -41,8 +41,8 @@ pub fn changes(n: u64) -> Vec<Change> {
     changes
 }
 
-/// Write number `n` as one batch, with `prefix` before each key. A write has several changes, so
-/// that half of a write would be noticed.
+/// Write number `n` as one batch, with `prefix` before each key. Each write has at least two
+/// changes, so that a write of which only a part survives is noticed.
 pub fn write_under(prefix: &str, n: u64) -> WriteBatch {
     let key = |key: String| format!("{prefix}{key}");
     let mut batch = WriteBatch::new();

@@ -1,5 +1,5 @@
 //! Ingestion concurrent with writers, flushes and compactions: what it waits for, the level that it
-//! takes, and what a power loss, a reopening or a repair finds of it.
+//! chooses, and what is left of it after a power loss, a reopening or a repair.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 /// Longer than any event for which a test waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Threads with one of these names wait where they create a table, until the gate is opened.
+/// A thread with one of `names` waits when it is about to create a table, until the gate is opened.
 #[derive(Clone)]
 pub struct Gate {
     names: &'static [&'static str],
@@ -125,7 +125,8 @@ fn get(db: &Db, key: &str) -> Option<String> {
     db.get(key).unwrap().map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
-/// Four flushes to level 0: two of the keys a and c, two of m and p. Their compaction begins.
+/// Makes four tables in level 0, two with the keys a and c and two with m and p, so that a
+/// compaction of them begins.
 fn fill_level_0(db: &Db) {
     for (round, keys) in [["a", "c"], ["m", "p"], ["a", "c"], ["m", "p"]].iter().enumerate() {
         keys.iter().for_each(|key| db.put(key, format!("{round}")).unwrap());
@@ -177,7 +178,7 @@ fn an_ingestion_and_the_writes_of_others_return_while_a_compaction_stands_still(
     assert_eq!(sequence, 8 + 6);
     gate.open();
     db.wait_for_compaction().unwrap();
-    // Now the ingested tables take part in compactions, which must be right too.
+    // Compactions merge the ingested tables from here on. Their results must be right too.
     let check = |db: &Db| {
         let found: BTreeMap<_, _> = db
             .iter()
@@ -217,7 +218,7 @@ fn an_ingestion_and_the_writes_of_others_return_while_compact_all_stands_still()
     let (other, files) = (db.clone(), [table(&fs, &["a"], "in"), table(&fs, &["k000x"], "in")]);
     at_once(move || other.ingest(&files)).unwrap();
     assert_eq!(level_of(&db, "a"), 6);
-    // Several memtables, which are flushed and compacted meanwhile.
+    // These writes fill several memtables, which are flushed while `compact_all` is suspended.
     let other = db.clone();
     at_once(move || (0..200).try_for_each(|n| other.put(format!("w{n:03}"), [7; 100]))).unwrap();
     let other = db.clone();
@@ -263,8 +264,8 @@ fn a_file_lies_above_every_table_that_it_overlaps_and_above_nothing_else() {
     assert_eq!(found, content);
 }
 
-/// A memtable that no ingested file overlaps takes writes from before and after the ingestion, and
-/// is flushed later. A memtable that a file overlaps is flushed before the ingestion.
+/// A memtable that no ingested file overlaps stays: it also takes the writes after the ingestion,
+/// and is flushed later. A memtable that a file overlaps is flushed before the ingestion.
 #[test]
 fn memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it() {
     let (_, _, fs) = faults();
@@ -282,7 +283,7 @@ fn memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it() 
         );
     };
     check(&db);
-    // Files between the memtable's keys do not overlap it.
+    // A file whose range lies between two keys of the memtable does not overlap the memtable.
     ingest(&db, &fs, &["ll", "lm"], "ingested");
     assert_eq!(flushes(&db), 0, "m lies beyond");
     ingest(&db, &fs, &["ma", "n"], "ingested");
@@ -347,7 +348,7 @@ fn writers_go_on_while_an_ingestion_waits_for_a_flush_and_a_close_ends_the_wait(
 fn an_ingestion_ends_although_its_range_is_written_to_all_the_time() {
     let (_, _, fs) = faults();
     let db = builder(&fs).open().unwrap();
-    // The writer's thread may get its first turn late.
+    // `m` is written here first, because the writer's thread may start only after the first check.
     db.put("m", "written").unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let writer = spawn("writer", {
@@ -433,8 +434,8 @@ fn last_of(db: &Db, story: &str) -> u64 {
     last
 }
 
-/// No log has the sequence numbers of ingested files. Every kind of opening accepts these gaps in
-/// the log.
+/// Ingested files take sequence numbers that no log has. Every kind of opening accepts these gaps
+/// between the numbers in the log.
 #[test]
 fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
     let (mem, _, fs) = faults();
@@ -445,7 +446,9 @@ fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
         (1..=last).for_each(|n| numbered(&db, &fs, n).unwrap());
         assert_eq!(flushes(&db), 0, "nothing is flushed");
         assert_eq!(last_of(&options().open_read_only().unwrap(), "read beside the writer"), last);
-        // After a kill, with MANIFESTs of one record and of several.
+        // The first of these openings follows a kill, and its MANIFEST was rewritten whenever it
+        // had grown by 300 bytes. The others follow a `close`, and their MANIFESTs have more than
+        // one record.
         let killed: Arc<dyn Fs> = Arc::new(mem.kill());
         let options = |fs: &Arc<dyn Fs>| Db::builder(&path).fs(Arc::clone(fs));
         for opening in 0..3 {
@@ -615,7 +618,8 @@ fn a_database_whose_manifest_names_no_skipped_numbers_is_opened_and_goes_on() {
     let read_only = Db::builder("/db").fs(Arc::clone(&fs)).open_read_only().unwrap();
     assert_eq!((found(&read_only), read_only.snapshot().sequence()), (content.to_vec(), 9));
     drop(read_only);
-    // A repair with CURRENT, and one without it, so that nothing names the MANIFEST.
+    // Two copies are repaired: one with CURRENT, and one without it, so that no file names the
+    // MANIFEST.
     for removes_current in [false, true] {
         let image: Arc<dyn Fs> = Arc::new(copied(&fs, "/db"));
         if removes_current {
@@ -629,8 +633,8 @@ fn a_database_whose_manifest_names_no_skipped_numbers_is_opened_and_goes_on() {
     let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
     assert_eq!((found(&db), db.snapshot().sequence()), (content.to_vec(), 9));
     db.verify().unwrap();
-    // From here on, the MANIFEST lists the sequence numbers that no log holds: a file is ingested
-    // while the log continues.
+    // A file is ingested while the memtable stays. So from here on, the MANIFEST lists sequence
+    // numbers that no log holds.
     db.put("d", "10").unwrap();
     ingest(&db, &fs, &["y", "yy"], "11");
     db.put("e", "12").unwrap();
@@ -649,8 +653,8 @@ fn a_database_whose_manifest_names_no_skipped_numbers_is_opened_and_goes_on() {
     }
 }
 
-/// Ingestions, writes, flushes and openings change files. Power is lost before each of these
-/// changes.
+/// A power loss is tried before each change of a file that ingestions, writes, flushes and openings
+/// make.
 #[test]
 fn a_power_loss_leaves_a_prefix_of_writes_and_ingested_files() {
     const WRITES: u64 = 90;
@@ -733,9 +737,9 @@ fn a_lost_log_before_an_ingested_file_is_damage() {
     assert!(db.snapshot().sequence() >= 5);
 }
 
-/// Puts, deletions, deleted ranges and ingested files in any order. The files are narrow, so that
-/// they rarely overlap a memtable. Flushes, compactions, snapshots, kills and power losses come in
-/// between.
+/// Puts, deletions, range deletions and ingestions in any order, with flushes, compactions,
+/// snapshots, kills and power losses in between. The ingested files are narrow, so that they rarely
+/// overlap a memtable.
 #[test]
 fn ingestions_between_other_writes_are_as_in_a_map() {
     for seed in 0..12 {

@@ -27,8 +27,8 @@ fn key(writer: u64, n: u64) -> String {
     format!("{writer}/key{:05}", n * 7919 % 2000)
 }
 
-/// Not a test of its own, but the process that gets killed. Each writer continues after its last
-/// write in the database, and prints the number of every acknowledged write.
+/// Not a test of its own, but the process that gets killed. Each writer continues after the last of
+/// its writes that the database holds, and prints the number of every acknowledged write.
 #[test]
 #[ignore = "the other half of another test, which starts it"]
 fn child() {
@@ -66,7 +66,7 @@ fn last_number(db: &Db, writer: u64) -> Option<u64> {
     Some(std::str::from_utf8(&value).unwrap().parse().unwrap())
 }
 
-/// The writer and the number of an acknowledgement.
+/// The writer and the number of its write, if this line acknowledges a write.
 fn acknowledgement(line: &str) -> Option<(u64, u64)> {
     let (writer, number) = line.strip_prefix("acknowledged ")?.split_once(' ')?;
     Some((writer.parse().ok()?, number.parse().ok()?))
@@ -96,7 +96,8 @@ fn an_acknowledged_write_survives_a_killed_process() {
             acknowledged[writer as usize] = Some(number);
             count += 1;
             if count == enough {
-                // SIGKILL on Unix; lines that are already in the pipe can still be read.
+                // On Unix this sends SIGKILL. The loop then still reads the lines that are already
+                // in the pipe.
                 child.kill().unwrap();
             }
         }

@@ -1,15 +1,16 @@
-//! A database whose data dies all the time: by deletions, in a queue, by age, under changing
-//! snapshots, by ranges, with checkpoints and ingestions in between. Every key is right at any
-//! moment, and dead data takes no space after compaction has settled.
+//! A database in which data is deleted or overwritten all the time: key by key, by ranges, in a
+//! queue, by age, and under changing snapshots, with checkpoints and ingestions in between. Every
+//! key is right at any moment, and after compaction has settled, dead entries take no space.
 //!
 //! ```sh
 //! MAYPOLE_LIVING_SECONDS=60 cargo test --release --test db living:: -- --include-ignored --nocapture
 //! ```
 //!
-//! Each load has its own keys, which begin with its letter, and a map of what must be found. It
-//! compares its keys with its map while the other loads continue. At the end compaction settles and
-//! the size is checked: the files take at most a tenth more than the live keys and values, plus 1
-//! MiB. Then each load deletes its keys, and no table may be left.
+//! A *load* is a kind of work, such as a queue. In the soak all loads run at the same time, a
+//! thread for each. Each load has its own keys, which begin with its letter, and a map of their
+//! expected values, with which it compares them while the other loads continue. At the end
+//! compaction settles and the size is checked: the files take at most a tenth more than the live
+//! keys and values, plus 1 MiB. Then each load deletes its keys, and no table may be left.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -79,7 +80,7 @@ struct Load<'a> {
     letter: char,
     map: Map,
     rng: StdRng,
-    /// The number of the next key, for ascending keys.
+    /// The number of the next key of a load that adds its keys in ascending order.
     next: u64,
     snapshots: VecDeque<(Snapshot, Map)>,
 }
@@ -147,7 +148,7 @@ impl<'a> Load<'a> {
         check(self.db.prefix(self.prefix()), self.map.iter());
     }
 
-    /// New keys in random order, of which all are deleted, or half.
+    /// Puts `count` new keys in random order, and then deletes all of them, or half.
     fn deletions(&mut self, count: u64, half: bool) {
         let mut numbers: Vec<u64> = (self.next..self.next + count).collect();
         self.next += count;
@@ -157,7 +158,7 @@ impl<'a> Load<'a> {
         numbers.iter().take(deleted as usize).for_each(|&number| self.delete(number));
     }
 
-    /// One turn of a queue: adds an entry, and pops one if there are more than `standing`.
+    /// Adds an entry to a queue, and pops one if the queue then has more than `standing` entries.
     fn queue(&mut self, standing: usize) {
         self.append();
         if self.map.len() > standing {
@@ -165,8 +166,8 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Adds a key after all others. Once there are `together` keys more than `window`, removes that
-    /// number of the oldest keys.
+    /// Adds a key after all others. Once there are `window + together` keys, deletes the `together`
+    /// oldest, as one range if there are several.
     fn retention(&mut self, window: u64, together: u64) {
         self.append();
         let count = self.map.len() as u64;
@@ -178,7 +179,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// A table with a range deletion and a few keys within it.
+    /// Ingests a table with a range deletion, and with up to four keys within the deleted range.
     fn ingest(&mut self, scratch: &Path, count: u64) {
         let (from, path) = (self.rng.random_range(0..count), scratch.join("in.sst"));
         let (begin, end) = (self.key(from), self.key(from + 20));
@@ -195,7 +196,7 @@ impl<'a> Load<'a> {
         fs::remove_file(&path).unwrap();
     }
 
-    /// A checkpoint that holds this load's keys; removed at once.
+    /// Makes a checkpoint, checks that it holds this load's keys, and removes it.
     fn checkpoint(&mut self, scratch: &Path) {
         let copy = scratch.join("copy");
         self.db.checkpoint(&copy).unwrap();
@@ -211,7 +212,7 @@ impl<'a> Load<'a> {
     }
 }
 
-/// A step of a load. The directory is for files outside the database.
+/// A step of a load. The path is that of a directory for files outside the database.
 type Step = fn(&mut Load, &Path);
 
 /// What the loads of the soak do in one step, by their letters. The queue has the first letter,
@@ -278,7 +279,8 @@ fn soak(time: Duration) {
             })
         });
         let start = Instant::now();
-        // If a load panics, the other loads are told to end, because the scope waits for them.
+        // If a load panics, the loop ends, so that the other loads stop. Otherwise the scope would
+        // wait for them for ever.
         while start.elapsed() < time && !threads.iter().any(|thread| thread.is_finished()) {
             std::thread::sleep(Duration::from_millis(20));
         }

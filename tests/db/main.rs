@@ -1,8 +1,8 @@
 //! Tests of the database's promises, through its public API.
 //!
-//! Some tests can run longer. The environment variables below set their length; without the
-//! variable a test has the length in the column SHORT. Each of these tests prints its figures,
-//! which `--nocapture` shows.
+//! The environment variables below set how long some tests run, and other quantities of these
+//! tests. The column SHORT has the defaults. Each of these tests prints its figures, which
+//! `--nocapture` shows.
 //!
 //! | VARIABLE | SHORT | MEANING |
 //! |---|---:|---|

@@ -34,7 +34,7 @@ struct Options {
     cache_bytes: usize,
     keys: u32,
     value_bytes: usize,
-    /// A prefix extractor by name, for a filter of prefixes and whole keys.
+    /// The name of a prefix extractor, if the filters hold prefixes as well as whole keys.
     prefixes: Option<&'static str>,
 }
 
@@ -55,11 +55,11 @@ const BASE: Options = Options {
 const FORMS: [Options; 5] = [
     BASE,
     DEEP,
-    // A block for each entry or two, nothing kept in memory.
+    // No cache, and blocks of one or two entries.
     Options { block_bytes: 64, cache_bytes: 0, keys: 700, ..BASE },
     // Few keys with many versions, most of them in memory.
     Options { memtable_bytes: 64 << 10, keys: 100, value_bytes: 300, ..BASE },
-    // Many keys in small files, of which the cache holds a few.
+    // Many keys in small files, and a cache of a few blocks.
     Options { memtable_bytes: 4096, cache_bytes: 10_000, keys: 50_000, ..BASE },
 ];
 
@@ -109,7 +109,7 @@ impl Options {
         builder.filter_keys(filter_keys.unwrap_or(FilterKeys::Whole)).open().unwrap()
     }
 
-    /// A key of 0 to 20 bytes; adjacent keys share prefixes, and 0x00 and 0xff occur.
+    /// A key of 0 to 19 bytes. Many adjacent keys share prefixes, and 0x00 and 0xff occur.
     fn key(&self, rng: &mut StdRng) -> Vec<u8> {
         let n = rng.random_range(0..self.keys);
         match n % 16 {
@@ -217,7 +217,7 @@ impl Run {
         assert_eq!(popped, self.map.pop_first());
     }
 
-    /// One key, overwritten and sometimes deleted, under snapshots.
+    /// Overwrites one key many times and sometimes deletes it, with snapshots in between.
     fn overwrite_hot(&mut self) {
         let key = self.options.key(&mut self.rng);
         let mut held: Vec<(Snapshot, Option<Vec<u8>>)> = Vec::new();
@@ -269,8 +269,8 @@ impl Run {
         copy.destroy().unwrap();
     }
 
-    /// Deletes every key, or every second one. This is called rarely, because on a nearly empty map
-    /// the other operations would test little.
+    /// In one call of ten, deletes every key or every second one. In the other calls does nothing,
+    /// because on a nearly empty map the other operations would test little.
     fn delete_many(&mut self) {
         if !self.rng.random_bool(0.1) {
             return;
@@ -284,7 +284,7 @@ impl Run {
         assert_eq!(self.db().is_empty().unwrap(), self.map.is_empty());
     }
 
-    /// Deletes all, releases all snapshots and lets compaction settle.
+    /// Releases all snapshots, deletes all keys, flushes, and waits for compaction.
     fn empty(&mut self) {
         self.snapshots.clear();
         for key in std::mem::take(&mut self.map).into_keys() {
@@ -343,8 +343,8 @@ impl Run {
         self.db().write_opt(batch, durability).unwrap();
     }
 
-    /// A range that holds at most 30 keys of the map, because on a nearly empty map the other
-    /// operations would test little.
+    /// The bounds of a range that holds fewer than 30 keys of the map. If wide ranges were often
+    /// deleted, the map would be nearly empty, and the other operations would test little.
     fn narrow_range(&mut self) -> (Vec<u8>, Vec<u8>) {
         let begin = self.options.key(&mut self.rng);
         let behind = self.rng.random_range(0..30);
@@ -364,8 +364,8 @@ impl Run {
                 let (a, b) = (self.options.key(&mut self.rng), self.options.key(&mut self.rng));
                 if a <= b { (a, b) } else { (b, a) }
             }
-            // All keys between these two bounds share a prefix. The upper bound is too short to be
-            // a key.
+            // These bounds are shorter than every key between them, but share a prefix of seven
+            // bytes with these keys.
             1 => (b"key0000".to_vec(), b"key00001".to_vec()),
             _ => self.narrow_range(),
         };

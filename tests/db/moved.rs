@@ -1,5 +1,5 @@
-//! A directory is renamed, replaced or removed while its database is open. Files belong to the
-//! directory that was opened, whatever has its name now.
+//! A directory is renamed, replaced or removed while its database is open. The database keeps to
+//! the directory that it opened, even if another directory has the name now.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -86,7 +86,7 @@ fn a_moved_database_goes_on_in_its_new_place() {
         fill(&db, "third");
         db.persist().unwrap();
         assert!(!old.exists());
-        // Under its new name it is locked, too.
+        // The lock also holds under the directory's new name.
         assert!(matches!(options(&new, &fs).open(), Err(Error::Locked { .. })));
         drop((snapshot, cursor));
         db.close().unwrap();
@@ -162,7 +162,7 @@ fn a_removed_directory_is_an_error_of_the_next_sync() {
         db.put("a", "b").unwrap();
         sync(&db).unwrap();
         fs::remove_dir_all(&place).unwrap();
-        // Another database in its place does not matter.
+        // The sync must fail even if the path leads to a directory again, that of another database.
         Db::open(&place).unwrap().put("other", "").unwrap();
         db.put("c", "d").unwrap();
         let error = if by_persist { db.persist() } else { sync(&db) }.unwrap_err();
@@ -179,7 +179,8 @@ fn a_removed_directory_is_an_error_of_the_next_sync() {
     }
 }
 
-/// A flush in a removed directory fails too, and so do the calls that wait for it.
+/// A flush in a removed directory fails. The call of `flush` returns the error, and later writes
+/// are rejected.
 #[test]
 fn nothing_is_flushed_to_a_removed_directory() {
     let dir = tempfile::tempdir().unwrap();

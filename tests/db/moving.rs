@@ -1,5 +1,5 @@
-//! The calls of `docs/moving.md`. The tables of that page have columns with Maypole's code. All of
-//! this code is here too, so that it is compiled.
+//! The calls of `docs/moving.md`. The tables of that page have a column with Maypole's code. All of
+//! this code is also here, so that it is compiled.
 
 use std::path::Path;
 

@@ -32,7 +32,7 @@ fn key(i: u32) -> Vec<u8> {
 
 fn fill(db: &Db, keys: u32) {
     for i in 0..keys {
-        // In no order, so that tables overlap and are merged.
+        // The keys come in no order, so that tables overlap and are merged.
         let i = (u64::from(i) * 7919 % u64::from(keys)) as u32;
         db.put(key(i), i.to_le_bytes()).unwrap();
     }
@@ -51,8 +51,8 @@ fn tables_in_parts(fs: &Arc<dyn Fs>) -> (usize, usize) {
     (parted.iter().filter(|&&parted| parted).count(), parted.len())
 }
 
-/// Tables get whole filters and indexes while the cache has room for them, and parts if it is too
-/// small. An option overrides this, whatever the cache is.
+/// New tables get whole filters and indexes while those of all tables would fit into the cache, and
+/// otherwise parts. An option overrides this, whatever the size of the cache.
 #[test]
 fn the_cache_decides_whether_new_tables_are_in_parts() {
     for (cache_bytes, form, parted) in [
@@ -71,10 +71,10 @@ fn the_cache_decides_whether_new_tables_are_in_parts() {
     }
 }
 
-/// New tables get whole filters and indexes if the filters and indexes of all tables fit into the
-/// cache. A compaction of the whole tree once counted both its inputs and its outputs as tables of
-/// the tree. So every new table but the first got its filter and index in parts, although there was
-/// room. Now every new table gets a whole filter and index.
+/// Regression: the cache counts the filters and indexes of all open tables. During a compaction of
+/// the whole tree these are the inputs and the finished outputs. The form of each new table was
+/// chosen by this sum, so that further new tables got their filters and indexes in parts, although
+/// there was room for those of the tree. Now the form is chosen once, before the first new table.
 #[test]
 fn the_tables_of_one_compaction_have_one_form() {
     let needed = {
@@ -84,18 +84,18 @@ fn the_tables_of_one_compaction_have_one_form() {
         db.stats().metadata_bytes
     };
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
-    let db = open(&fs, needed * 7 / 4, MetadataForm::Auto, "bloom(10)");
+    let db = open(&fs, needed * 5 / 4, MetadataForm::Auto, "bloom(10)");
     fill(&db, 250_000);
-    // This compaction runs alone, whatever ran while the tree was filled.
+    // The compactions that ran while the tree was filled have ended, so the next one runs alone.
     db.wait_for_compaction().unwrap();
     db.compact_range(..).unwrap();
     let (in_parts, tables) = tables_in_parts(&fs);
     assert!(tables > 1 && in_parts == 0, "{in_parts} of {tables}");
 }
 
-/// A lookup that does not query a filter is not counted in the filter's observed rate, whether it
-/// is a `get` or one lookup of a `multi_get`. Each lookup in the only table is counted once: as a
-/// query of the filter, or as a lookup that passed the filter by.
+/// The observed false-positive rate of a filter counts only lookups that query the filter, in `get`
+/// and in `multi_get`. Each lookup in the only table is counted once: as a query of the filter, or
+/// as a lookup that passed the filter by.
 #[test]
 fn the_observed_rate_is_that_of_filters_that_were_asked() {
     const KEYS: u32 = 20_000;
@@ -116,8 +116,9 @@ fn the_observed_rate_is_that_of_filters_that_were_asked() {
         for round in 0..200 {
             let mut keys = Vec::new();
             for _ in 0..20 {
-                // Ten rounds look up present keys, the next ten absent keys. So some lookups pass
-                // by a filter that would have spared a read.
+                // Ten rounds look up present keys, the next ten absent keys. After ten rounds of
+                // present keys the filter seems useless, so some lookups of absent keys pass it by,
+                // although it would have spared a read.
                 let i = rng.random_range(0..KEYS - 1);
                 let absent = format!("key{:07}", i * 3 + 1).into_bytes();
                 keys.push(if round / 10 % 2 == 0 { key(i) } else { absent });
@@ -237,8 +238,8 @@ fn the_memory_that_filters_and_indexes_need_is_told() {
     assert!(needed[0].abs_diff(needed[1]) < needed[0] / 20, "{needed:?}");
 }
 
-/// If the cache is too small for the filters, a lookup that misses it reads some KiB, also if
-/// filters and indexes are whole.
+/// If the cache is too small for the filters and indexes, a lookup reads only some KiB on average,
+/// even if they are stored whole, because it reads only pieces of them.
 #[test]
 fn misses_in_a_small_cache_read_little() {
     const KEYS: u32 = 100_000;
@@ -259,8 +260,8 @@ fn misses_in_a_small_cache_read_little() {
 }
 
 /// A database is written with a large cache, so that its filters and indexes are whole, and then
-/// read with a small cache. Every kind of read finds the same, and reads only pieces of filters and
-/// indexes.
+/// opened with a small cache. Every kind of read finds the right entries, and reads only pieces of
+/// filters and indexes.
 #[test]
 fn a_small_cache_reads_pieces_of_whole_ones() {
     const KEYS: u32 = 40_000;
@@ -314,9 +315,9 @@ fn a_small_cache_reads_pieces_of_whole_ones() {
     }
 }
 
-/// If only present keys were looked up, in a cache as large as all filters and indexes, the filters
-/// once took half of the cache, because each lookup marked its filter as used. But these filters
-/// saved no read. Now they are evicted.
+/// Regression: lookups of present keys only, in a cache as large as all filters and indexes, left
+/// the filters in half of the cache, because each lookup marked its filter as used. But these
+/// filters saved no read. Now they are evicted.
 #[test]
 fn filters_that_spare_no_read_make_room() {
     const KEYS: u32 = 100_000;

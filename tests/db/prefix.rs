@@ -1,6 +1,7 @@
-//! Filters of prefixes. Where the extractor covers a prefix or a range, iterators over it skip most
-//! tables without a key of it. They never skip a table with such a key, whatever the extractor was
-//! when the table was written.
+//! Filters of prefixes. If the extractor gives all keys of a range one prefix, iterators over the
+//! range query the filters for this prefix, and skip most tables without a key that has it. They
+//! never skip a table with a key of the range, whatever the extractor was when the table was
+//! written.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -68,7 +69,7 @@ fn check_queries(db: &Db, map: &Map, rng: &mut StdRng) {
 
     let (lower, mut upper) = (random_key(rng), random_key(rng));
     if rng.random_bool(0.5) {
-        // The bounds are close together, and so more often inside one prefix.
+        // The two bounds share a prefix, so that the whole range more often has one prefix.
         upper = [&lower[..], &random_key(rng)].concat();
     }
     let (lower, upper) = if lower <= upper { (lower, upper) } else { (upper, lower) };
@@ -131,7 +132,7 @@ fn whatever_the_extractor_was_ranges_and_lookups_answer_like_a_map() {
     assert!(skipped > 100, "the filters were hardly queried: {skipped}");
 }
 
-/// One table with 40 users: the even numbers from 0 to 79.
+/// A database of one table, which has a key for each of 40 users: the even numbers from 0 to 78.
 fn users(keys: FilterKeys) -> Db {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     let db = open(&fs, keys, "bloom(16)");
@@ -147,8 +148,7 @@ fn count(db: &Db, ticker: Ticker) -> u64 {
     db.stats().tickers.get(ticker)
 }
 
-/// A correctness test does not notice a filter that is never queried (rocksdb#9736). The counters
-/// do.
+/// A filter that is never queried makes no result wrong (rocksdb#9736), but the counters show it.
 #[test]
 fn an_absent_prefix_costs_no_read_and_is_counted() {
     for keys in [FilterKeys::Prefix, FilterKeys::Both] {
@@ -210,8 +210,8 @@ fn a_lookup_asks_for_the_prefix_only_where_the_filter_holds_no_whole_keys() {
     }
     // This key is outside the extractor's domain.
     assert!(!db.contains_key("user5").unwrap());
-    // Two lookups a user. But both keys of user 79 are past the table's last key, and `user00/else`
-    // is before its first key.
+    // Each of 80 users is looked up twice. Three of these lookups query no filter, because their
+    // keys are outside of the table's range: both of user 79, and `user00/else`.
     assert_eq!(count(&db, Ticker::BloomPrefixChecked), 157);
     assert_eq!(count(&db, Ticker::BloomPrefixUseful), 78);
     assert_eq!(count(&db, Ticker::BloomPrefixTruePositive), 40);

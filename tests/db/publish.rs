@@ -1,5 +1,6 @@
 //! Counters that a database publishes in a file for other processes. The file is written while the
-//! database is open and stays when it is closed. A failure to write it never disturbs the database.
+//! database is open, and a last time when it is closed. Then it stays. A failure to write the file
+//! never disturbs the database.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ fn a_reader_sees_the_counters_of_an_open_database_and_they_stay_when_it_closes()
     let closed = published(&fs).unwrap();
     assert!(!closed.is_open && read(&closed) == 2001);
     assert_eq!(closed.opened, stats.opened);
-    // An opening that does not publish leaves the counters of the last publishing one.
+    // A database that is opened without `publish_stats` leaves the file as it is.
     let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
     db.get("another").unwrap();
     db.close().unwrap();
@@ -99,7 +100,8 @@ fn nothing_is_written_where_nothing_was_counted_or_nobody_asked() {
     assert_eq!(written(), 1, "an idle database was written again");
     db.get("key").unwrap();
     eventually("the lookup is published", || written() == 2);
-    // A read-only opening may not write, and has no lock.
+    // A database that is opened to be read publishes nothing, because it may not write and holds no
+    // lock.
     let reader = builder(&fs).open_read_only().unwrap();
     fill_reads(&reader);
     thread::sleep(OFTEN * 10);
@@ -128,7 +130,8 @@ fn a_crash_leaves_the_last_counters_and_the_next_opening_removes_what_was_half_w
     write_atomic(&*killed, Path::new("/db/STATS.tmp"), b"half of it").unwrap();
     let db = Db::builder("/db").fs(Arc::clone(&killed)).open().unwrap();
     assert!(!killed.exists(Path::new("/db/STATS.tmp")).unwrap());
-    // The file is no stray, no part of a copy, and no reason for a repair.
+    // `verify` does not list the file as a stray, a checkpoint does not copy it, and a repair
+    // reports no problem.
     assert!(db.verify().unwrap().strays.is_empty());
     db.checkpoint("/copy").unwrap();
     assert!(!killed.exists(Path::new("/copy/STATS")).unwrap());
@@ -198,7 +201,8 @@ fn what_is_damaged_or_foreign_is_an_error_in_words() {
     assert!(error.to_string().contains("found 1048576 bytes"), "{error}");
     let error = with(b"maypole stats 2\nmore\n").unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    // The database ignores the file, and the next owner replaces it.
+    // The damaged file does not prevent opening the database. The database replaces the file when
+    // it publishes its counters, at the latest when it is closed.
     builder(&fs).open().unwrap().close().unwrap();
     assert!(published(&fs).is_some());
 }
@@ -243,7 +247,8 @@ fn a_write_that_fails_or_panics_disturbs_nothing_and_is_tried_again() {
     other.close().unwrap();
 }
 
-/// When the database is closed, the publishing thread may be about to write, or be writing.
+/// Whether the publishing thread is about to write or is writing when the database is closed, the
+/// file then has the last counts, and is not written any more.
 #[test]
 fn a_closed_database_is_free_and_nobody_writes_to_it_any_more() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -21,7 +21,8 @@ struct Run {
     memtable_bytes: usize,
     db: Option<Db>,
     map: Map,
-    /// For each queue, the numbers of its first entry and of the one after its last.
+    /// For each queue, the smallest number that was pushed, and the one after the largest. A pop
+    /// does not change them.
     ends: [(u32, u32); QUEUES.len()],
     snapshots: Vec<(Snapshot, Map)>,
     cursors: Vec<(DbCursor, Map)>,
@@ -81,7 +82,8 @@ impl Run {
         self.db().write(batch).unwrap();
     }
 
-    /// A key that was or will be in a queue, mostly one that was popped.
+    /// The key of an entry that was pushed to a queue, whether it was popped or not, or a key just
+    /// outside of the pushed ones.
     fn any_key(&mut self) -> Vec<u8> {
         let queue = self.rng.random_range(0..QUEUES.len());
         let (first, next) = self.ends[queue];
@@ -237,9 +239,10 @@ impl Run {
     }
 }
 
-/// Cursors find what the map has, whatever they jump over: queues at both ends, under prefixes, and
-/// interleaved; snapshots and old cursors; writes into popped ranges, by puts and by ingestion;
-/// range deletions, flushes, compactions, reopening.
+/// Cursors find what the map has, whatever they jump over. Queues are popped at both ends, and the
+/// keys of one queue begin with the prefix of another. Old snapshots and old cursors walk too. Puts
+/// and ingestions write into popped ranges. Range deletions, flushes, compactions and openings come
+/// in between.
 #[test]
 fn cursors_over_queues_answer_like_a_map() {
     for seed in 0..super::env("MAYPOLE_QUEUE_SEEDS", 24) {

@@ -78,7 +78,7 @@ fn a_snapshot_keeps_what_a_range_deletion_hides_from_others() {
 }
 
 /// The filter of the table with the range deletion holds neither the deleted keys nor their
-/// prefixes.
+/// prefixes. Reads must find the range deletion all the same.
 #[test]
 fn no_filter_hides_a_range_deletion() {
     let db = settled(Arc::new(MemFs::new()));
@@ -121,7 +121,8 @@ fn readers_see_a_range_deletion_and_what_came_with_it_at_once() {
     let batch = |round: usize| {
         let mut batch = WriteBatch::new();
         batch.delete_range(key(0), key(1000));
-        // Each batch has other keys, so that a key of an earlier batch is recognized.
+        // The keys differ from those of the 99 batches before, so that a key of such a batch is
+        // noticed.
         (0..10).for_each(|n| {
             batch.put(key(n * 100 + round % 100), round.to_string());
         });

@@ -96,7 +96,8 @@ fn beside_a_writer(openings: u64) {
             assert!(number >= last, "opening {opening}: back from {last} to {number}");
             assert!((acknowledged..begun).contains(&number) || number == acknowledged);
             last = number;
-            // The content is that of all writes up to this number, so none is missing in between.
+            // The content must be that of all writes up to this number, with none missing in
+            // between.
             super::crash::check_content(&read, number, &format!("opening {opening}"));
             if opening % 64 == 0 {
                 assert_eq!(read.verify().unwrap().filter_misses, 0);

@@ -157,9 +157,9 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
         let tickers = db.stats().tickers;
         tickers.get(Ticker::BlockCacheFilterMiss) + tickers.get(Ticker::BlockCacheIndexMiss)
     };
-    // Reads the table of level 0, then all keys of the other tables twice, and then the table of
-    // level 0 again. Returns the metadata misses of two of these steps: of the second reading of
-    // the other tables, and of the last reading of level 0.
+    // Looks up a key of the level-0 table, then all keys of the other tables twice, and then
+    // another key of the level-0 table. Returns the metadata misses of the second pass over the
+    // other tables, and of the last lookup.
     let press = |db: &Db| {
         db.get("zzz0000").unwrap().unwrap();
         (0..KEYS).for_each(|n| drop(db.get(key(n)).unwrap().unwrap()));
@@ -217,7 +217,8 @@ fn cursors_count_seeks_and_steps_at_the_next_seek_and_when_they_are_dropped() {
     drop(cursor);
     assert_eq!(counts(), [5, 8, 4]);
 
-    // An iterator is two cursors. The step that finds the end counts too.
+    // An iterator has a cursor for each direction, and moves only those that it needs. The step
+    // that finds the end counts too.
     assert_eq!(db.iter().count(), 100);
     assert_eq!(counts(), [6, 108, 4]);
     let mut both = db.iter();

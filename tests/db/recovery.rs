@@ -1,4 +1,5 @@
-//! Opening after a crash, after a change of the files by other programs, and many times in a row.
+//! Openings of a database: after a crash, after other programs have changed its files, and many in
+//! a row.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -52,16 +53,17 @@ fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
     images
 }
 
-/// If the logs hold few writes, an opening leaves these writes in the logs rather than write a
-/// table of them. Then there are two dangers. A later recovery that meets a torn tail or a gap in
-/// an old log could drop the writes of the *new* log. And if the new log is synced but the old one
-/// was not, a power loss could take earlier writes and leave later ones.
+/// If the logs hold few writes, an opening copies them to one new log and syncs it, rather than
+/// write a table. If they stayed in the old logs, there would be two dangers. A later recovery that
+/// meets a torn tail or a gap in an old log could drop the writes of the *new* log. And if the new
+/// log is synced but the old one was not, a power loss could take earlier writes and leave later
+/// ones.
 #[test]
 fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     let (mut openings, seeds) = (0, super::env("MAYPOLE_OPENING_SEEDS", 2));
     for seed in 0..seeds {
-        // Some of the writes do not fit into the memtable, so there are sealed logs before the last
-        // one.
+        // The more writes there are, the more memtables they fill, so that there are sealed logs
+        // before the last one.
         let (writes, synced) = (20 + seed * 17, 7 + seed * 9);
         let base = killed(writes, synced).crash(seed);
         for (k, image) in images_of_opening(&base, seed * 1000).iter().enumerate() {
@@ -82,9 +84,9 @@ fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     assert!(openings > 50 * seeds, "{openings} openings");
 }
 
-/// Regression: a loop of openings with one `put` each made a table each time. After a thousand
-/// openings the database could not be opened any more for lack of descriptors. Now an opening
-/// leaves few writes in the log.
+/// Regression: in a loop, each opening for one `put` made a table. After a thousand openings the
+/// database could not be opened any more for lack of descriptors. Now an opening makes no table of
+/// few writes.
 #[test]
 fn many_openings_for_one_write_each_make_few_tables() {
     let dir = tempfile::tempdir().unwrap();
@@ -103,7 +105,7 @@ fn many_openings_for_one_write_each_make_few_tables() {
 }
 
 /// Regression: a log of 266 MiB, replayed into memtables of 64 KiB, made 4,443 tables in 46 s. Now
-/// a replay makes few tables.
+/// a replay fills memtables of at least 16 MiB, and so makes few tables.
 #[test]
 fn a_long_log_becomes_few_tables_however_small_the_memtables_are() {
     let mem = MemFs::new();
@@ -123,9 +125,9 @@ fn a_long_log_becomes_few_tables_however_small_the_memtables_are() {
     assert_eq!(db.iter().filter(|entry| entry.is_ok()).count(), 24_000);
 }
 
-/// Regression: after a failed sync of the MANIFEST an ingestion deleted tables that the MANIFEST
-/// listed already, so the database did not open any more. Now, whichever call fails, the database
-/// opens, and has all entries of the ingested file or none.
+/// Regression: after a failed sync of the MANIFEST, an ingestion deleted tables that the MANIFEST
+/// might already list, so the database did not open any more. Now, whichever call fails, the
+/// database opens, and has all entries of the ingested file or none.
 #[test]
 fn any_one_call_of_an_ingestion_may_fail() {
     let prepared = || {
@@ -251,8 +253,9 @@ fn a_table_that_is_not_the_one_listed_is_refused() {
     corruption_in(Db::open_read_only(&one), &ours[0]);
 }
 
-/// Regression: if the newest log had synced writes and was deleted, an opening did not notice. Now
-/// the opening is an error that names the log.
+/// Regression: an opening did not notice that the newest log was missing, although it had held
+/// synced writes. Now the opening fails with an error that names the log, whether the log is
+/// missing or truncated. A log without synced writes may be missing.
 #[test]
 fn a_synced_log_that_is_gone_or_cut_is_noticed_and_an_unsynced_one_may_vanish() {
     for (synced, cut) in [(true, false), (true, true), (false, false)] {
@@ -279,8 +282,9 @@ fn a_synced_log_that_is_gone_or_cut_is_noticed_and_an_unsynced_one_may_vanish() 
     }
 }
 
-/// Regression: an empty `18446744073709551614.wal` made the next file number wrap; `7.wal` was
-/// taken for log 7. Now such files are left alone, and `verify` lists them.
+/// Regression: an empty file `18446744073709551614.wal` made the next file number wrap, and `7.wal`
+/// was taken for the log `000007.wal`. Now files with such names are left alone, and `verify` lists
+/// them.
 #[test]
 fn strays_are_left_alone_and_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -335,7 +339,8 @@ fn a_database_of_log_version_1_is_opened_and_goes_on_in_version_2() {
 }
 
 /// Regression: a database on a full disk could not be opened, because an opening wrote a table and
-/// a MANIFEST. Now an opening without space succeeds, and its entries can be read.
+/// a MANIFEST. Now the opening succeeds, the entries can be read, and writes succeed again once
+/// there is space.
 #[test]
 fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
     let base = killed(120, 60);
@@ -348,12 +353,13 @@ fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
     for nth in 0..=openings {
         let mem = base.kill();
         let fs = FaultFs::new(Arc::new(mem.clone()));
-        // All calls that need space fail from some moment of the opening on.
+        // From change `nth` of the opening on, all changes of files fail as on a full disk.
         fs.fail_from(Target::Changes, nth, Fault::NoSpace);
         let story = format!("no space from change {nth} on");
         let db = match open_on(Arc::new(fs.clone())) {
             Ok(db) => db,
-            // A failed sync or lock is no lack of space.
+            // The opening may fail if a sync fails, which never counts as a lack of space, or if
+            // one of the first changes fails, such as the creation of the lock.
             Err(error) if !error.is_out_of_space() || nth < 3 => continue,
             Err(error) => panic!("{story}: {error}"),
         };
@@ -382,8 +388,9 @@ fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
     assert!(without > 3 && said > 3, "{without} openings without space, {said} said so");
 }
 
-/// Regression: a batch of more than 4 GiB made the database read-only, for its writer and for
-/// others in its group. Now it is rejected before it is queued.
+/// Regression: a batch of more than 4 GiB made the database read-only, and the other writers whose
+/// batches were written together with it also got errors. Now such a batch is rejected before it is
+/// queued.
 #[test]
 #[ignore = "needs 9 GiB of memory: cargo test --release --test db batch_over -- --ignored"]
 fn a_batch_over_4_gib_is_refused_before_it_is_queued() {

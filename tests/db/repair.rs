@@ -1,5 +1,5 @@
-//! Repair: one file of a database is damaged. The database is repaired, opened, and compared with
-//! what was written.
+//! Repair: a file of a database is damaged, missing or exchanged. The database is repaired, opened,
+//! and compared with what was written.
 //!
 //! Every case asserts:
 //!
@@ -73,8 +73,7 @@ impl Case {
         let db = options(&case.path()).open().unwrap();
         for round in 0..4u32 {
             for i in 0..1500 {
-                // Each round writes another part of the keys, so that tables of one level differ in
-                // age.
+                // Each round writes other keys, so that the tables of a level differ in age.
                 let number = (i * 7 + round * 900) % 3000;
                 let value = format!("round {round} of {number} {}", "x".repeat(40));
                 case.put(&db, number, (i % 11 != round).then_some(value));
@@ -242,9 +241,9 @@ fn without_current_the_newest_manifest_is_taken() {
     }
 }
 
-/// A table of a deeper level may hold a newer write, of another key, than a table of a shallower
-/// level. A repair that put all tables into level 0 by their largest sequence numbers would return
-/// old values.
+/// A table of a deeper level may hold a newer write than a table of a shallower level, if the two
+/// writes are of different keys. So a repair that put all tables into level 0, in the order of
+/// their largest sequence numbers, would return old values.
 #[test]
 fn a_newer_value_in_a_table_of_older_writes_is_found() {
     let mut case = Case { dir: tempfile::tempdir().unwrap(), history: History::new() };
@@ -252,7 +251,8 @@ fn a_newer_value_in_a_table_of_older_writes_is_found() {
     let open = |table_bytes: u64| {
         let options = options(&path).table_bytes(table_bytes).level_base_bytes(4096);
         let options = options.memtable_bytes(1 << 20);
-        // On one thread, because several would share a compaction, and make a table each.
+        // With one thread, because several threads would divide a compaction, and each would make a
+        // table.
         options.compression(maypole::Compression::None).compaction_threads(1).open().unwrap()
     };
     let value = |age: &str| Some(format!("{age} {}", "x".repeat(40)));
@@ -300,8 +300,8 @@ fn without_a_manifest_every_key_has_its_newest_value() {
     }
 }
 
-/// A MANIFEST with one damaged byte, or truncated. A truncated one is read as if it had a torn end:
-/// it lists deleted tables, and lacks existing ones.
+/// The MANIFEST has a damaged byte, or is truncated. A truncated MANIFEST lacks the last edits: it
+/// lists tables that were removed later, and does not list tables that were added later.
 #[test]
 fn the_parts_of_a_manifest_that_can_be_read_count() {
     for cuts in [false, true] {
@@ -333,8 +333,8 @@ fn the_parts_of_a_manifest_that_can_be_read_count() {
 /// table is still in the directory, as after a crash, with keys that were deleted since.
 #[test]
 fn a_table_that_has_left_the_tree_stays_out() {
-    // The MANIFEST is damaged before the edit that removed the table, or in its last edit, or it is
-    // missing.
+    // The MANIFEST is damaged before the edit that removed the table, or in the last edit of the
+    // tree, or it is missing.
     for damage in [Some(60), Some(usize::MAX), None] {
         let manifest_is_readable = damage.is_some();
         let mut case = Case { dir: tempfile::tempdir().unwrap(), history: History::new() };
@@ -355,8 +355,9 @@ fn a_table_that_has_left_the_tree_stays_out() {
         let manifest = case.files("MANIFEST").pop().unwrap();
         match damage {
             Some(at) => case.damage(&manifest, |bytes| {
-                // Only marks of syncs follow the last edit. The limit keeps the damaged byte from
-                // getting behind that edit.
+                // The last edit of the tree is followed only by records of how much of the log is
+                // synced, which take less than 60 bytes. So the damaged byte is never behind that
+                // edit.
                 let at = at.min(bytes.len() - 60);
                 bytes[at] ^= 1;
             }),
@@ -400,8 +401,8 @@ fn a_damaged_block_costs_the_keys_between_its_neighbours() {
     }
 }
 
-/// Flips one bit at a time behind the data blocks of a table: in each of its other blocks and in
-/// the footer. All data blocks are recovered in each case.
+/// Flips one bit at a time behind the data blocks of a table: in every 97th byte, and in each byte
+/// of the footer. All data blocks are recovered in each case.
 #[test]
 fn damage_behind_the_data_costs_no_key() {
     let case = Case::new(false);
@@ -512,7 +513,7 @@ fn of_a_damaged_log_the_prefix_is_kept_or_all_that_can_be_read() {
             assert!(loss.file == path && loss.offset <= at as u64, "{report}");
             lost[usize::from(salvage)] += loss.bytes;
             let db = options(&case.path()).open().unwrap();
-            // This is the last write in the log.
+            // The last write in the log was that of this key.
             let last = db.get("key 02587").unwrap();
             assert_eq!(last.is_some_and(|value| value == b"in a log 199"), salvage, "{report}");
             db.close().unwrap();
@@ -546,8 +547,8 @@ fn files_of_others_stay_where_they_are() {
     assert!(case.path().join("lost/000999.sst").exists());
 }
 
-/// After a power loss or a kill before any change that a repair makes, the database can be repaired
-/// again, with the same result.
+/// Wherever a power loss or a kill interrupts a repair, the database can be repaired again, with
+/// the same result.
 #[test]
 fn a_repair_that_is_cut_short_can_be_started_again() {
     let case = Case::new(true);
@@ -612,7 +613,7 @@ fn a_repair_that_is_cut_short_can_be_started_again() {
             assert!(contents(image) == expected, "{damage}, change {nth}:\n{report}");
         }
 
-        // After a failed call the database can be repaired too.
+        // A repair that fails because one change of a file fails can be started again too.
         for nth in (0..watched.calls(Target::Changes)).step_by(7) {
             let image = damaged.kill();
             let failing = FaultFs::new(Arc::new(image.clone()));

@@ -1,5 +1,5 @@
-//! RocksDB's and LevelDB's directories, read as they are and imported. Maypole must find in them
-//! what these engines find themselves.
+//! Directories of RocksDB and LevelDB, read in place and imported. Maypole must find the same
+//! entries in them as these engines do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,8 @@ use maypole::{Db, Error, RocksDb};
 
 use crate::rocksdb_dirs::{fixtures, state_of, unpacked};
 
-/// What RocksDB reads: directory, family, entries and their hash.
+/// What RocksDB reads from each column family: directory, family, number of entries, and their
+/// hash.
 fn scans() -> Vec<(String, String, usize, String)> {
     let text = fs::read_to_string(fixtures().join("scans.txt")).unwrap();
     let scan = |line: &str| {
@@ -116,8 +117,8 @@ fn an_imported_column_family_holds_the_same_and_goes_on() {
         let db = Db::open(&target).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(entries(&db), expected, "{name}, {family}: {about}");
         check_reads(&db, &expected);
-        // The imported database continues: writes, range deletions, a compaction of everything, and
-        // another opening.
+        // The imported database takes writes and range deletions, is compacted whole, and is opened
+        // again.
         let cut = expected.keys().nth(expected.len() / 2).unwrap().clone();
         db.delete_range(&cut, [&cut[..], &[0xff]].concat()).unwrap();
         expected.retain(|key, _| *key < cut || *key >= [&cut[..], &[0xff]].concat());
@@ -166,7 +167,8 @@ fn a_database_goes_to_maypole_and_back() {
         db.delete_range(&cut, [&cut[..], &[0xff]].concat()).unwrap();
         expected.retain(|key, _| *key < cut || *key >= [&cut[..], &[0xff]].concat());
         db.export_rocksdb(path("rocks"), None).unwrap();
-        // Tables in a layout that only RocksDB writes keep their filters.
+        // This export writes the tables again with the filter `ribbon(7)`, except those in a layout
+        // that only RocksDB writes.
         db.export_rocksdb(path("ribbon"), Some(&"ribbon(7)".parse().unwrap())).unwrap();
         db.close().unwrap();
         for rocks in ["rocks", "ribbon"] {
@@ -225,7 +227,7 @@ fn entries_that_only_rocksdb_reads_are_named_at_the_read_and_at_the_import() {
     }
 }
 
-/// The bytes of a text with `\x00` and the like.
+/// The bytes of a text with escape sequences such as `\x00`.
 fn unescaped(text: &str) -> Vec<u8> {
     let (mut out, bytes) = (Vec::new(), text.as_bytes());
     let mut at = 0;
@@ -302,7 +304,8 @@ fn an_import_takes_a_new_directory_outside_of_the_source_and_leaves_nothing_afte
     assert_eq!(db.iter().count(), 4030);
 }
 
-/// A writer may delete tables at any time, but an open table can still be examined.
+/// RocksDB may delete a table at any time. If Maypole has the table open, its blocks can still be
+/// read.
 #[test]
 fn an_open_table_is_looked_into_block_by_block_when_its_file_is_gone() {
     let dir = unpacked("11.9-pred");

@@ -25,7 +25,7 @@ fn ldb(db: &Path, arguments: &[&str]) -> String {
     run("ldb", &[&[&db[..]], arguments].concat())
 }
 
-/// A copy of a database. `ldb` gets a copy, because it writes to the directory that it reads.
+/// A copy of a database for `ldb`, which writes to the directory that it reads.
 fn copy_of(db: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(db).unwrap().map(Result::unwrap) {
@@ -107,7 +107,7 @@ fn trees_of_db_bench_read_as_ldb_reads_them() {
             "--compaction_style=2",
             "--level0_file_num_compaction_trigger=100",
         ],
-        // Many tables in level 0: an import merges some of them.
+        // Level 0 gets more tables than an import leaves there, so the import merges some of them.
         &[
             "--benchmarks=fillrandom,overwrite,deleterandom",
             "--compaction_style=2",
@@ -203,7 +203,7 @@ fn filled(dir: &Path, filter: &str) -> Db {
     db
 }
 
-/// Ticks of a counter in what `db_bench --statistics` prints.
+/// The value of a counter in the output of `db_bench --statistics`.
 fn ticks(printed: &str, ticker: &str) -> u64 {
     let line = printed.lines().find(|line| line.starts_with(&format!("{ticker} COUNT")));
     line.unwrap_or_else(|| panic!("{ticker}: {printed}"))
@@ -214,8 +214,8 @@ fn ticks(printed: &str, ticker: &str) -> u64 {
         .unwrap()
 }
 
-/// RocksDB opens an export, reads every key, consults the filters, writes and compacts; and Maypole
-/// reads the result.
+/// RocksDB opens an export, reads every key, queries the filters, writes and compacts. Maypole
+/// reads the directory after the writes and after the compaction.
 #[test]
 #[ignore = "needs RocksDB's ldb and db_bench"]
 fn rocksdb_reads_an_export_and_goes_on_writing() {
@@ -235,7 +235,7 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
         let is_known = filter != "burr(7)" || again.is_some();
         assert_eq!(report.unknown_filters == 0, is_known, "{report:?}");
 
-        // db_bench looks up keys that are absent, but within the range of the first table of a
+        // The keys that db_bench looks up are absent, but within the range of the first table of a
         // level, so that it queries the filter of this table.
         let copy = copy_of(&rocks);
         let options = std::fs::read_dir(&rocks).unwrap().map(|entry| entry.unwrap().file_name());
@@ -264,9 +264,9 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
             .map(|line| line.split_once(" : ").unwrap())
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
-        // Key 1001 is not among these. With RocksDB 7.8, two tables of level 0 that have only this
-        // key may become neighbours in level 1, and Maypole rejects a level in which tables share a
-        // key.
+        // Key 1001 is not overwritten here, because two tables of level 0 would then hold only this
+        // key. RocksDB 7.8 may put both into level 1 as neighbours, and Maypole rejects a level in
+        // which tables share a key.
         for n in [0, 3001, 1002, 30_000] {
             ldb(&rocks, &["put", &key(n), "rocksdb's"]);
             changed.insert(hex(key(n).as_bytes()), hex(b"rocksdb's"));
@@ -337,10 +337,10 @@ fn a_database_goes_to_maypole_and_back() {
     assert_eq!(our_scan(&Db::open(&last).unwrap()), expected);
 }
 
-/// `ldb repair` once dropped the tables of a database of Maypole, because they named no column
-/// family. Now they name one. `ldb repair` puts all tables into level 0, where it rejects any two
-/// tables whose sequence numbers interleave, even if RocksDB wrote them. Tables that a compaction
-/// has merged may interleave, so the tables here come from flushes only.
+/// Regression: `ldb repair` dropped Maypole's tables, because they named no column family. Now they
+/// name one. `ldb repair` puts all tables into level 0, and there rejects tables whose sequence
+/// numbers interleave, even if RocksDB wrote them. Merged tables may interleave, so the tables here
+/// come from flushes only.
 #[test]
 #[ignore = "needs RocksDB's ldb"]
 fn ldb_repairs_a_directory_of_our_tables_alone() {

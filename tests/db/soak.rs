@@ -7,11 +7,12 @@
 //! MAYPOLE_SOAK_READERS=8 MAYPOLE_SOAK_WRITERS=2 cargo test --release --test db soak -- --ignored --nocapture
 //! ```
 //!
-//! How a reader knows what is right: the versions of a key count up from 0 (never written). Every
-//! eighth version is a deletion, of the key alone or of a range of keys. A value names its key and
-//! version. Before a write, the writer publishes the version that it *starts*, and after the write
-//! the version that is *acknowledged*. A read must find a version that is not older than the one
-//! acknowledged when the read began, and not newer than the one started when it ended.
+//! How a reader knows which values are right: the versions of a key count up from 0 (never
+//! written). Every eighth version is a deletion, of the key alone or of a range of keys. The other
+//! versions are values, and a value names its key and version. Before a write, the writer publishes
+//! the number of the version that it *starts*, and after the write the number of the version that
+//! is *acknowledged*. A read must find a version that is not older than the one acknowledged when
+//! the read began, and not newer than the one started when it ended.
 
 use std::fs;
 use std::ops::Range;
@@ -29,7 +30,7 @@ use super::env;
 /// Versions whose numbers are multiples of this are deletions.
 const DELETED: u64 = 8;
 const MAX_VALUE_BYTES: u64 = 400;
-/// The number of keys that a reader reads in one view.
+/// The number of adjacent keys that a reader reads together.
 const STRETCH: u64 = 60;
 
 fn key(n: u64) -> Vec<u8> {
@@ -100,8 +101,8 @@ impl Soak {
         }
     }
 
-    /// A batch that writes a few scattered keys, each with its next version, and the numbers of the
-    /// keys.
+    /// A batch that writes the next versions of a few scattered keys. Also returns the numbers of
+    /// the keys.
     fn scattered(&self, rng: &mut StdRng, own: &Range<u64>) -> (Vec<u64>, WriteBatch) {
         let mut numbers: Vec<u64> =
             (0..rng.random_range(1..8)).map(|_| rng.random_range(own.clone())).collect();
@@ -118,8 +119,9 @@ impl Soak {
         (numbers, batch)
     }
 
-    /// A batch that deletes all keys of a stretch as one range, and the numbers of the keys. Each
-    /// key gets its next version that is a deletion. The versions that it skips are never written.
+    /// A batch that deletes a stretch of keys as one range. Also returns the numbers of the keys.
+    /// The version of each key becomes the next one that is a deletion. The versions before it are
+    /// skipped: they are never written.
     fn stretch(&self, rng: &mut StdRng, own: &Range<u64>) -> (Vec<u64>, WriteBatch) {
         let start = rng.random_range(own.start..own.end - STRETCH);
         let numbers = start..start + rng.random_range(1..=STRETCH);
@@ -132,7 +134,8 @@ impl Soak {
         (numbers.collect(), batch)
     }
 
-    /// Reads stretches of keys by every kind of read, and an old snapshot again.
+    /// Reads stretches of keys by every kind of read, and reads an old snapshot again from time to
+    /// time.
     fn read(&self, reader: u64) {
         let mut rng = StdRng::seed_from_u64(100 + reader);
         let mut old: Option<(Snapshot, Range<u64>, Vec<Option<Slice>>)> = None;
@@ -143,7 +146,7 @@ impl Soak {
             let numbers = start..start + STRETCH;
             let least = self.acknowledged(&numbers);
             if rng.random_bool(0.5) {
-                // Each key is read at its own moment.
+                // These lookups use no snapshot, so each sees a different state of the database.
                 let found = numbers.clone().map(|n| self.db.get(key(n)).unwrap()).collect();
                 self.check(&numbers, &least, &found);
                 continue;
@@ -151,7 +154,8 @@ impl Soak {
             let snapshot = self.db.snapshot();
             let found = look(&snapshot, &numbers, views);
             self.check(&numbers, &least, &found);
-            // Another kind of read of the same keys, after further writes.
+            // The same snapshot again, by another kind of read, after writers may have written
+            // more.
             assert!(look(&snapshot, &numbers, views + 1) == found, "a snapshot changed");
             if views.is_multiple_of(64) {
                 if let Some((snapshot, numbers, found)) = old.take() {
@@ -168,7 +172,7 @@ impl Soak {
         keys.iter().map(|versions| versions.acknowledged.load(SeqCst)).collect()
     }
 
-    /// Checks what was `found` against the versions that were acknowledged before.
+    /// Checks what was `found`: `least` are the versions that were acknowledged before the read.
     fn check(&self, numbers: &Range<u64>, least: &[u64], found: &Vec<Option<Slice>>) {
         assert_eq!(found.len(), least.len());
         for ((n, &least), found) in numbers.clone().zip(least).zip(found) {
@@ -259,8 +263,8 @@ fn median(samples: &[Sample], of: fn(&Sample) -> u64) -> u64 {
     values[values.len() / 2]
 }
 
-/// If `alone`, nothing else runs in this process, and all its memory and descriptors are the
-/// database's.
+/// `alone` says that nothing else runs in this process, so that all its memory and descriptors are
+/// the database's.
 fn soak(time: Duration, keys: u64, alone: bool) {
     let dir = tempfile::tempdir().unwrap();
     let soak = Soak {
@@ -279,7 +283,8 @@ fn soak(time: Duration, keys: u64, alone: bool) {
             (0..soak.writers).map(|n| scope.spawn(move || soak.write(n))).collect();
         threads.extend((0..readers).map(|n| scope.spawn(move || soak.read(n))));
         let (start, interval) = (Instant::now(), (time / 40).min(Duration::from_secs(1)));
-        // If a thread panics, the others are told to end, because the scope waits for them.
+        // If a thread panics, the loop ends, so that the other threads stop. Otherwise the scope
+        // would wait for them for ever.
         while start.elapsed() < time && !threads.iter().any(|thread| thread.is_finished()) {
             std::thread::sleep(interval);
             samples.push(Sample::now(dir.path()));
@@ -324,9 +329,9 @@ fn soak(time: Duration, keys: u64, alone: bool) {
     );
     assert!(writes > keys / 4 && reads > 1000, "too slow to mean anything");
     assert!(counted(Ticker::CompactionCount) > 0);
-    // The last level holds each key once, and the levels between it and level 0 hold a ninth of
-    // that. Level 0, the logs and the versions for snapshots take some more. A compaction holds its
-    // inputs and its outputs at the same time.
+    // The last level holds each key once, and the levels between level 0 and the last hold a ninth
+    // of that. Level 0, the logs and the versions for snapshots take some more. A compaction holds
+    // its inputs and its outputs at the same time.
     assert!(disk < 3 * live + (16 << 20), "{disk} bytes on disk for {live} that live");
     if alone && cfg!(target_os = "linux") {
         assert!(memory[1] * 10 <= memory[0] * 11, "memory grows: {memory:?}");

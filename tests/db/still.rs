@@ -30,7 +30,7 @@ fn memory() -> Arc<dyn Fs> {
     Arc::new(MemFs::new())
 }
 
-/// Writes 40 MB in memtables of 64 KiB, all over the same keys.
+/// Writes 40 MiB to the same 500 keys, and so fills hundreds of memtables.
 fn write_much(db: &Db) {
     let value = vec![7; 4 << 10];
     for n in 0..WRITTEN_BYTES / value.len() {
@@ -42,10 +42,10 @@ fn held(db: &Db) -> usize {
     db.stats().held_by_readers_bytes
 }
 
-/// Regression: a callback was suspended while 600 MB were written to another database, and memory
-/// grew by 687 MB although `memtable_bytes` was 34 MB, because the guard of the lookup kept every
-/// memtable and every block that the process retired. Now the callback holds its own memtable and
-/// nothing else, and reads it to the end although its database has retired it.
+/// Regression: a callback was suspended while 600 MB were written to another database. Memory grew
+/// by 687 MB although `memtable_bytes` was 34 MB, because the guard of the lookup kept every
+/// memtable and every block that the process retired. Now the callback holds only the memtable of
+/// its value, and can read the value to the end although the database has retired this memtable.
 #[test]
 fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_else() {
     let _alone = alone();
@@ -53,12 +53,12 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
     let (own, other) = (open(&memory(), "/own", &cache), open(&memory(), "/other", &cache));
     let value: Vec<u8> = (0..1000).map(|i| i as u8).collect();
     own.put("key", &value).unwrap();
-    // This runs on another thread. If the callback's thread wrongly kept its guard, a lookup on
-    // that thread would release it and so hide the fault.
+    // This runs on another thread. If the callback's thread wrongly kept its guard, a lookup on the
+    // same thread would release the guard and so hide the fault.
     let goes_on = || {
         own.flush().unwrap();
-        // Waits until the database has retired the callback's memtable, so that its bytes count as
-        // held. Each flush frees retired memory that nobody holds.
+        // Waits until the database has retired the callback's memtable, because only then its bytes
+        // count as held. The flushes free retired memory that no reader holds.
         eventually(|| {
             other.put("key", "").unwrap();
             other.flush().unwrap();
@@ -109,8 +109,8 @@ fn a_callback_in_a_block_that_stands_still_holds_this_block_and_nothing_else() {
     eventually(|| held(&own) == 0);
 }
 
-/// The cache drops the blocks of a deleted table at once. It does not wait, as for other retired
-/// memory, until no lookup can use them. But the block that a callback reads stays.
+/// The cache drops the blocks of a deleted table at once, whereas other retired memory waits until
+/// no lookup can use it. But the block that a callback reads stays.
 #[test]
 fn a_callback_outlives_the_table_of_its_block() {
     let _alone = alone();
@@ -124,7 +124,7 @@ fn a_callback_outlives_the_table_of_its_block() {
         db.flush().unwrap();
         db.compact_all().unwrap();
         eventually(|| {
-            // A flush that ends drops unused read states.
+            // At its end, a flush drops the read states that no reader uses any more.
             db.put("other", "").unwrap();
             db.flush().unwrap();
             held(&db) > 0
@@ -137,8 +137,9 @@ fn a_callback_outlives_the_table_of_its_block() {
     eventually(|| held(&db) == 0);
 }
 
-/// A callback makes a lookup with a callback of its own, which retires the memtable of both values.
-/// Both values can still be read to their ends, also after a third, innermost callback panics.
+/// Within a callback, a second lookup with a callback of its own retires the memtable that holds
+/// both values. Both values can still be read to their ends, even after the callback of a third
+/// lookup panics.
 #[test]
 fn a_callback_may_look_up_again_and_unwind() {
     let _alone = alone();
@@ -201,17 +202,17 @@ fn each_thread_that_stands_still_holds_one_block() {
     eventually(|| held(&db) == 0);
 }
 
-/// Regression: while a `get` or a `get_with` read from a slow device, it kept all memory that the
-/// process retired from being freed. So the cache kept nothing new, and memory grew. Now a lookup
-/// holds no guard during a read, whether of a filter, an index or a block.
+/// Regression: while a `get` or a `get_with` read from a slow device, no memory that the process
+/// retired could be freed. So the cache kept nothing new, and memory grew. Now a lookup holds no
+/// guard during a read, whether of a filter, an index or a block.
 #[test]
 fn a_device_that_stands_still_under_a_lookup_holds_nothing_of_another_database() {
     let _alone = alone();
     let other = open(&memory(), "/other", &BlockCache::new(1 << 20));
     write_much(&other);
     other.compact_all().unwrap();
-    // The filter, the index and the block of the key are read one after the other. Read number
-    // `passes` is suspended.
+    // The lookup reads the filter, then the index, then the block. The first `passes` of these
+    // reads pass, and the next one is suspended.
     for passes in 0..3 {
         let gate = Arc::new(Gate::default());
         let slow: Arc<dyn Fs> = Arc::new(SlowFs::new(MemFs::new(), &gate));
@@ -224,7 +225,8 @@ fn a_device_that_stands_still_under_a_lookup_holds_nothing_of_another_database()
             gate.stop_after(passes);
             let stopped = scope.spawn(|| own.get_with("a", <[u8]>::to_vec).unwrap());
             eventually(|| gate.is_waited_at());
-            // This is repeated, because other tests hold guards for a moment.
+            // This is repeated, because guards of other tests may prevent the cache from keeping
+            // blocks for a moment.
             eventually(|| {
                 let mut kept = 0;
                 for n in (0..500).rev() {

@@ -1,5 +1,5 @@
-//! Filters in a cache that can hold all of them, but not all data: a filter stays only while it
-//! saves more reads than data blocks in its place would.
+//! Filters in a cache that is large enough for all of them, but not for all data: a filter stays
+//! only while it saves more reads than data blocks in its place would.
 
 use std::sync::Arc;
 
@@ -95,8 +95,8 @@ fn filters_leave_that_save_less_than_data_in_their_place() {
     }
 }
 
-/// With `multi_get`, too, filters are evicted while only present keys are looked up, and loaded
-/// again for absent keys. It returns the right values in both cases.
+/// `multi_get` also evicts filters while only present keys are looked up, and loads them again for
+/// absent keys. It returns the right values in both cases.
 #[test]
 fn joint_lookups_weigh_filters_too() {
     let db = open(SMALL_CACHE, MetadataForm::Whole, FilterKeys::Whole);
@@ -124,8 +124,8 @@ fn joint_lookups_weigh_filters_too() {
 /// filters stay all the same, because they displace nothing.
 #[test]
 fn filters_stay_while_the_cache_has_room() {
-    // A filter is weighed against data only after enough block reads of its table. The blocks are
-    // small, so that each table has enough.
+    // A filter is weighed against data after each 1,024 lookups that have read a data block of its
+    // table. The blocks are small, so that there are enough such lookups for each table.
     let db = open_with_blocks(512, 64 << 20, MetadataForm::Auto, FilterKeys::Whole);
     look_up(&db, 0);
     let misses = db.stats().tickers.get(Ticker::BlockCacheDataMiss);
@@ -134,8 +134,8 @@ fn filters_stay_while_the_cache_has_room() {
     assert_eq!(db.stats().tickers.get(Ticker::BloomPassedBy), 0);
 }
 
-/// A filter of prefixes saves cursors from searching tables. Its counters of lookups do not include
-/// these searches, and yet the filter stays.
+/// A filter of prefixes saves cursors from searching tables. The filter's counters of lookups do
+/// not include these savings, but a count of their own does, so the filter stays.
 #[test]
 fn filters_stay_that_save_searches_for_cursors() {
     let keys = FilterKeys::Both("capped(8)".parse().unwrap());

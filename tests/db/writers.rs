@@ -1,5 +1,5 @@
-//! Several writers at once: batches stay whole, those of each writer stay in order, and no writer
-//! waits for ever.
+//! Several writers at once: each batch is seen whole, the batches of a writer stay in order, and no
+//! writer waits for ever.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -18,7 +18,8 @@ fn open(fs: &MemFs) -> Db {
     Db::builder("/db").fs(fs).memtable_bytes(16 << 10).open().unwrap()
 }
 
-/// The number of the last batch of `writer` that is visible; all its keys must be of that batch.
+/// The number of the last batch of `writer` that the snapshot sees. Asserts that all keys of the
+/// writer have the values of that batch.
 fn last_batch(snapshot: &Snapshot, writer: u32) -> u32 {
     let numbers = FIELDS.map(|field| {
         let value = snapshot.get(format!("{field} of {writer}")).unwrap();
@@ -61,16 +62,17 @@ fn batches_of_concurrent_writers_are_whole_and_in_order_and_survive_a_kill() {
                     break;
                 }
                 let told = [0, 1, 2, 3].map(|i: usize| acknowledged[i].load(Ordering::SeqCst));
-                // Sometimes the database of a killed process is opened; otherwise a snapshot is
-                // taken.
+                // Every eighth look is at the database that a kill would leave, opened again. The
+                // others are at the running database.
                 let image = look.is_multiple_of(8).then(|| open(&fs.kill()));
                 let snapshot = image.as_ref().unwrap_or(&db).snapshot();
                 for writer in 0..WRITERS {
                     let i = writer as usize;
                     let number = last_batch(&snapshot, writer);
                     assert!(number >= told[i], "an acknowledged batch is missing");
-                    // An image may hold a batch that is in the log, but that snapshots of the
-                    // running database do not see yet. So `last` is compared with snapshots only.
+                    // What a kill leaves may hold a batch that is in the log already, but that the
+                    // running database does not show yet. So `last` counts only what snapshots of
+                    // the running database have shown.
                     if image.is_none() {
                         assert!(number >= last[i], "a batch came and went");
                         last[i] = number;
@@ -101,7 +103,8 @@ fn hooked(mem: &MemFs, hook: impl Fn() + Send + Sync + 'static) -> Db {
     db
 }
 
-/// Writes before a panic are found, and the database can be opened again.
+/// Checks a database in which a write panicked: it rejects writes, but still finds earlier ones.
+/// After it is opened again, it finds them too, and accepts writes.
 fn check_after_panic(db: Db, mem: &MemFs) {
     let error = db.put("later", "value").unwrap_err();
     let Error::ReadOnly(cause) = &error else { panic!("{error}") };
@@ -148,13 +151,14 @@ fn all_whose_writes_were_taken_hear_of_a_panic() {
     let first = write(0);
     first_writes.recv_timeout(Duration::from_secs(60)).unwrap();
     let others: Vec<_> = (1..=WRITERS).map(write).collect();
-    // The other writers get time to queue up. A writer that comes too late gets the error that the
-    // database is read-only.
+    // Gives the other writers time to queue up behind the first. A writer that comes too late gets
+    // the error that the database is read-only.
     thread::sleep(Duration::from_millis(50));
     go_on.send(()).unwrap();
     let heard = || answered.recv_timeout(Duration::from_secs(60)).expect("nobody waits for ever");
-    // The first writer wrote before the panic, but its result may arrive after the errors. One of
-    // the other writers wrote for the group, and its thread unwinds without a result.
+    // The first writer wrote before the panic, so it succeeds, but its result may arrive after the
+    // errors. One of the other writers wrote for the whole group: its thread unwinds and sends no
+    // result.
     let (written, failed): (Vec<_>, Vec<_>) =
         (0..WRITERS).map(|_| heard()).partition(Result::is_ok);
     assert_eq!(written.len(), 1);

@@ -1,5 +1,5 @@
-//! The heap of a database at work, compared with its declared limits: cache, memtables, the filters
-//! of the tables that are being written, and the read-ahead of compactions.
+//! The peak heap of a database at work, compared with the sum of its limits: cache, memtables, the
+//! filters of the tables that are being written, and the read-ahead of compactions.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,7 +9,7 @@ use maypole::{BlockCache, Compression, Db, WriteBatch};
 use super::{LIVE_BYTES, PEAK_BYTES, alone, key};
 
 const CACHE_BYTES: usize = 32 << 20;
-/// Larger memtables are in large pages, which the counting allocator does not see.
+/// Memtables larger than this would be in large pages, which the counting allocator does not see.
 const MEMTABLE_BYTES: usize = 7 << 20;
 /// The active memtable, two that may wait for their flush, and a flushed one that a lookup may
 /// still read. Without the last one, the test failed on a machine that suspended the reading thread
@@ -23,9 +23,9 @@ const READ_AHEAD_BYTES: usize = 2 << 20;
 const KEYS: u64 = 350_000;
 const VALUE_BYTES: usize = 100;
 
-/// The most bytes of filters whose tables are being written. A key takes 8 bytes in a list that
-/// doubles, and then 10 bits in the filter. One flush and all compaction threads may build filters
-/// at the same time.
+/// The most bytes that filters take while their tables are being written. Each key takes 8 bytes in
+/// a list, which grows by doubling, and then 10 bits in the filter. One flush and all compaction
+/// threads may build filters at the same time.
 fn filter_bytes_being_built() -> usize {
     let entry_bytes = size_of_val(&key(0)) + VALUE_BYTES;
     let keys = |table_bytes: usize| table_bytes / entry_bytes;

@@ -14,7 +14,9 @@ fn held_bytes() -> usize {
     LIVE_BYTES.load(Relaxed) + large_page_bytes()
 }
 
-/// Random lookups from two threads in a database of `keys` entries, with a cache of each capacity.
+/// Fills a database with `keys` entries. For each capacity of the cache, looks up scattered keys
+/// from two threads. Asserts that the heap stays within 105 % of the capacity, and that the cache
+/// is nearly full.
 fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
     let dir = tempfile::tempdir().unwrap();
     let options = || Db::builder(dir.path()).memtable_bytes(MEMTABLE_BYTES).table_bytes(256 << 10);
@@ -27,7 +29,7 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
         db.wait_for_compaction().unwrap();
         db.close().unwrap();
     }
-    // The heap of a database without tables, mostly its memtable.
+    // What a database without tables takes, which is mostly its memtable. It is subtracted below.
     let before = held_bytes();
     let empty_dir = tempfile::tempdir().unwrap();
     let empty = Db::builder(empty_dir.path()).memtable_bytes(MEMTABLE_BYTES).open().unwrap();
@@ -63,8 +65,8 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
         });
         let held = held.into_inner() - empty_bytes;
         assert!(held <= capacity + capacity / 20, "{held} bytes held of {capacity}");
-        // Regression: a cache once emptied itself, because evicted blocks left holes in its large
-        // pages, and the holes displaced more blocks.
+        // Regression: evicted blocks left holes in the large pages of a cache, and the holes
+        // displaced more blocks, until the cache was nearly empty.
         assert!(cache.usage() > capacity / 8 * 7, "{} bytes used of {capacity}", cache.usage());
         db.close().unwrap();
     }
@@ -73,10 +75,10 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
 #[test]
 fn cache_slots_sidecars_and_open_tables_stay_within_the_capacity() {
     let _turn = alone();
-    // Data is 35 MB, metadata 0.7 MB, and the forty open tables take 0.1 MB. The tables are small
-    // so that their filters are small (a table of 1 MiB would have a filter of 50 KB). Evicted
-    // memory and the memory that replaces it exist together for a moment, so large filters would
-    // exceed the bound.
+    // The data is 35 MB and the metadata 0.7 MB, and the forty open tables take 0.1 MB. The tables
+    // are small so that their filters are small (a table of 1 MiB would have a filter of 50 KB).
+    // Large filters would exceed the bound, because evicted memory and the memory that replaces it
+    // exist together for a moment.
     assert_bounded(300_000, 100, &[1 << 20, 8 << 20]);
     // This cache is so large that it keeps its blocks in large pages. The entries are larger too,
     // so that a block has only one or two.

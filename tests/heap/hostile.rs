@@ -1,7 +1,7 @@
 //! Tables that are forged to take much memory or work. Each is opened, verified, scanned and
-//! queried. The size of the file bounds the memory and the reads that this takes;
-//! `src/table/format/limits.rs` has the limits. The tests are in one source file, because all use
-//! the builder at its head.
+//! queried. The memory and the reads that this takes must be in proportion to the size of the file;
+//! `src/table/format/limits.rs` has the limits that ensure it. The tests are in one source file,
+//! because all use the builder at its head.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,14 +14,16 @@ use maypole::{Error, Result};
 
 use super::{LIVE_BYTES, PEAK_BYTES, alone};
 
-/// The most bytes of memory for each byte of the file. Separators may take 16 times the file's
-/// size, and growing them by doubling takes some more. Range deletions need as much, because each
-/// is at up to 2 log n nodes of the tree over all ranges.
+/// The most bytes of memory for each byte of the file, in addition to [`MEMORY_BYTES`]. Separators
+/// need the most: they may take 16 times the size of the file, and whenever their buffer doubles,
+/// the old and the new buffer exist together, which is up to three times what they hold. Range
+/// deletions need less, although each of n ranges is at up to about 2 log n nodes of a segment tree
+/// (`src/range_tombstones.rs`).
 const MEMORY_FACTOR: u64 = 48;
 /// Bytes of memory for any file: a megabyte of each kind of metadata, grown by doubling, and the
 /// blocks that a reader keeps and reads ahead.
 const MEMORY_BYTES: u64 = 8 << 20;
-/// All calls of [`ask`] together read at most this many times the bytes of the file.
+/// All calls of [`ask`] together read at most this many times the bytes of the file, plus 1 MiB.
 const READ_FACTOR: u64 = 8;
 
 /// A table being forged. Its checksums have type 0, which is none.
@@ -73,8 +75,8 @@ fn sharing(long: usize, count: u32, value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A ZSTD frame of `bytes` zeros: blocks of 128 KiB, four bytes each. The length of the content is
-/// in front of it, as the table format requires.
+/// A ZSTD frame of `bytes` zeros. Each of its blocks takes four bytes and decompresses to 128 KiB.
+/// In front of the frame is the length of the content, as the table format requires.
 fn zstd_zeros(bytes: u32) -> Vec<u8> {
     let mut out = varint(bytes.into());
     out.extend([0x28, 0xb5, 0x2f, 0xfd, 0xa0]);
@@ -107,8 +109,9 @@ impl Forged {
         self.metaindex.extend(entry(0, name.as_bytes(), &handle(place)));
     }
 
-    /// Properties that say: the index has type `index_type`, its separators are user keys, and its
-    /// handles are not delta-encoded (the default).
+    /// Adds the properties `more`, and properties that state the form of the index: its type is
+    /// `index_type`, its separators are user keys, and its handles are not delta-encoded (the
+    /// default).
     fn properties(&mut self, index_type: u32, more: &[u8]) {
         let mut entries =
             entry(0, b"rocksdb.block.based.table.index.type", &index_type.to_le_bytes());
@@ -267,7 +270,8 @@ fn tables() -> Vec<(&'static str, Vec<u8>)> {
     forged.name("rocksdb.range_del", place);
     tables.push(("range deletions within each other", forged.finish_plainly()));
 
-    // Compressed blocks: a gigabyte from 32 KiB, and a false claim of four gigabytes.
+    // Compressed metadata: frames of 32 KiB that decompress to a gigabyte, and one that falsely
+    // claims four gigabytes.
     for name in [
         "rocksdb.range_del",
         "fullfilter.rocksdb.BuiltinBloomFilter",
@@ -294,7 +298,8 @@ fn tables() -> Vec<(&'static str, Vec<u8>)> {
     forged.name("rocksdb.properties", place);
     tables.push(("compressed properties", forged.finish_plainly()));
 
-    // Data that claims more than its codec can make: 4 GiB from 200 bytes of Snappy, LZ4, ZSTD.
+    // Data blocks of 200 bytes that claim to decompress to 4 GiB, more than their codec (Snappy,
+    // LZ4, ZSTD) can make of 200 bytes.
     for compression in [1, 4, 7] {
         let mut forged = plain();
         let payload = [varint(u32::MAX.into()), vec![0; 200]].concat();
@@ -313,7 +318,7 @@ fn tables() -> Vec<(&'static str, Vec<u8>)> {
     tables
 }
 
-/// Runs every query of a table; the results do not matter.
+/// Makes every kind of query of a table. Only errors are returned.
 fn ask(fs: &dyn Fs) -> Result<()> {
     let reader = SstReader::open_in(fs, "t.sst")?;
     let verified = reader.verify().map(drop);
@@ -370,7 +375,7 @@ fn a_hostile_table_takes_memory_and_work_in_proportion_to_its_size() {
     println!("at most {worst_memory:.0} times the file in memory, and {worst_work:.1} times read");
 }
 
-/// One file in memory, `t.sst`, and the bytes that were read of it.
+/// A file system in memory with one file, `t.sst`, that counts the bytes that are read.
 #[derive(Debug)]
 struct ReadFs {
     inner: MemFs,

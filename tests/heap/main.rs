@@ -57,7 +57,8 @@ fn large_page_bytes() -> usize {
     total
 }
 
-/// Spreads the numbers over all 64 bits, so that adjacent numbers are in different blocks.
+/// The keys of adjacent numbers are far apart in the key order, so that they are in different
+/// blocks.
 fn key(n: u64) -> [u8; 16] {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());

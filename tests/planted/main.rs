@@ -1,5 +1,6 @@
 //! Planted bugs: mistakes that stores have made, or that this store could make. Each is put alone
-//! into a copy of the source. The test that must detect it is run by name, and must fail.
+//! into a copy of the source. Then the test that must detect the mistake is run there, and must
+//! fail.
 //!
 //! ```sh
 //! cargo test --test planted                                     # the list still fits the source
@@ -8,14 +9,14 @@
 //! MAYPOLE_PLANTED='sync|mark' cargo test --test planted -- --ignored --nocapture      # one of these
 //! ```
 //!
-//! A bug is a piece of text that occurs once in one file, and its replacement. If the source of a
-//! bug changes, the test of the list fails: adapt the bug's text to the new source, and keep the
-//! mistake.
+//! A bug is a piece of text that occurs once in one file, and its replacement. If the source at
+//! this place changes, the test of the list fails. Then adapt the bug's text to the new source, and
+//! keep the mistake.
 //!
 //! The copy has a target directory of its own, because in a shared one cargo would take the copy's
 //! programs for those of the source. So each bug costs one incremental build of the library and of
-//! one test program. The copy's command-line program is empty, except for the bugs that are in it
-//! (program `bin`).
+//! one test program. The copy has an empty command-line program, which is replaced by the whole one
+//! only for the bugs of program `bin`.
 
 mod bugs;
 
@@ -26,7 +27,8 @@ use std::time::Instant;
 
 use bugs::{BUGS, Bug};
 
-/// A test that takes longer is considered hung. The first build takes minutes.
+/// After this number of seconds, a test counts as hung. Builds get more time, because the first one
+/// takes minutes.
 const TEST_SECONDS: &str = "180";
 const BUILD_SECONDS: &str = "1800";
 
@@ -34,11 +36,11 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What is not copied: builds, and separate packages.
+/// Files and directories with these names are not copied: builds, and packages of their own.
 const LEFT_OUT: [&str; 4] = ["course", "fuzz", "peers", "target"];
 
-/// The files of the copy, relative to the root. The manifest names examples, and tests include
-/// documents. If one of them is missing, nothing is built.
+/// The files of the copy, relative to the root. These are more than the source, because the
+/// manifest names examples and tests include documents. Without them nothing is built.
 fn sources() -> Vec<PathBuf> {
     let (mut files, mut dirs) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(dir) = dirs.pop() {
@@ -63,12 +65,12 @@ fn plant(bug: &Bug, source: &str) -> Result<String, String> {
     }
 }
 
-/// Whether the test that must detect the bug exists: the function in the file of its module, in the
-/// program that is to be run.
+/// Whether the test that must detect the bug exists: a function of its name, in a file of its
+/// module, in the program that is to be run.
 fn has_test(bug: &Bug) -> bool {
     let mut path: Vec<&str> = bug.test.split("::").collect();
     let declaration = format!("fn {}(", path.pop().unwrap());
-    // The module of tests at the foot of a file.
+    // A module `tests` may be at the foot of the file of its parent module.
     let inline = path.last() == Some(&"tests");
     let folder = match bug.program {
         "lib" => "src".into(),
@@ -124,8 +126,8 @@ impl Copy {
         copy
     }
 
-    /// The command-line program, or an empty one, because a build of it for every bug of the
-    /// library would take long.
+    /// Gives the copy the whole command-line program, or an empty one, because building the whole
+    /// one for every bug of the library would take long.
     fn set_command_line(&self, is_whole: bool) {
         let main = "src/bin/maypole/main.rs";
         let whole = fs::read(root().join(main)).unwrap();
@@ -137,7 +139,7 @@ impl Copy {
         }
     }
 
-    /// `cargo test` of one program. Debug information would only cost time.
+    /// Runs `cargo test` for one program, without debug information, which would only cost time.
     fn cargo(&self, seconds: &str, program: &str, arguments: &[&str]) -> Output {
         let mut cargo = Command::new("timeout");
         cargo.args(["-k", "5", seconds, env!("CARGO"), "test", "--offline"]);
@@ -178,7 +180,7 @@ impl Copy {
 enum Outcome {
     Passed,
     Failed,
-    /// It did not build, hung, or crashed the program.
+    /// The program did not build, hung or crashed, or the bug's text was not found.
     Other(String),
 }
 

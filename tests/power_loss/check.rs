@@ -12,12 +12,13 @@ use super::writer::{CHECKPOINTS, DATABASE};
 /// The number of checkpoints that are checked in one image, the newest first.
 const MAX_CHECKPOINTS: usize = 2;
 
-/// The promises that the writer made up to some moment.
+/// The promises that the writer had made up to some moment.
 #[derive(Debug, Clone, Default)]
 pub struct Demand {
-    /// The last write of each stream that is durable.
+    /// The last durable write of each stream.
     synced: Last,
-    /// Complete checkpoints, each with the writes that were acknowledged when it was started.
+    /// The complete checkpoints by number, each with the last write of each stream that was
+    /// acknowledged when the checkpoint was started.
     checkpoints: BTreeMap<u64, Last>,
     checkpoints_seen: u64,
 }
@@ -56,8 +57,8 @@ impl From<maypole::Error> for Finding {
     }
 }
 
-/// Checks the file system mounted at `root`. Returns the promises that a disk made of this image
-/// must keep.
+/// Checks the image, a file system mounted at `root`, against the promises. Returns the promises
+/// that the image must keep from now on if it becomes the disk of the next life.
 pub fn check(root: &Path, demand: &Demand) -> Result<Demand, Finding> {
     let mut survived = demand.clone();
     survived.synced = check_database(&root.join(DATABASE), &demand.synced)?;
@@ -92,8 +93,9 @@ fn check_database(dir: &Path, least: &Last) -> Result<Last, Finding> {
     Ok(last)
 }
 
-/// Checks that the stream has its first `number` writes and no others. The last of them names the
-/// writes of the other streams that were acknowledged before it; these must have survived too.
+/// Checks that the stream has its first `number` writes and no others. The last of them has
+/// recorded which writes of the other streams were acknowledged before it; these must have survived
+/// too.
 fn check_stream(
     db: &Db,
     stream: usize,

@@ -14,7 +14,8 @@ use std::process::{Command, Stdio};
 const OUTER_BYTES: u64 = 6 << 30;
 const DISK_BYTES: u64 = 400 << 20;
 
-/// All mounts are below this directory. In the test's namespace they hide its contents.
+/// All mounts are below this directory. A mount on the directory hides its contents from the test,
+/// but not from other processes.
 const ROOT: &str = "/mnt";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,8 +77,9 @@ fn is_command(name: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(name).exists())
 }
 
-/// Runs the command that the caller appends, in namespaces of its own. However this process ends,
-/// the kernel kills all processes in these namespaces and removes their mounts.
+/// A command to which the caller appends another one, which then runs in namespaces of its own.
+/// However this process ends, the kernel kills all processes in these namespaces and removes their
+/// mounts.
 pub fn in_own_namespaces() -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork"]);
@@ -108,13 +110,14 @@ impl Outer {
         for dir in ["outer", "disk", "image", "incoming"] {
             create_dir(root.join(dir)).unwrap();
         }
-        // This file is outside of this namespace's mounts, so it does not vanish with them. Its name
-        // is removed at the end of this function, and the mount keeps its contents.
+        // This file lies outside of the test's mounts. Its name is removed at the end of this
+        // function. The mount keeps its contents until the kernel removes the mount.
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(OUTER_BYTES).unwrap();
         let path = file.path();
         run(Command::new("mkfs.xfs").args(["-q", "-m", "reflink=1"]).arg(path));
-        // With `discard`, files that are deleted inside free their space outside.
+        // With `discard`, the space of a file that is deleted in this file system becomes free in
+        // the file around it.
         let mount = Mount::new("xfs", "loop,discard", path, root.join("outer"));
         Outer { mount }
     }
@@ -155,8 +158,8 @@ impl Mount {
     pub fn image(kind: FileSystem, image: &Path) -> Mount {
         let options = if kind == FileSystem::Xfs { "loop,nouuid" } else { "loop" };
         let mount = Mount::new(&kind.to_string(), options, image, Path::new(ROOT).join("image"));
-        // The image has the same file system identity as the disk. A kernel before 6.7 takes two
-        // btrfs file systems with one identity for the same file system.
+        // The image has the same file system identity as the disk. For a kernel before 6.7, two
+        // btrfs file systems with one identity are the same file system.
         let device = |path: &Path| path.metadata().unwrap().dev();
         assert_ne!(device(mount.path()), device(&disk_point()), "the disk, not its image");
         mount
@@ -179,7 +182,7 @@ impl Drop for Mount {
     }
 }
 
-/// Makes `to` a file of the same extents as `from`, atomically.
+/// Makes `to` a clone of `from`, which shares its extents and has its content at one moment.
 pub fn clone(from: &Path, to: &Path) {
     let _ = std::fs::remove_file(to);
     let (from, to) = (File::open(from).unwrap(), File::create_new(to).unwrap());

@@ -9,9 +9,9 @@
 //!      └─ an image ── mounted: the file system replays its journal ──► opened, compared, verified
 //! ```
 //!
-//! A clone of the disk has what the disk's file system has submitted up to one moment, and nothing
-//! else. Data that is only in that file system's page cache is not in the clone: it is lost, as in
-//! a power loss. In each image
+//! A clone of the disk has what the disk's file system has written to the disk up to one moment.
+//! Data that is only in that file system's page cache is not in the clone: it is lost, as in a
+//! power loss. In each image
 //!
 //! * every write that was acknowledged as synced before the start of the clone exists, and so does
 //!   every checkpoint that was complete by then;
@@ -21,8 +21,8 @@
 //!
 //! A *life* of the writer lasts until the test kills it. The last image of a life becomes the disk
 //! of the next life, so most histories include a recovery and a power loss after it. This test does
-//! not cover a device that loses or reorders writes that were not flushed; the tests with the file
-//! system in memory do (`tests/db/crash.rs`).
+//! not cover a device that loses or reorders writes which were not flushed. The tests with the file
+//! system in memory cover it (`tests/db/crash.rs`).
 //!
 //! ```sh
 //! cargo test --release --test power_loss -- --ignored --nocapture                 # a minute
@@ -61,8 +61,8 @@ use writer::STOPS;
 
 const IMAGES: &str = "MAYPOLE_POWER_LOSS_IMAGES";
 const SEED: &str = "MAYPOLE_POWER_LOSS_SEED";
-/// Environment variables of the processes that the test starts: the process inside the namespaces,
-/// and the writer.
+/// Environment variables by which a process that the test has started knows its part: the part of
+/// the test inside the namespaces, or the writer.
 const INSIDE: &str = "MAYPOLE_POWER_LOSS_INSIDE";
 const WRITER: &str = "MAYPOLE_POWER_LOSS_WRITER";
 
@@ -70,13 +70,13 @@ const IMAGES_A_LIFE: u64 = 5;
 /// After this number of lives a new disk is made, so that some images are taken while a database is
 /// created.
 const LIVES_A_DISK: u64 = 4;
-/// The longest wait before the first image of a life, so that the image falls into creation or
-/// recovery.
+/// The longest wait before the first image of a life. It is short, so that the image is taken while
+/// the database is created or recovered.
 const FIRST_WAIT_MILLIS: u64 = 40;
 const MAX_WAIT_MILLIS: u64 = 200;
-/// The disk is cloned right after the writer printed one of these words, or at a random moment
-/// (`None`). The words tell of promises. A promise that was broken shows only right after it was
-/// made, because the next sync of another thread would fulfill it.
+/// The disk is cloned right after the writer has printed one of these words, or at a random moment
+/// (`None`). Each word announces a promise. If the writer has not kept the promise, only an image
+/// that is taken at once shows this, because the next sync of any thread would make up for it.
 const MOMENTS: [Option<&str>; 9] = [
     None,
     None,
@@ -111,7 +111,7 @@ fn number_of(variable: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{variable}: \"{value}\" is not a number")))
 }
 
-/// Not a test of its own, but the part of the test above that runs in the namespaces.
+/// Not a test of its own, but the part of the test above that runs inside the namespaces.
 #[test]
 #[ignore = "the other half of another test, which starts it"]
 fn inside() {
@@ -189,8 +189,8 @@ impl Writer {
         self.said.0.lock().unwrap().demand.clone()
     }
 
-    /// Lets the writer stop itself right after it printed `word`. Returns whether it did so in
-    /// time.
+    /// Makes the writer stop itself right after it has printed `word`. Returns whether it has done
+    /// so in time.
     fn stop_after(&self, word: &str) -> bool {
         let stops = |said: &Said| said.done.get(STOPS).copied();
         let before = stops(&self.said.0.lock().unwrap());
@@ -203,7 +203,7 @@ impl Writer {
         std::fs::write(&wanted, word).unwrap();
         if !wait(MAX_WAIT_FOR_A_WORD) {
             // The writer removes the file `wanted` before it stops, and only one process can remove
-            // it. So if the removal succeeds here, the writer does not stop.
+            // the file. So if the removal succeeds here, the writer will not stop.
             if std::fs::remove_file(&wanted).is_ok() {
                 return false;
             }
@@ -230,7 +230,7 @@ impl Writer {
 
 impl Said {
     fn hear(&mut self, line: &str) {
-        // The test harness writes to the same pipe.
+        // The test harness writes to the same pipe, so other lines are ignored.
         let Some(words) = line.strip_prefix(writer::MARK) else { return };
         let (what, rest) = words.split_once(' ').unwrap();
         let numbers = || rest.split(' ').map(|word| word.parse::<u64>().unwrap());
@@ -258,8 +258,8 @@ struct Trial<'a> {
     start: Instant,
     images: u64,
     lives: u64,
-    /// `lost`, `holes` and `broken` count the images that lack a synced write, that have a hole in
-    /// their writes, and that do not mount, open or verify.
+    /// The numbers of images in which a synced write is lost (`lost`), whose writes have a hole
+    /// (`holes`), and which cannot be mounted, opened or verified (`broken`).
     lost: u64,
     holes: u64,
     broken: u64,
@@ -297,8 +297,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// One life of a writer. Its last image replaces `disk`. Returns the promises that this disk
-    /// must keep, or `None` if that image broke a promise or there are enough images.
+    /// One life of a writer. Its last image replaces `disk`. Returns the promises that the new disk
+    /// must keep. `None`: the last image broke a promise, or there are enough images already.
     fn live(&mut self, disk: &Path, demand: Demand, enough: u64) -> Option<Demand> {
         if self.images >= enough {
             return None;

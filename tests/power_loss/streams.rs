@@ -1,9 +1,10 @@
-//! Several histories of writes at once, one for each writing thread. Each write records which
-//! writes of the other threads came before it.
+//! Several histories of writes at once (*streams*), one for each writing thread. Each write records
+//! which writes of the other streams came before it.
 //!
-//! Thread `s` writes the [`history`](super::history) under the prefix `s` + its number. When a
-//! write begins, it looks up the last acknowledged write of each stream, and stores their numbers
-//! under the key `seen`. If the write survives a power loss, these earlier writes must survive too.
+//! Each stream is a [`history`](super::history) whose keys have the stream's prefix, such as `s0/`.
+//! A thread that begins a write first looks up the last acknowledged write of each stream, and
+//! stores their numbers with the write, under the key `seen`. If the write survives a power loss,
+//! these earlier writes must survive too.
 
 use maypole::Db;
 
@@ -20,7 +21,7 @@ pub fn seen_key(stream: usize) -> String {
     format!("{}seen", prefix(stream))
 }
 
-/// Conversion of numbers to a line of words, and back.
+/// The numbers as words, separated by spaces. [`from_words`] is the inverse.
 pub fn to_words(last: &Last) -> String {
     last.map(|n| n.to_string()).join(" ")
 }

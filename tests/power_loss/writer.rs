@@ -1,5 +1,6 @@
-//! The writer process. It opens the database, runs some threads that write and one that flushes,
-//! compacts, checkpoints and persists, closes the database, and starts again, until it is killed.
+//! The writer process. It opens the database and runs the threads of the streams, and one thread
+//! that flushes, compacts, checkpoints and persists. Then it closes the database and starts again,
+//! until it is killed.
 //!
 //! It prints to standard output, each on a line after [`MARK`]:
 //!
@@ -39,7 +40,8 @@ pub const CHECKPOINTS: &str = "checkpoints";
 const MAX_WRITES: u64 = 4000;
 const INGESTED_PERMILLE: u64 = 2;
 
-/// Prints a line on standard output, and stops if the parent waits for that line.
+/// Prints a line on standard output, and stops the process if the parent has requested that for
+/// this line.
 fn say(incoming: &Path, line: &str) {
     // One write, so that threads do not mix their lines.
     let print = |line: &str| {
@@ -61,7 +63,7 @@ pub fn wanted(incoming: &Path) -> PathBuf {
 
 /// Writes to the disk mounted at `root`; tables to ingest are made in `incoming`.
 pub fn run(root: &Path, incoming: &Path, seed: u64) {
-    // The test harness may have printed the beginning of a line.
+    // Ends the line whose beginning the test harness may have printed.
     println!();
     make_dir(&root.join(CHECKPOINTS));
     let mut rng = StdRng::seed_from_u64(seed);
@@ -73,10 +75,10 @@ pub fn run(root: &Path, incoming: &Path, seed: u64) {
 struct Life<'a> {
     db: Db,
     incoming: &'a Path,
-    /// The share of durable writes. It is low, so that a write that is wrongly reported as durable
-    /// is not soon made durable by the next durable write.
+    /// The number of durable writes per thousand. It is low, so that a write that is wrongly
+    /// reported as durable is not soon made durable by a later durable write.
     durable_permille: u64,
-    /// The last write of each stream that was acknowledged.
+    /// The last acknowledged write of each stream.
     acknowledged: [AtomicU64; STREAMS],
     writes: AtomicU64,
     over: AtomicBool,
@@ -84,7 +86,8 @@ struct Life<'a> {
 
 /// From an opening to an orderly close.
 fn live(root: &Path, incoming: &Path, rng: &mut StdRng) {
-    // Each life has another filter, so that compaction rewrites the filters of earlier lives.
+    // The filter is chosen at random, so that compaction often replaces the filters of earlier
+    // lives.
     let policies = ["bloom(10)", "ribbon(12)", "none", "bloom(4)"];
     let policy = policies[rng.random_range(0..policies.len())].parse::<FilterPolicy>().unwrap();
     let table_bytes = 1 << rng.random_range(12..16);
@@ -171,9 +174,9 @@ impl Life<'_> {
         let path = self.incoming.join(format!("{stream}.sst"));
         let mut writer = SstWriter::create(&path, TableOptions::default()).unwrap();
         let key = |key: &str| format!("{}{key}", prefix(stream));
-        // If a write changes a key several times, the last change counts. The order of range
-        // deletions and other changes needs no care: a write deletes its range before it puts keys
-        // into that range, and a table's range deletions hide none of the table's own entries.
+        // If a write changes a key several times, its last change counts. The table need not keep
+        // the order of range deletions and other changes: a write deletes its range before it puts
+        // keys into that range, and a table's range deletions hide none of the table's own entries.
         let mut entries = BTreeMap::from([(seen_key(stream), Some(to_words(seen)))]);
         for change in changes(n) {
             match change {

@@ -1,4 +1,4 @@
-//! RocksDB's directories of `tests/fixtures/rocksdb-dirs`, for several test binaries.
+//! The directories in `tests/fixtures/rocksdb-dirs`, which several test programs use.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb-dirs")
 }
 
-/// The files of an archive in the format ustar: names and bytes.
+/// The names and bytes of the files in an archive of the format ustar.
 fn files_of(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
     let text = |field: &[u8]| {
         let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());

@@ -1,5 +1,6 @@
-//! Every table in `tests/fixtures/rocksdb` has exactly the entries that RocksDB's own `sst_dump`
-//! printed.
+//! The tables in `tests/fixtures/rocksdb`, except the one without entries: Maypole finds exactly
+//! the entries that RocksDB's own `sst_dump` printed, and reads the filters. From the keys it
+//! builds the same Bloom filters, byte for byte, where they are neither partitioned nor legacy.
 
 use std::path::{Path, PathBuf};
 
@@ -166,8 +167,9 @@ fn the_keys_make_rocksdbs_bloom_blocks_byte_for_byte() {
     for fixture in &FIXTURES {
         if (fixture.filter, fixture.filter_partitions) == (Some(Family::Bloom), 1) {
             let stored = fixture.open().filters().unwrap();
-            // RocksDB 11 takes the number of probes from the rounded size: 768 bytes for 603 keys
-            // make 10.18 bits, which get 7 probes, whereas 10 bits get 6.
+            // RocksDB 11 derives the number of probes from the rounded size of the filter. Here 603
+            // keys get 768 bytes, which are 10.18 bits a key and so 7 probes. Exactly 10 bits a key
+            // get 6 probes.
             let bits = if fixture.name == "r11-v5-versions-none" { 10.18 } else { 10.0 };
             let ours = filter_of_keys(&fixture.path("sst"), bits);
             assert!(stored[0].bytes() == ours.bytes(), "{}", fixture.name);

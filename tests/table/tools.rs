@@ -1,8 +1,8 @@
 //! RocksDB's own tools read and ingest the tables that `SstWriter` makes, look up keys in them, and
 //! use their filters. The tests are in one source file, because all run the same tools.
 //!
-//! `ldb get` asks filters only if it is given a policy (`--bloom_bits`), and it reads an unknown
-//! filter as "maybe". So a `get` that succeeds does not show that the filter was queried. A filter
+//! `ldb get` queries filters only if it is given a policy (`--bloom_bits`), and an unknown filter
+//! counts as "maybe". So a `get` that succeeds does not show that the filter was queried. A filter
 //! that is wrong on purpose shows it: `get` must then miss keys that a scan finds. db_bench counts
 //! the results of its filter queries.
 
@@ -15,7 +15,8 @@ use maypole::{Compression, Db, FilterKeys, PrefixExtractor, WriteBatch};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Standard output and error of a tool; its exit status says little.
+/// Standard output and standard error of a tool. The exit status is ignored, because it says
+/// little.
 fn run(tool: &str, arguments: &[&str]) -> (String, String) {
     let output = Command::new(tool)
         .args(arguments)
@@ -94,7 +95,7 @@ fn external_tables_of_every_compression_are_dumped_and_ingested() {
     }
 }
 
-/// Where the filter block lies, and the bytes of the file.
+/// The place of the filter block in the file, and the bytes of the file.
 fn with_filter(path: &Path) -> (std::ops::Range<usize>, Vec<u8>) {
     let reader = SstReader::open(path).unwrap();
     let is_filter = |name: &str| name.starts_with("fullfilter.");
@@ -103,7 +104,7 @@ fn with_filter(path: &Path) -> (std::ops::Range<usize>, Vec<u8>) {
     (start..start + handle.bytes as usize, std::fs::read(path).unwrap())
 }
 
-/// Stores `bytes` as the file, with the right checksum of the filter block.
+/// Stores `bytes` as the file, after correcting the checksum of the filter block.
 fn store(path: &Path, mut bytes: Vec<u8>, filter: std::ops::Range<usize>) {
     // XXH3 of the block. RocksDB also mixes the compression type into the checksum, but type 0
     // changes nothing.
@@ -120,8 +121,8 @@ fn rocksdb_uses_our_filters_since_a_wrong_one_makes_it_miss_keys() {
         let path = directory.path().join("fruit.sst");
         write(&path, options(Compression::None, filter));
         let (range, mut bytes) = with_filter(&path);
-        // Clears the filter's bits, but not its last five bytes, which describe the filter. A
-        // ribbon of zeros answers "no" to each key whose fingerprint is not zero.
+        // Clears all bytes of the filter but the last five, which describe it. A ribbon of zeros
+        // answers "no" to each key whose fingerprint is not zero.
         bytes[range.start..range.end - 5].fill(0);
         store(&path, bytes, range);
         let db = ingest(directory.path(), &path);
@@ -211,7 +212,8 @@ fn rocksdb_asks_the_part_of_a_filter_since_a_wrong_one_makes_it_miss_keys_of_its
     }
 }
 
-/// RocksDB's own counters, in a database with one table that Maypole wrote.
+/// RocksDB's own counters show what the filter in parts of one table answers. Maypole wrote the
+/// table.
 #[test]
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn rocksdb_counts_what_filters_in_parts_answer() {
@@ -291,7 +293,7 @@ fn rocksdb_passes_over_a_filter_it_does_not_know() {
     assert_eq!(ldb_get(&db, &key(7)), "value7value7value7");
 }
 
-/// A table with the same entries, written by Maypole.
+/// A new table with the entries of `table`, written by Maypole.
 fn rewritten(table: &Path, filter_keys: FilterKeys) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ours.sst");
@@ -308,8 +310,9 @@ fn rewritten(table: &Path, filter_keys: FilterKeys) -> (tempfile::TempDir, PathB
 
 /// Filters of prefixes, written by RocksDB (legacy ones included) and by Maypole, say no to nearly
 /// all ranges of absent prefixes, and never to a range of a present prefix. RocksDB's filter block
-/// equals Maypole's byte for byte if it is neither partitioned nor legacy, and holds whole keys
-/// too. (If it holds only prefixes, db_bench 7.8 adds two hashes that belong to no key.)
+/// equals Maypole's byte for byte if it is neither partitioned nor legacy, and holds whole keys as
+/// well as prefixes. (If it holds only prefixes, db_bench 7.8 adds two hashes that belong to no
+/// key.)
 #[test]
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn prefix_filters_of_db_bench_are_used_and_equal_ours() {
@@ -414,8 +417,8 @@ fn rocksdb_uses_our_prefix_filters_since_a_wrong_one_makes_it_miss_keys() {
     }
 }
 
-/// The ranges a table deletes, `begin: end` in hexadecimal, as `sst_dump --command=raw` prints
-/// them. The tool writes them to a file next to the table.
+/// The ranges that a table deletes, as lines `begin: end` in hexadecimal. `sst_dump --command=raw`
+/// prints these lines to a file next to the table.
 fn raw_ranges(path: &Path) -> Vec<String> {
     let (_, errors) = run("sst_dump", &[&format!("--file={}", path.display()), "--command=raw"]);
     assert_eq!(errors, "");
@@ -432,8 +435,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// The lines of [`raw_ranges`], made from the ranges that Maypole reads. Where ranges overlap, the
-/// tool prints the pieces between their bounds, each once for every range that includes it.
+/// The lines of [`raw_ranges`] as they should be, made from the ranges that Maypole reads. The
+/// bounds of overlapping ranges cut them into pieces. The tool prints each piece once for every
+/// range that includes it.
 fn our_ranges(path: &Path) -> Vec<String> {
     let ranges = SstReader::open(path).unwrap().range_deletions();
     let bounds = ranges.iter().flat_map(|range| [&range.start, &range.end]);
@@ -497,8 +501,8 @@ fn sst_dump_reads_the_tables_of_a_tree_in_which_ranges_were_deleted() {
     assert!(tables > 10 && ranges > 100, "{tables} tables, {ranges} ranges");
 }
 
-/// A range deletion of an ingested table hides keys that RocksDB held before, but none of the
-/// table's own keys. It does so too if the table has no other entries.
+/// A range deletion in a table that RocksDB ingests hides keys that RocksDB held before, but none
+/// of the table's own keys. This also holds for a table that has only range deletions.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn rocksdb_honours_the_ranges_that_our_tables_delete() {
@@ -574,7 +578,8 @@ fn bench_key(i: u64) -> Vec<u8> {
     [&i.to_be_bytes()[..], b"00000000"].concat()
 }
 
-/// `maypole write-table` with entries from standard input, in its binary form.
+/// Makes a table by `maypole write-table`, which reads the entries from standard input in its
+/// binary form.
 fn write_table(path: &Path, filter: &str, keys: std::ops::Range<u64>) {
     let mut input = Vec::new();
     for i in keys {
@@ -595,20 +600,20 @@ fn write_table(path: &Path, filter: &str, keys: std::ops::Range<u64>) {
     assert!(child.wait().unwrap().success());
 }
 
-/// A count in what db_bench prints with `--statistics`.
+/// The value of a counter in the output of `db_bench --statistics`.
 fn statistic(text: &str, name: &str) -> u64 {
     let start = format!("rocksdb.{name} COUNT : ");
     let line = text.lines().find_map(|line| line.strip_prefix(&start));
     line.unwrap_or_else(|| panic!("no {name}: {text}")).trim().parse().unwrap()
 }
 
-/// db_bench queries a filter for each lookup. It finds every present key, for which a filter said
-/// "maybe" each time; of the absent keys, the filters let about one in a hundred pass.
+/// In db_bench, each lookup queries a filter. Every present key is found, after the filter said
+/// "maybe". Of the absent keys, the filters let about one in a hundred pass.
 #[test]
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn rocksdb_ingests_what_write_table_makes_and_finds_every_key_by_its_filter() {
     const KEYS: u64 = 20_000;
-    // With this many random reads, only one run in 10^4 leaves out a key.
+    // With this number of random reads, about one run in 10^4 leaves out a key.
     const READS: u64 = 20 * KEYS;
     for filter in ["bloom(10)", "ribbon_like_bloom(10)"] {
         let directory = tempfile::tempdir().unwrap();
@@ -671,10 +676,9 @@ fn copy_tables(from: &Path, to: &Path) {
     }
 }
 
-/// A repair once replaced CURRENT in RocksDB's own directory, so that RocksDB did not open it any
-/// more. A repair of copied tables, which do not have their sequence numbers in a property, found
-/// 13 of 20 entries. Now a repair rejects RocksDB's directory, and finds all entries of copied
-/// tables.
+/// Regression: a repair replaced CURRENT in RocksDB's own directory, so that RocksDB did not open
+/// it any more. And a repair of copied tables, whose sequence numbers are in no property, found 13
+/// of 20 entries. Now a repair rejects RocksDB's directory, and finds all entries of copied tables.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn a_directory_of_rocksdb_stays_its_own_and_its_copied_tables_become_a_database() {
@@ -709,9 +713,9 @@ fn a_directory_of_rocksdb_stays_its_own_and_its_copied_tables_become_a_database(
     assert_eq!(db.get(key(8)).unwrap().unwrap(), b"value8");
 }
 
-/// A compaction once kept only the newest merge operand of each key, and dropped the value to which
-/// it applies. Now a repair and `verify` report RocksDB's merge operands, and a compaction keeps
-/// all of them.
+/// Regression: a compaction kept only the newest of RocksDB's merge operands of each key, and
+/// dropped the value to which it applies. Now a compaction keeps all of them, and a repair and
+/// `verify` report them.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn merge_operands_of_rocksdb_are_named_and_kept() {

@@ -32,7 +32,8 @@ impl Growth {
             let mut options = self.options.clone();
             options.entries = size * 1_000_000;
             let entry_bytes = options.key_bytes + options.value_bytes;
-            // A block in the cache takes more memory than its entries.
+            // A block in the cache takes more memory than its entries: hence the 60 bytes and the
+            // factor of 5/4.
             let data_mb = (options.entries as usize * (entry_bytes + 60)) >> 20;
             options.cache_mb = options.cache_mb.max(data_mb + data_mb / 4);
             let filter_bytes = options.entries as usize * 10 / 8;

@@ -12,8 +12,8 @@ use crate::engine::Result;
 
 /// Bytes of the longest key.
 pub const MAX_BYTES: usize = 32;
-/// The number of digits in which keys differ. Each takes a byte, so the shortest key has this many
-/// bytes.
+/// The number of hexadecimal digits in which keys differ. Each digit takes a byte, so this is also
+/// the length of the shortest key.
 pub const DIGITS: usize = 16;
 /// The number of keys of one `multi_get`.
 pub const TOGETHER: usize = 64;
@@ -51,8 +51,8 @@ impl AsRef<[u8]> for Key {
 pub struct Keys(pub usize);
 
 impl Keys {
-    /// Key number `n`. Keys of numbers below the number of entries are present; the others sort
-    /// between them.
+    /// Key number `n`. Numbers below the number of entries belong to present keys. All other keys
+    /// are absent, and sort between the present ones.
     pub fn key(self, n: u64) -> Key {
         self.of_mixed(mix(n + 1))
     }
@@ -64,10 +64,10 @@ impl Keys {
         key
     }
 
-    /// Random keys, without end. Their numbers are at least `first` and below `first + count`. Make
-    /// all of them before the first lookup, because a lookup of a key that was just written waits
-    /// until the stores of its bytes have reached the processor's cache. Stores complete in order,
-    /// so each lookup would wait for the one before it, and no two would overlap.
+    /// Random keys, without end, with numbers from `first` up to but not including `first + count`.
+    /// Make all of them before the first lookup. A lookup of a key that was just made waits until
+    /// the stores of its bytes have reached the processor's cache. Stores complete in order, so
+    /// each lookup would wait for the one before it, and no two would overlap.
     pub fn random(
         self,
         first: u64,
@@ -97,7 +97,7 @@ fn hex(number: u64) -> [u8; DIGITS] {
         x = (x | x << 16) & 0x0000_ffff_0000_ffff;
         x = (x | x << 8) & 0x00ff_00ff_00ff_00ff;
         x = (x | x << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-        // 1 for every byte above 9, because its digit is a letter.
+        // `letters` has a 1 in every byte whose digit is above 9, that is a letter.
         let letters = (x + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
         (x + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
     };
@@ -131,8 +131,8 @@ impl Values {
     }
 }
 
-/// Keys in ascending order with their values: those of every `parts`-th number, which are spread
-/// over the whole range of keys.
+/// A sorted run: keys in ascending order, with their values. It has the keys of every `parts`-th
+/// number, and these are spread over the whole range of keys.
 pub struct Run {
     keys: Keys,
     values: Values,
@@ -147,8 +147,8 @@ impl Run {
         Run { keys, values, mixed }
     }
 
-    /// A run of one entry, whose key has this mixed number. No key that the loads make by
-    /// [`Keys::key`] has one of the highest mixed numbers.
+    /// A run of one entry, whose key has this mixed number. With one of the highest mixed numbers,
+    /// the key is above all keys that the loads make by [`Keys::key`].
     pub fn of_one(keys: Keys, values: Values, mixed: u64) -> Run {
         Run { keys, values, mixed: vec![mixed] }
     }
@@ -201,7 +201,7 @@ impl Zipf {
         Zipf { ranks, alpha: 1.0 / (1.0 - exponent), zeta, eta, second }
     }
 
-    /// The rank, from 0 on, to which a number between 0 and 1 belongs.
+    /// Maps a random number, at least 0 and below 1, to a rank. Rank 0 is the most frequent one.
     pub fn below(&self, fraction: f64) -> u64 {
         match fraction * self.zeta {
             z if z < 1.0 => 0,

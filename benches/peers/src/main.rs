@@ -14,10 +14,10 @@
 //! keys     what is written and queried           memory   what a load from memory costs
 //! ```
 //!
-//! Each engine has a process of its own. The parent starts all processes, and lets each load its
-//! tree. Then the engines run each round of each workload in turn, so that a disturbance of the
-//! machine affects all of them alike. The parent prints medians of the rounds and their ratios to
-//! the first engine's.
+//! Each engine has a process of its own. The parent starts all processes, and makes each of them
+//! build its tree. Then the engines run each round of each workload in turn, so that a disturbance
+//! of the machine affects all of them alike. The parent prints the medians of the rounds, and the
+//! medians of the rounds' ratios to the first engine.
 
 mod cache;
 mod engine;
@@ -61,14 +61,15 @@ enum Command {
     /// system's cache, unless --direct reads past it. One thread looks keys up. Workloads (--only):
     /// absent keys, present keys, and half of each. For each cache and workload every engine first
     /// looks up enough keys to fill the cache. Then the engines take turns in the rounds. Columns:
-    /// the cache and its ratio to the filters and indexes; medians of the rounds; their ratios to
-    /// the faster setting of RocksDB, and to Maypole without filters.
+    /// the size of the cache, and this size divided by that of the filters and indexes; the median
+    /// time and reads of a lookup; their ratios to those of RocksDB's faster setting; the ratio of
+    /// the time to that of Maypole without filters.
     ///
-    /// rocksdb has whole filters and indexes in the cache (cache_index_and_filter_blocks),
-    /// rocksdb-parts has parts of 4 KiB with pinned tops. maypole and maypole-none choose whole
-    /// ones or parts when they write a table, by the size of the cache. So they write the tree
-    /// again with each cache, as a database does that has this cache from the start. The other
-    /// trees are written once and only opened again.
+    /// rocksdb has whole filters and indexes in the cache (cache_index_and_filter_blocks).
+    /// rocksdb-parts divides them into parts of 4 KiB, and pins their top levels in the cache.
+    /// maypole and maypole-none choose whole ones or parts when they write a table, by the size of
+    /// the cache. So they write their trees again for each cache, as if the database had had this
+    /// cache from the start. The other trees are written once and only opened again.
     #[command(
         mut_arg("entries", |arg| arg.default_value("1000000")),
         mut_arg("operations", |arg| arg.default_value("20000")),
@@ -89,7 +90,7 @@ enum Command {
     /// One load of living on one engine. Started by the command living.
     #[command(hide = true)]
     LivingLoad(living::One),
-    /// One engine, driven through standard input. Started by the other commands.
+    /// One engine, driven through standard input. Started by all commands except living.
     #[command(hide = true)]
     Serve {
         engine: engine::Kind,
@@ -111,7 +112,7 @@ struct Options {
     /// Bytes of a value.
     #[arg(long, default_value_t = 100)]
     value_bytes: usize,
-    /// MiB of the block cache. [growth: default more than the data]
+    /// MiB of the block cache. [growth: enlarged if all data needs more]
     #[arg(long, default_value_t = 1024)]
     cache_mb: usize,
     /// KiB of the block cache, instead of --cache-mb. Meta takes several sizes.
@@ -120,8 +121,9 @@ struct Options {
     /// MiB of the memtable.
     #[arg(long, default_value_t = 16)]
     memtable_mb: usize,
-    /// Read: sorted runs that the tree consists of, equally large, each over the whole range of
-    /// keys. The first is in the last level, the others are one table each in level 0.
+    /// Read: the number of sorted runs that the tree consists of. They have equal sizes, and each
+    /// spans the whole range of keys. The first is in the last level, the others are one table each
+    /// in level 0.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=4))]
     runs: u64,
     /// Operations in a round of a read workload.
@@ -133,7 +135,7 @@ struct Options {
     /// readwhilewriting: seconds of a round.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
-    /// readwhilewriting: the most writes a second; 0 for as many as there can be.
+    /// readwhilewriting: the most writes a second; 0 for no limit.
     #[arg(long, default_value_t = 0)]
     writes_per_second: u64,
     /// Threads: milliseconds of a slice.
@@ -145,7 +147,7 @@ struct Options {
     /// Only the workloads whose name contains one of these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// The engines, the one that ratios refer to first.
+    /// The engines. Ratios are those to the first engine.
     #[arg(long, value_delimiter = ',', default_value = "rocksdb,maypole,fjall")]
     engines: Vec<engine::Kind>,
     /// Read, growth: one engine after the other, each with all its rounds, so that only one tree is
@@ -155,7 +157,7 @@ struct Options {
     /// Whether RocksDB charges filters and indexes to its cache. [cache, meta: always]
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     charge_metadata: bool,
-    /// Whether RocksDB and Maypole read their tables past the system's cache.
+    /// Whether RocksDB and Maypole read their tables by direct I/O, past the system's cache.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     direct: bool,
     /// How tables are compressed. With a compression, the second half of a value repeats the first.
@@ -189,7 +191,7 @@ impl Options {
         self.memtable_mb << 20
     }
 
-    /// Whether the engine must not merge the tree's runs.
+    /// Whether the tree's runs must stay as they are, so that the engine must not merge them.
     fn keeps_runs(&self) -> bool {
         self.runs > 1
     }

@@ -38,7 +38,8 @@ const EXPONENT: f64 = 0.99;
 /// Keys are in the order of their mixed numbers (`Keys::of_mixed`). Mixed numbers below this one
 /// make the first tenth of the range of keys.
 const TENTH: u64 = u64::MAX / 10;
-/// Warm-up makes one lookup for each 1024 bytes of the cache, that is four a block.
+/// The warm-up makes one lookup for each 1024 bytes of the cache: four lookups for each block of 4
+/// KiB that the cache has room for.
 const WARM_UP_BYTES: u64 = 1024;
 
 /// Which keys lookups prefer.
@@ -232,7 +233,8 @@ fn print(rows: &[Row], beginning: &str) {
     }
 }
 
-/// The median of the rounds' ratios, because a disturbance slows all engines of a round alike.
+/// The median of the rounds' ratios, and not the ratio of the medians, because a disturbance slows
+/// all engines of the same round alike.
 fn ratio(own: &[f64], base: Option<&Vec<f64>>) -> String {
     let Some(base) = base else { return "-".into() };
     let ratios: Vec<f64> = own.iter().zip(base).map(|(own, base)| own / base).collect();

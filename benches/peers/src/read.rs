@@ -2,9 +2,9 @@
 //!
 //! Every engine builds its tree in the same way: from sorted runs (`--runs`) that together hold
 //! each key once. The engine's own writer builds tables of the first run, which are ingested into
-//! the last level. Each further run goes through the memtable, large enough to take all of it, and
-//! is flushed to one table of level 0; three such tables start no compaction in any of the engines.
-//! (fjall may cut a run into several tables.)
+//! the last level. Each further run is put into the memtable, which is large enough for all of it,
+//! and flushed to one table of level 0. Up to three such tables start no compaction in any of the
+//! engines. (fjall may cut a run into several tables.)
 
 use std::fmt;
 use std::fs::File;
@@ -19,7 +19,8 @@ use crate::memory::Memory;
 use crate::server::Server;
 use crate::{Options, cache, median};
 
-/// Large enough that the processor's caches hold only a small part of the memory.
+/// The size of the memory for loads. It is so large that the processor's caches hold only a small
+/// part of it.
 const MEMORY_BYTES: usize = 256 << 20;
 
 /// The names are those of RocksDB's db_bench where it has the workload. Workloads with `+l0` come
@@ -145,7 +146,7 @@ fn multi_get_each(engine: &dyn Engine, asked: &[Key], are_present: bool) -> Resu
     Ok(asked.len() as u64)
 }
 
-/// A thread for each list of present keys.
+/// Looks up the keys of each list, which are all present, in a thread of its own.
 fn get_each_by_threads(engine: &dyn Engine, asked: &[Vec<Key>]) -> Result<u64> {
     std::thread::scope(|scope| {
         let get = |keys| move || get_each(engine, keys, true, false);
@@ -180,7 +181,8 @@ pub fn ingest(engine: &dyn Engine, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Writes three tables of level 0, each with a hundredth of the entries again.
+/// Writes three tables of level 0, each of which overwrites a hundredth of the entries, but at
+/// least 1,000.
 fn add_3_l0_files(engine: &dyn Engine, options: &Options) -> Result<u64> {
     let mut out = Vec::new();
     let each = (options.entries / 100).max(1000);
@@ -250,8 +252,8 @@ impl fmt::Display for Row {
         for rounds in &self.rounds {
             write!(f, "{:>12.1}", median(rounds.clone()))?;
         }
-        // The median of the rounds' ratios, because a disturbance slows all engines of a round
-        // alike.
+        // The median of the rounds' ratios, and not the ratio of the medians, because a disturbance
+        // slows all engines of the same round alike.
         for rounds in &self.rounds[1..] {
             let ratios = rounds.iter().zip(&self.rounds[0]).map(|(own, base)| own / base);
             write!(f, "{:>18.3}", median(ratios.collect()))?;
@@ -262,7 +264,7 @@ impl fmt::Display for Row {
 
 /// Measures the requested ones of `workloads`, and prints a table.
 pub fn compare(options: &Options, workloads: &[&'static str]) -> Result<()> {
-    // Three more tables in level 0 would be too many in addition to the runs that are kept there.
+    // With several runs, level 0 has tables already, and three more would start a compaction.
     let possible = |workload: &&str| !(options.keeps_runs() && workload.ends_with("+l0"));
     let wanted = workloads.iter().copied().filter(possible);
     let wanted: Vec<&'static str> = wanted.filter(|workload| options.wants(workload)).collect();
@@ -298,8 +300,8 @@ pub fn measure(options: &Options, workloads: &[&'static str]) -> Result<Vec<Row>
     for engines in options.engines.chunks(together) {
         let mut options = options.clone();
         if options.keeps_runs() {
-            // The memtable holds a whole run. 60 bytes are enough for what any of the engines
-            // stores with each entry.
+            // The memtable holds a whole run. An entry takes at most 60 bytes more than its key and
+            // value in any of the engines.
             let run_bytes = options.entries as usize / options.runs as usize
                 * (options.key_bytes + options.value_bytes + 60);
             options.memtable_mb = (run_bytes >> 20) + 16;

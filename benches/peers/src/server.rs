@@ -1,4 +1,5 @@
-//! An engine in a process of its own, and the parent's handle of it: a line in, a line out.
+//! An engine in a process of its own, and the parent's handle of this process. For each line that
+//! the parent writes, the process runs a workload and writes one line with its figures.
 //!
 //! ```text
 //! in   WORKLOAD SEED
@@ -67,7 +68,7 @@ impl Server {
         Ok(self.ask_all(workload, seed)?[0])
     }
 
-    /// As [`Server::ask`], with the other figures of the workload.
+    /// Like [`Server::ask`], but returns all figures of the workload.
     pub fn ask_all(&mut self, workload: &str, seed: u64) -> Result<Vec<f64>> {
         let failed = || format!("{} failed at {workload}", self.kind.name());
         writeln!(self.input, "{workload} {seed}").map_err(|_| failed())?;
@@ -85,8 +86,8 @@ impl Server {
         line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
     }
 
-    /// Bytes of the pages that the process has made dirty so far, including a log that is written
-    /// through memory.
+    /// Bytes of the pages that the process has made dirty so far, including those of a log that is
+    /// written through a memory mapping.
     pub fn written_bytes(&self) -> Option<u64> {
         let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).ok()?;
         let line = io.lines().find(|line| line.starts_with("write_bytes:"))?;

@@ -94,8 +94,8 @@ pub fn run(engine: &Arc<dyn Engine>, options: &Options) -> Result<Vec<f64>> {
     Ok((0..FIGURES.len()).map(|i| median(cycles.iter().map(|cycle| cycle[i]).collect())).collect())
 }
 
-/// Repeats `step` in `threads` threads for the time of a slice; returns nanoseconds an operation,
-/// from the sum of the threads' rates.
+/// Repeats `step` in `threads` threads for the time of a slice. Returns the nanoseconds of an
+/// operation, which are the inverse of the summed rates of the threads.
 fn ns_an_operation(
     threads: u64,
     slice: Duration,

@@ -1,4 +1,5 @@
-//! The write workloads: each engine fills an empty tree. Also reads during writes.
+//! The write workloads: fills and overwrites of a tree that is empty at first, a compaction, and
+//! reads during writes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -231,7 +232,8 @@ fn fill(workload: &str, kind: Kind, round: u64, dir: &Path, options: &Options) -
     }
     let before = server.written_bytes();
     let ns = server.ask(workload, round + 1)?;
-    // Divided by all entries, like the previous figure.
+    // Divided by the number of entries. `ns` of `fillsync-2-threads` is divided by fewer
+    // operations, so for this workload the two are not added.
     let settle_ns = server.ask("settle", 1)?;
     let settled = match workload {
         "fillsync-2-threads" => f64::NAN,
@@ -261,8 +263,8 @@ fn beside_a_writer(kind: Kind, round: u64, dir: &Path, options: &Options) -> Res
     Ok([&figures[..], &costs(server, before, dir)?].concat())
 }
 
-/// Megabytes written since `before`, megabytes on disk, and megabytes of peak memory. Ends the
-/// server.
+/// Megabytes written since the counter of written bytes was `before`, megabytes on disk, and
+/// megabytes of peak memory. Ends the server.
 fn costs(server: Server, before: Option<u64>, dir: &Path) -> Result<[f64; 3]> {
     let megabytes = |bytes: Option<u64>| bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1e6);
     let written = server.written_bytes().zip(before).map(|(after, before)| after - before);

@@ -1,5 +1,5 @@
-//! The dozen keys of `ribbon.rs` in fewer slots than keys, and the sizes of real filters with
-//! bumping and without.
+//! A ribbon with bumping that holds the dozen keys of `ribbon.rs` in eleven slots, and the sizes of
+//! the library's filters with bumping and without.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub fn bumped() -> String {
         writeln!(out, "layer {layer}: {} keys, {slots} slots", left.len()).unwrap();
         let mut band = vec![None; slots as usize];
         let (mut kept, mut bumped) = (Vec::new(), Vec::new());
-        // A bucket that has too many keys overflows into the left end of the next bucket, so
+        // Rows that find no free slot in their bucket move into the left end of the next bucket, so
         // buckets are handled from left to right.
         for bucket in 0..(slots - WIDTH + 1).div_ceil(BUCKET) {
             let of_bucket = |key: &&&str| row(key, slots, seed).start / BUCKET == bucket;

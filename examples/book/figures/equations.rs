@@ -1,13 +1,13 @@
-//! Takes the equations of a full-size ribbon filter from the library, and eliminates and solves
-//! them by the plain algorithm of the book.
+//! Takes the equations of a full-size ribbon filter from the library, and solves them by the
+//! book's algorithm: elimination, then substitution.
 
 use maypole::filter::inspect::{BandParts, KeyEquation};
 use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
 
 use super::keys::key_hash;
 
-/// One equation: the XOR of the slots that `coefficients` picks is `sum`. Bit i picks slot `start +
-/// i`.
+/// One equation: the XOR of the slots that `coefficients` picks is `sum`. If bit i of
+/// `coefficients` is set, it picks slot `start + i`.
 #[derive(Clone, Copy)]
 pub struct Row {
     pub start: u32,
@@ -35,8 +35,8 @@ pub fn columns(parts: &BandParts) -> u32 {
     parts.columns - u32::from(parts.layers[0].low_blocks > 0)
 }
 
-/// The rows of the first layer, sorted by their starts. Their sums have only the [`columns`] that
-/// every block of the layer has.
+/// The rows of the first layer, sorted by their starts. A sum has only the bits of the columns that
+/// every block of the layer has ([`columns`]).
 pub fn rows(parts: &BandParts, keys: u64) -> Vec<Row> {
     let equations = (0..keys).filter_map(|i| parts.equation(key_hash("present", i)));
     let first = equations.filter(|equation| equation.layer == 0);
@@ -47,8 +47,9 @@ pub fn rows(parts: &BandParts, keys: u64) -> Vec<Row> {
     rows
 }
 
-/// Adds earlier rows to each row until its first coefficient is in a slot that has no row yet, and
-/// puts it there. A row that has no coefficient left follows from the earlier rows, and is dropped.
+/// Gives each slot at most one row, whose first coefficient is in that slot. While the slot of a
+/// row's first coefficient is taken, the row there is added to the new row. A new row that loses
+/// all its coefficients follows from the earlier rows, and is dropped.
 pub fn eliminate(rows: &[Row], slots: u32) -> Vec<Option<Row>> {
     let mut band: Vec<Option<Row>> = vec![None; slots as usize];
     for &(mut row) in rows {

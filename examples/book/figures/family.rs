@@ -5,9 +5,9 @@
 //! | 64 fingerprints | 64 fingerprints | 64 fingerprints     | count of lines, fixed32
 //! ```
 //!
-//! A key's hash chooses a line and a fingerprint of a byte, 1 to 255. The line holds the
-//! fingerprints of its keys in any order; 0 is a free byte. If a line gets more than 64 keys, no
-//! filter is built.
+//! A key's hash chooses a line and a fingerprint, a byte from 1 to 255. The line holds the
+//! fingerprints of its keys in any order. A byte of 0 is free. If a line gets more than 64
+//! different fingerprints, no filter is built.
 
 use std::fmt::Write;
 

@@ -30,7 +30,8 @@ pub fn mixed(mut x: u64) -> u64 {
 
 type Hash = fn(&[u8]) -> u64;
 
-/// The rate of the same Bloom filter with different hashes, on keys such as `user00000042`.
+/// The false-positive rates of a Bloom filter with different hash functions, for keys such as
+/// `user00000042`.
 pub fn quality() -> String {
     let hashes: [(&str, Hash); 4] = [
         ("java", java),
@@ -56,12 +57,13 @@ pub fn quality() -> String {
     out
 }
 
-/// What the rate of `burr(14)`, 0.007 %, becomes when the hash has fewer bits than 64.
+/// The rate of `burr(14)` if the hash has only 20, 24, 28 or 32 bits. With 64 bits it is 0.007 %.
 pub fn width() -> String {
     let spec = FilterSpec::burr(14.0).unwrap();
     let mut out = String::from("bits of the hash   measured     keys ÷ 2^bits\n");
     for bits in [20, 24, 28, 32, 64] {
-        // The kept bits are spread over 64 bits, so that only their number matters.
+        // Only `bits` bits of the hash are kept. They are then mixed into 64 bits, so that only
+        // their number matters, and not where in the hash they are.
         let of = |i: u64| mixed(mixed(i) >> (64 - bits));
         let mut builder = FilterBuilder::new(spec);
         (0..KEYS).for_each(|i| builder.add(of(i)));

@@ -1,4 +1,4 @@
-//! Bloom filters in which each key sets bits of only one line.
+//! Bloom filters that are divided into lines, so that each key sets bits of only one line.
 
 use std::fmt::Write;
 
@@ -25,13 +25,14 @@ fn independent(hash: u64, k: u32, line_bits: u64) -> Vec<u64> {
     (0..u64::from(k)).map(|i| mixed(hash.wrapping_add(i << 32)) % line_bits).collect()
 }
 
-/// The false-positive rate of a filter that consists of lines: small Bloom filters of `line_bits`
-/// bits each.
+/// The false-positive rate of a filter that consists of lines, which are small Bloom filters of
+/// `line_bits` bits each.
 fn split_rate(bits_per_key: u64, k: u32, line_bits: u64, bits: Bits) -> f64 {
     let lines = KEYS * bits_per_key / line_bits;
     let mut set = vec![false; (lines * line_bits) as usize];
     let positions = |hash: u64| {
-        // The high bits of the hash choose the line; the high bits of a product choose within it.
+        // The high bits of the hash choose the line. A second hash, a product of the first one,
+        // chooses the bits within the line.
         let line = ((u128::from(hash) * u128::from(lines)) >> 64) as u64;
         let inner = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits(inner, k, line_bits).into_iter().map(move |bit| (line * line_bits + bit) as usize)

@@ -46,5 +46,5 @@ pub const FIGURES: &[Figure] = &[
     ("family", family::family),
 ];
 
-/// Figures that differ a little from run to run.
+/// Figures that differ a little from run to run, because they depend on what a cache evicts.
 pub const NEARLY_SAME: &[Figure] = &[("parts", pictures::cliff::counted)];

@@ -6,7 +6,7 @@ use maypole::hash64;
 
 use super::hashing::mixed;
 
-/// The number of coefficients in a key's row. Rows of the library have 32, 64 or 128.
+/// The number of coefficients in a key's row. The library's rows have 32, 64 or 128 of them.
 pub const WIDTH: u32 = 8;
 /// Bits of a fingerprint.
 pub const COLUMNS: u32 = 4;
@@ -14,12 +14,11 @@ pub const COLUMNS: u32 = 4;
 pub const KEYS: [&str; 12] =
     ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay", "koi", "lynx"];
 
-/// One key's equation: the XOR of the slots that `coefficients` picks, from `start` on, is
-/// `fingerprint`.
+/// One key's equation: the XOR of the slots that `coefficients` picks is `fingerprint`.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Row {
     pub start: u32,
-    /// Bit i picks slot `start + i`. Bit 0 is set.
+    /// If bit i is set, the equation has slot `start + i`. Bit 0 is always set.
     pub coefficients: u32,
     pub fingerprint: u32,
 }
@@ -37,7 +36,7 @@ pub fn row(key: &str, slots: u32, seed: u64) -> Row {
 
 /// The result of adding a row to the band.
 pub enum Outcome {
-    /// The row is in this slot, after the rows of these slots were added to it.
+    /// The slot that the row is now in, and the slots whose rows were first added to it.
     Placed(u32, Vec<u32>),
     /// The row follows from the rows in the band.
     Redundant,

@@ -6,7 +6,7 @@ use maypole::filter::{Family, FilterBuilder, FilterReader, FilterSpec, sizing};
 
 use super::keys::{key_hash, rate};
 
-/// The number of keys in each run: ten times as many as in the run above.
+/// The number of keys in each run. Each run has ten times as many as the run before.
 pub const RUNS: [u64; 4] = [100, 1_000, 10_000, 100_000];
 const ABSENT: u64 = 50_000;
 
@@ -35,7 +35,7 @@ pub struct Measured {
     pub rate: f64,
 }
 
-/// Builds a filter for each run, and queries it for absent keys.
+/// Builds a filter for each run, and measures its rate by queries for absent keys.
 pub fn measured(specs: &[FilterSpec]) -> Vec<Measured> {
     let of = |(run, (&n, spec)): (usize, (&u64, &FilterSpec))| {
         let set = format!("run{run}");

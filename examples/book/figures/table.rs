@@ -6,7 +6,8 @@ use std::io::Read;
 use maypole::filter::FilterSpec;
 use maypole::table::{BlockHandle, Compression, SstReader, SstWriter, TableOptions};
 
-/// Appends `bytes` bytes of the file from offset `from` on, 16 a line, with their meaning.
+/// Appends `bytes` bytes of the file from offset `from` on, 16 a line. The first line ends with
+/// their meaning.
 fn hex(out: &mut String, file: &[u8], from: usize, bytes: usize, meaning: &str) {
     for (i, line) in file[from..from + bytes].chunks(16).enumerate() {
         let text: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -16,7 +17,7 @@ fn hex(out: &mut String, file: &[u8], from: usize, bytes: usize, meaning: &str) 
     }
 }
 
-/// Appends the five bytes that follow a block.
+/// Appends the five bytes that follow a block: its compression type and its checksum.
 fn trailer(out: &mut String, file: &[u8], block: BlockHandle) {
     let at = (block.offset + block.bytes) as usize;
     hex(out, file, at, 1, "compression: none");

@@ -99,8 +99,8 @@ pub fn compaction() -> String {
         let db = builder("burr(7)").open().unwrap();
         let each = 500;
         for flush in 0..flushes {
-            // The keys of each flush are spread over the whole key range, as the writes of users
-            // are.
+            // The keys of each flush are spread over the whole key range, like the keys that users
+            // write.
             for i in 0..each {
                 db.put(key(i * flushes + flush), "value").unwrap();
             }
@@ -149,8 +149,8 @@ pub fn prefixes() -> String {
         let more = |ticker| after.get(ticker) - before.get(ticker);
         let (asked, no) = (more(Ticker::BloomPrefixChecked), more(Ticker::BloomPrefixUseful));
         for row in 0..499 {
-            // Each range goes from the end of one row to the start of the next, so keys of more
-            // than one prefix would be within its bounds.
+            // Each range goes from the end of one row to the start of the next existing row. Keys
+            // with different prefixes could be in it, so a filter of prefixes is not queried.
             db.range(format!("row{:06}/x", 2 * row)..format!("row{:06}/", 2 * row + 2)).count();
         }
         let ranges =
@@ -195,7 +195,8 @@ pub fn deletions() -> String {
 /// The number of keys in the experiment with deletions.
 pub const KEYS: u64 = 10_000;
 
-/// What the tables hold after some of the keys were deleted: entries of any kind, and live keys.
+/// The effect of deletions: the number of deleted keys, of entries of any kind in the tables, and
+/// of live keys.
 pub struct Dead {
     pub deleted: u64,
     pub entries: u64,

@@ -1,4 +1,5 @@
-//! Runs checks, and says for each whether it is done, not written yet or wrong.
+//! Runs checks. The outcome of a check is that it holds, that it reached a `todo!`, or that it is
+//! wrong.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
@@ -17,19 +18,19 @@ pub struct Check {
 pub enum Outcome {
     /// The check holds. A remark may say more: what was measured, or which program read the table.
     Done(Option<String>),
-    /// A `todo!` was reached, with this text, at this place.
+    /// The text and the place of the `todo!` that the check reached.
     Todo(String, String),
     Wrong(String, String),
 }
 
-/// The message and the place of the last panic.
+/// The message of the last panic, and its place: file and line.
 static PANIC: Mutex<Option<(String, String)>> = Mutex::new(None);
 static REMARK: Mutex<Option<String>> = Mutex::new(None);
 
 /// A check that takes longer than this counts as one that does not end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Adds a remark to the result of the check that is running.
+/// Sets the remark of the check that is running.
 pub fn remark(text: impl Into<String>) {
     *REMARK.lock().unwrap() = Some(text.into());
 }
@@ -73,7 +74,7 @@ fn without_preamble(message: &str) -> String {
     message.strip_prefix("assertion `left == right` failed: ").unwrap_or(message).to_string()
 }
 
-/// A directory for one check. It is removed at the end.
+/// A temporary directory for one check. Dropping this value removes it.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {

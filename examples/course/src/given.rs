@@ -8,11 +8,12 @@
 //! internal key        user key, then fixed64: sequence number << 8 | kind
 //! ```
 //!
-//! Bytes from disk are input, so functions that decode them return an error for damaged ones.
+//! Bytes from a disk may be damaged, so each function that decodes bytes returns an error if they
+//! are not valid.
 
 use std::io;
 
-/// The error for bytes that cannot be what they should be.
+/// An error that says that `what` is damaged.
 pub fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("damaged: {what}"))
 }
@@ -46,7 +47,7 @@ pub fn take<'a>(bytes: &mut &'a [u8], count: u64) -> io::Result<&'a [u8]> {
     Ok(taken)
 }
 
-/// The four bytes at `at`, as a number.
+/// The four bytes from offset `at` on, as a number.
 pub fn fixed32(bytes: &[u8], at: usize) -> io::Result<u32> {
     let four = bytes.get(at..).and_then(|rest| rest.first_chunk());
     Ok(u32::from_le_bytes(*four.ok_or_else(|| damaged("it ends too early"))?))
@@ -83,14 +84,15 @@ pub fn internal_key(user_key: &[u8], sequence: u64, kind: u8) -> Vec<u8> {
     [user_key, &(sequence << 8 | u64::from(kind)).to_le_bytes()].concat()
 }
 
-/// User key, sequence number and kind. A key that is too short counts as an empty user key.
+/// Splits an internal key into user key, sequence number and kind. If it has fewer than eight
+/// bytes, the user key is empty, and both numbers are 0.
 pub fn split_key(internal: &[u8]) -> (&[u8], u64, u8) {
     let (user_key, tail) = internal.split_last_chunk().unwrap_or((&[], &[0; 8]));
     let tail = u64::from_le_bytes(*tail);
     (user_key, tail >> 8, tail as u8)
 }
 
-/// What the memtable or a table knows of a key.
+/// The entry of a key in the memtable or in a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub sequence: u64,

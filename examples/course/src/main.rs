@@ -75,7 +75,8 @@ fn tour() -> bool {
     }
 }
 
-/// A place in the course's sources, as seen from the current directory.
+/// Changes a place in the course's sources, such as a panic reports, into a path from the current
+/// directory, if the course is below it, and otherwise into an absolute path.
 fn from_here(place: &str) -> String {
     let course = Path::new(env!("CARGO_MANIFEST_DIR"));
     let here = std::env::current_dir().unwrap_or_default();
@@ -100,8 +101,8 @@ fn check_step(step: usize) -> bool {
             }
             Outcome::Wrong(why, place) => {
                 println!("  wrong  {}\n         {}", check.says, why.replace('\n', "\n         "));
-                // The place is printed only if the engine panicked: the place of an assertion in a
-                // check does not help.
+                // If the learner's code panicked, its place is printed. If an assertion of a check
+                // panicked, the place in the check does not help.
                 if !place.contains("checks") && !place.is_empty() {
                     println!("         at {}", from_here(&place));
                 }

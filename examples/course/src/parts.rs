@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 /// A step of the course.
 pub struct Step {
     pub title: &'static str,
-    /// The name of its files, without the number.
+    /// What follows the number in the names of the step's files, such as `bloom` in
+    /// `step01_bloom.rs`.
     name: &'static str,
     pub page: &'static str,
     pub solution: &'static str,
@@ -71,14 +72,14 @@ pub fn without_parts(solution: &str) -> String {
     skeleton
 }
 
-/// The hint on the page of a step, in the part that the page folds.
+/// The hint of a step: the folded part of its page.
 pub fn hint(step: usize) -> &'static str {
     let page = STEPS[step - 1].page;
     let folded = page.split_once("<summary>Hint</summary>").map_or("", |(_, after)| after);
     folded.split_once("</details>").map_or("", |(hint, _)| hint.trim())
 }
 
-/// Restores the skeleton of a step. Returns whether that was possible.
+/// Overwrites the skeleton of a step with its first state. Returns whether the file was written.
 pub fn reset(step: usize) -> bool {
     let step = &STEPS[step - 1];
     let written = fs::write(step.file(), without_parts(step.solution));

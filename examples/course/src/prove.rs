@@ -4,13 +4,13 @@ use crate::check::{self, Outcome};
 use crate::parts::{self, STEPS};
 use crate::{skeleton, solution};
 
-/// The most lines of the whole engine, including `given.rs`.
+/// The whole engine, including `given.rs`, may have at most this many lines.
 const MOST_LINES: usize = 1500;
 
-/// Whether the course is consistent: every check passes for the solution and reaches a `todo!` in
-/// the skeleton, each skeleton is its solution without the learner's parts, each page has a hint,
-/// README.md shows the report of the tour, and the engine has at most [`MOST_LINES`]. Prints what
-/// is wrong.
+/// Checks that the course is consistent, and prints what is wrong. Every check must pass for the
+/// solution and reach a `todo!` in the skeleton. Each skeleton must be its solution without the
+/// learner's parts, and each page must have a hint. README.md must show the report of the tour. The
+/// engine may have at most [`MOST_LINES`].
 pub fn prove() -> bool {
     let mut faults = Vec::new();
     let mut checks = 0;

@@ -1,4 +1,4 @@
-//! A Bloom filter of the library, taken apart.
+//! A Bloom filter of the library: its cache lines, and the bits of each key.
 
 use maypole::filter::inspect::QueryTrace;
 use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
@@ -40,7 +40,7 @@ pub fn answer(bits: &str, keys: &Keys) -> Result<String, String> {
     ))
 }
 
-/// The line of a key, and the bits of that line that it probes, in order.
+/// The cache line of a key, and the bits of this line that a query of the key probes, in order.
 fn place(hash: u64, filter: &FilterReader) -> String {
     let (line, bits) = match filter.trace(hash) {
         QueryTrace::Line { line, bits, .. } => (line, bits),

@@ -9,10 +9,11 @@ use crate::figures::keys::key_hash;
 
 /// The number of slots that are drawn: the first ones of the first layer.
 const SHOWN: u32 = 96;
-/// At most this many bumped keys are named.
+/// The answer lists at most this many bumped keys, that is keys that the first layer does not hold.
 const MAX_BUMPED: usize = 100;
 
-/// Keys with numbers below `keys` are in the filter, the others are not.
+/// Builds a filter of the keys with numbers below `keys`, and traces a query for key number
+/// `asked`, which is an absent key if it is not below `keys`.
 pub fn answer(family: &str, bits: &str, keys: &str, asked: &str) -> Result<String, String> {
     let spec: FilterSpec = format!("{family}({bits})").parse().map_err(|e| format!("{e}"))?;
     let (keys, asked) = (number(keys, 1, 100_000)?, number(asked, 0, 1_000_000)?);
@@ -39,7 +40,7 @@ pub fn answer(family: &str, bits: &str, keys: &str, asked: &str) -> Result<Strin
     let rows = rows(&parts, keys);
     let slots = solve(&eliminate(&rows, parts.layers[0].slots));
     let shown = rows.iter().filter(|row| row.start < SHOWN);
-    // The shown rows pick only slots below this one.
+    // The shown rows start below slot `SHOWN`, so they pick only slots below this one.
     let picked = (SHOWN + parts.width) as usize;
     let row = |row: &Row| format!("[{},\"{:x}\",{}]", row.start, row.coefficients, row.sum);
     Ok(format!(

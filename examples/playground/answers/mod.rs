@@ -49,7 +49,7 @@ pub fn answer(request: &str) -> String {
 }
 
 fn error(message: &str) -> String {
-    // The debug form of an ASCII text escapes what JSON escapes.
+    // For printable ASCII, the debug form of a text is also its JSON form.
     let ascii: String = message.chars().filter(|c| (' '..='~').contains(c)).collect();
     format!("{{\"error\":{ascii:?}}}")
 }

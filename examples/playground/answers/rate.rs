@@ -5,7 +5,8 @@ use maypole::filter::{FilterBuilder, FilterSpec};
 use super::number;
 use crate::figures::keys::key_hash;
 
-/// `asked` may be 0 if only the prediction is of interest.
+/// Builds a filter of `keys` keys, and queries it for `asked` absent keys. If `asked` is 0, the
+/// answer has the predicted rate alone.
 pub fn answer(family: &str, bits: &str, keys: &str, asked: &str) -> Result<String, String> {
     let spec: FilterSpec = format!("{family}({bits})").parse().map_err(|e| format!("{e}"))?;
     let mut builder = FilterBuilder::new(spec);

@@ -2,8 +2,8 @@
 //! this is the ribbon of the book's chapters, with rows of 8 coefficients and fingerprints of 4
 //! bits.
 //!
-//! A *band* is one attempt to solve the equations of keys: with one seed of a plain ribbon, or in
-//! one layer of a bumped ribbon.
+//! A *band* is one attempt to solve the equations of keys. A plain ribbon makes attempts with one
+//! seed after another, until one works. A bumped ribbon makes one attempt in each layer.
 
 use maypole::hash64;
 
@@ -20,10 +20,11 @@ const BUCKET: u32 = 2;
 
 /// One step of a band.
 enum Step {
-    /// The row of a key, and its form after each row that was added to it.
+    /// The index of a key; its row, followed by the forms that the row takes as other rows are
+    /// added to it.
     Key(usize, Vec<Row>),
-    /// This bucket, which has these keys, is bumped: the rows of these keys are removed, and the
-    /// slots that they took are free again.
+    /// This bucket, which has these keys, is bumped: the rows of these keys are removed, and their
+    /// slots are free again.
     Bumped(u32, Vec<usize>),
 }
 
@@ -67,9 +68,9 @@ fn seeds(slots: u32, keys: &[&str]) -> Vec<Band> {
     bands
 }
 
-/// The bands of a bumped ribbon: each layer takes the keys that the layer before bumped. One or two
-/// bumped keys get no further layer: they become tags. If a layer bumped all of its keys, all of
-/// them become tags.
+/// The bands of a bumped ribbon: each layer takes the keys that the layer before bumped. If one or
+/// two keys are left, or if a layer bumped all of its keys, the keys that are left become tags: the
+/// filter stores their hashes in a list.
 fn layers(slots: u32, keys: &[&str]) -> (Vec<Band>, Vec<usize>) {
     let mut left: Vec<usize> = (0..keys.len()).collect();
     let (mut bands, mut slots) = (Vec::new(), slots);
@@ -77,8 +78,8 @@ fn layers(slots: u32, keys: &[&str]) -> (Vec<Band>, Vec<usize>) {
         let seed = bands.len() as u64;
         let mut band = Band { seed, slots, steps: vec![], bumped_buckets: vec![], solution: None };
         let (mut rows, mut bumped) = (vec![None; slots as usize], Vec::new());
-        // A bucket that has too many keys overflows into the left end of the next bucket, so
-        // buckets are handled from left to right.
+        // When the rows of a bucket are eliminated, some of them move right, into slots of the next
+        // bucket. So buckets are handled from left to right.
         for bucket in 0..(slots - WIDTH + 1).div_ceil(BUCKET) {
             let here = |key: &usize| row(keys[*key], slots, seed).start / BUCKET == bucket;
             let of_bucket: Vec<usize> = left.iter().copied().filter(here).collect();

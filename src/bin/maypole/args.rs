@@ -16,7 +16,7 @@ use crate::show::text;
 #[derive(Debug, Clone)]
 pub struct Bytes(pub Vec<u8>);
 
-/// Reads a key or value with its escapes.
+/// Reads a key or value in which `\xNN` stands for a byte.
 pub fn bytes() -> impl TypedValueParser<Value = Bytes> {
     OsStringValueParser::new().map(|text: OsString| Bytes(text::unescape(text.as_encoded_bytes())))
 }
@@ -74,8 +74,8 @@ fn count(text: &str) -> std::result::Result<u64, String> {
     {
         return Err(wrong());
     }
-    // The unit becomes zeros that follow the digits, because a product of floating-point numbers
-    // would not be exact.
+    // The point is dropped, and zeros are appended for the unit: 1.5M becomes 15 and five zeros. A
+    // product of floating-point numbers would not be exact.
     let all = format!("{whole}{part:0<zeros$}");
     all.parse().map_err(|_| format!("{text} is too many"))
 }
@@ -196,8 +196,8 @@ impl KeyRange {
             None => (None, None),
             Some(Bytes(prefix)) => (Some(prefix.clone()), end_of_prefix(prefix)),
         };
-        // A prefix whose bytes are all 255 has no end, because no key follows all keys that begin
-        // with it.
+        // `end` is `None` if all bytes of the prefix are 255. Then every key above the prefix
+        // begins with it, so the range needs no upper bound.
         let first = start.into_iter().chain(from.map(|from| from.0)).max();
         let past = end.into_iter().chain(to.map(|to| to.0)).min();
         (
@@ -226,7 +226,8 @@ fn end_of_prefix(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
 
-/// Whether an error means only that this process may not write. The database itself may be sound.
+/// Whether the error means only that this process cannot open the database for writing, so that
+/// opening it read-only may succeed.
 fn keeps_from_writing(error: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match error {
@@ -236,7 +237,8 @@ fn keeps_from_writing(error: &Error) -> bool {
     }
 }
 
-/// The assumed microseconds of a read from flash, if the cost is neither measured nor given.
+/// The cost of reading a data block that is assumed if it is neither measured nor given, in
+/// microseconds: that of a read from flash.
 pub const USUAL_READ_MICROS: f64 = 80.0;
 
 pub fn micros() -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {

@@ -13,7 +13,7 @@ pub enum Failure {
     OutputClosed,
     /// The message for the user: what failed, on which file, what to do.
     Message(String),
-    /// The combination of options is wrong. Nothing was touched.
+    /// The call was wrong, for example in its combination of options. Nothing was touched.
     Call(String),
 }
 

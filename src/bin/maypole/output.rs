@@ -36,17 +36,16 @@ pub fn table<T: ToString>(header: Vec<T>, rows: impl IntoIterator<Item = Vec<Str
     table.trim_fmt()
 }
 
-/// A JSON object of values that are JSON already. serde_json would sort the names, whose order is
-/// meaningful.
+/// A JSON object of values that are JSON already. The names keep their order, which is meaningful;
+/// serde_json would sort them.
 pub fn json_object(fields: impl IntoIterator<Item = (impl Display, impl Display)>) -> String {
     let fields = fields.into_iter().map(|(name, value)| format!("\"{name}\": {value}"));
     format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
-/// Makes a [`json_object`]. In `object! { table => level, number, error = JSON }`, the values of
-/// `level` and `number` are the fields `table.level` and `table.number`, and the value of `error`
-/// is given as JSON. In `object! { level }`, which has no `=>`, the value of `level` is the
-/// variable of that name.
+/// Makes a [`json_object`]. In `object! { table => level, number }`, the values are the fields
+/// `table.level` and `table.number`. In `object! { level }`, which has no `=>`, the value is the
+/// variable `level`. In both forms, `error = JSON` gives the value of `error` as JSON.
 macro_rules! object {
     ($($name:ident $(= $value:expr)?),+ $(,)?) => {
         $crate::output::json_object([$((

@@ -9,7 +9,8 @@ use crate::show::sheet;
 
 const HOW: &str = "the template is well formed";
 
-/// The text before the name of every bar: the progress of the whole work.
+/// The text before the name of every bar. It tells the progress of the whole work, such as a sweep,
+/// of which a bar shows one step.
 static WHOLE: Mutex<String> = Mutex::new(String::new());
 
 /// Sets the text that shows the progress of the whole work; an empty text removes it.
@@ -30,8 +31,8 @@ pub fn bar(total: u64, what: impl Into<String>) -> ProgressBar {
     started(ProgressBar::new(total).with_style(style), what)
 }
 
-/// The time that the remaining units of `total` take at the pace of the `done` ones. Never `0s`
-/// while more than one unit is left, because the work goes on.
+/// The time that the remaining units of `total` will take at the mean pace of the `done` ones. It
+/// is never `0s` while more than one unit is left, because `0s` would say that the work is done.
 fn left(elapsed: Duration, done: u64, total: u64) -> String {
     let to_do = total.saturating_sub(done);
     if done == 0 {

@@ -1,6 +1,6 @@
 //! A directory for databases that are measured, or for a file that is not finished yet. It is
-//! removed with its contents however the program ends: success, failure, Ctrl-C, SIGTERM or SIGHUP.
-//! Parent directories that this program created are removed too, if they are empty.
+//! removed with its contents when the program ends, be it by success, failure, Ctrl-C, SIGTERM or
+//! SIGHUP. Parent directories that this program created are removed too, if they are empty.
 //!
 //! ```text
 //! signal ─► flag INTERRUPTED          the main thread reports nothing any more, and waits
@@ -9,9 +9,9 @@
 //! ```
 //!
 //! An end that cannot be caught, such as SIGKILL or a lack of memory, leaves the directory behind.
-//! Each running program holds a lock on a file in its directory. The next program that makes a
-//! directory with the same prefix in the same parent looks for such files that nobody has locked.
-//! It removes their directories and says so.
+//! Therefore each running program holds a lock on a file in its directory. The next program that
+//! makes a directory with the same prefix in the same parent removes the directories whose lock
+//! file is not locked, and says so.
 //!
 //! After the removal, the signal's default action ends the program, so the exit status is what a
 //! shell expects: 128 plus the number of the signal. A second Ctrl-C ends the program at once, even
@@ -42,16 +42,16 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Whether the next Ctrl-C ends the program without waiting for the removal.
 static IMPATIENT: AtomicBool = AtomicBool::new(false);
 
-/// Two Ctrl-C within this time count as one, because `timeout -s INT` sends SIGINT to a process and
-/// to its group.
+/// A second SIGINT within this time counts as the same Ctrl-C, because `timeout -s INT` sends the
+/// signal twice: to the process and to its group.
 const SAME_PRESS: Duration = Duration::from_millis(200);
 
 /// The name of the lock file in a scratch directory. The process that made the directory holds the
 /// lock.
 const OWNED: &str = "maypole-scratch.lock";
 
-/// How many times the removal of a directory is tried. It fails while threads are still creating
-/// files in the directory.
+/// How many times the removal of a directory is tried. A try fails if threads create files in the
+/// directory meanwhile.
 const TRIES: usize = 1000;
 
 struct Made {
@@ -113,16 +113,16 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs `make`, which may create directories inside the scratch directory. If a signal arrives
-/// meanwhile, the removal waits for `make`, because directories that are created after the removal
-/// would stay.
+/// Runs `make`, which may create directories inside the scratch directory, under the lock of
+/// `MADE`. So if a signal arrives, the removal waits for `make`. Directories that were created
+/// after the removal would stay.
 pub fn making<R>(make: impl FnOnce() -> R) -> R {
     let _made = made();
     make()
 }
 
-/// Does not return after a signal: the program is about to end, and the errors of a command that
-/// lost its files would only mislead.
+/// Waits for ever if a signal has arrived. The program is about to end, and a command whose files
+/// are being removed would only report misleading errors.
 pub fn wait_if_interrupted() {
     while INTERRUPTED.load(Ordering::SeqCst) {
         thread::park();
@@ -181,7 +181,8 @@ impl Made {
         for dir in missing.into_iter().rev() {
             match fs::create_dir(dir) {
                 Ok(()) => self.above.push(dir.to_owned()),
-                // `parent` is like `new/..`, or another process made the directory meanwhile.
+                // `parent` is like `new/..`, which exists once `new` does, or another process made
+                // the directory meanwhile.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(error)),
             }
@@ -228,12 +229,12 @@ fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // `first_of` is called before INTERRUPTED is registered. It collects signals, and only a
-    // collected signal runs `end`, which ends the program. If a signal set INTERRUPTED without
-    // being collected, a thread could see INTERRUPTED and wait for ever.
+    // `first_of` starts to collect signals, and only a collected signal runs `end`, which ends the
+    // program. So it is called before INTERRUPTED is registered. After a signal that set
+    // INTERRUPTED without being collected, the main thread would wait for ever.
     //
-    // Once IMPATIENT is set, SIGINT ends the program at once. Only `end` sets IMPATIENT, so the
-    // first Ctrl-C does not end the program at once.
+    // Once IMPATIENT is set, SIGINT ends the program at once. Only `end` sets IMPATIENT, and the
+    // first signal starts `end`. So a Ctrl-C that is the first signal does not end it at once.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;
@@ -271,7 +272,8 @@ fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> +
 
 /// Removes everything and ends the program.
 fn end(signal: i32) {
-    // A signal that arrived before INTERRUPTED was registered has not set it.
+    // A signal that arrived between the call of `first_of` and the registration of INTERRUPTED has
+    // not set it.
     INTERRUPTED.store(true, Ordering::SeqCst);
     thread::spawn(|| {
         thread::sleep(SAME_PRESS);

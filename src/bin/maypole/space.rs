@@ -10,8 +10,9 @@ use crate::show::text::size;
 /// Bytes of logs, MANIFEST and other files that exist even if little is written.
 const MIN_BYTES: u64 = 16 << 20;
 
-/// Prints that up to about `bytes` will be written in `dir`, which need not exist yet, and what
-/// happens to them afterwards. Fails if the file system has less space.
+/// Prints that up to about `bytes` will be written in `dir`, which need not exist yet. `afterwards`
+/// continues the sentence: what happens to the bytes at the end. Fails if less space is free on the
+/// file system.
 pub fn announce(dir: &Path, bytes: u64, afterwards: &str) -> Result {
     let there = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
     let needed = bytes.saturating_add(MIN_BYTES);
@@ -46,13 +47,14 @@ fn free_bytes(there: &Path) -> std::io::Result<Option<u64>> {
     }
 }
 
-/// Fails if there is less memory than `bytes`, because the work would end in an abort.
+/// Fails if less than `bytes` of memory are available, because the process would be aborted during
+/// its work.
 pub fn check_memory(bytes: u64) -> Result {
     check("the keys alone take", bytes, available_memory(), "take fewer")
 }
 
-/// Fails if the process may not take `bytes` of address space, which `databases` databases need at
-/// the same time. Never fails without a limit (`ulimit -v`).
+/// Fails if the limit on address space (`ulimit -v`) leaves less than `bytes`, which `databases`
+/// open databases take together. Never fails without a limit.
 pub fn check_databases(databases: u64, bytes: u64) -> Result {
     let takes = format!("{databases} databases at one time take up to about");
     check(&takes, bytes, address_space(), "compare fewer policies, or with --sweep")
@@ -90,8 +92,8 @@ fn address_space() -> u64 {
     u64::MAX
 }
 
-/// The number of bytes that the line `name` of `/proc/self/status` states, such as the line
-/// `VmSize:`. The lines of that file describe this process. `None` on systems other than Linux.
+/// The bytes that a line of `/proc/self/status`, which describes this process, states. `name` is
+/// the start of the line, such as `VmSize:`. `None` on systems other than Linux.
 pub fn of_process(name: &str) -> Option<u64> {
     kib_of(&std::fs::read_to_string("/proc/self/status").ok()?, name)
 }

@@ -1,5 +1,5 @@
-//! [`Work`]: the jobs of a database, and which of their attempts found no space or no thread. It is
-//! plain data, the field `work` of `TreeState`.
+//! [`Work`]: how many jobs a database has, and whether the last attempts at a flush or a compaction
+//! found no space or no thread. It is plain data, the field `work` of `TreeState`.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 /// What the jobs of a database are doing.
 #[derive(Default)]
 pub(crate) struct Work {
-    /// Started jobs that have not ended, and manual compactions.
+    /// Jobs that were started and have not ended. A manual compaction counts as a job, and so does
+    /// a running turn of the timer ([`super::timer`]).
     pub(super) jobs: usize,
     /// A job has begun to close the database. The last job to end finishes the closing.
     pub(super) closed_by_job: bool,
@@ -31,13 +32,13 @@ pub(crate) struct Work {
 pub(crate) struct Attempts {
     /// How many were started.
     pub(super) started: u64,
-    /// The newest attempt that found no space or no thread: its number and its error. `None` if an
-    /// attempt has succeeded since, or if no work is due any more.
+    /// The number and the error of the newest attempt that found no space or no thread. `None` if
+    /// an attempt has succeeded since, or if no work of this kind is due any more.
     failed: Option<(u64, Error)>,
     /// How long the last wait was.
     waited: Duration,
-    /// The next attempt starts at once, because a caller waits for its outcome or there may be
-    /// space.
+    /// The next attempt starts before the wait is over, because a caller waits for its outcome, or
+    /// because there may be space now.
     pub(super) retry_now: bool,
 }
 
@@ -47,7 +48,8 @@ impl Work {
         self.jobs > 0
     }
 
-    /// Starts the next attempts at once, because there may be space now.
+    /// Makes the next attempts start without further wait, because the success of a flush or a
+    /// compaction shows that there may be space now.
     pub fn retry_now(&mut self) {
         self.flushes.retry_now = true;
         self.compactions.retry_now = true;
@@ -73,7 +75,7 @@ impl Attempts {
         }
     }
 
-    /// Records an attempt that could not even start.
+    /// Records an attempt whose job could not be started.
     pub fn refused(&mut self, error: Error) {
         let attempt = self.start();
         self.failed(attempt, error);

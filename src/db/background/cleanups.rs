@@ -17,8 +17,8 @@ const MAX_CLEANUPS: usize = 8;
 /// that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::db) struct Cleanup {
-    /// The first user key of the range, and its end: a key that is above the range (`None`: the
-    /// range has no upper end).
+    /// The range starts at the user key `from` and ends before the user key `end` (`None`: it has
+    /// no upper end).
     pub from: Vec<u8>,
     pub end: Option<Vec<u8>>,
     /// Tables with this number or a larger one were written after the cursor passed the range, so
@@ -65,17 +65,17 @@ impl Cleanups {
         })
     }
 
-    /// Returns the next compaction that a cursor has requested: its input is a table that is older
-    /// than the request. The tables that compactions write are newer, so the work of a request is
-    /// finite.
+    /// Returns the next compaction that a cursor has requested: one for the dead data of a table
+    /// that existed at the request. The tables that compactions write are newer, so each request
+    /// causes a finite number of compactions.
     pub fn plan(&mut self, planner: &Planner, conditions: &Conditions) -> Option<Plan> {
         if self.is_empty() {
             return None;
         }
         let plan = planner.pick_wanted(conditions, |file| self.wants(file));
         // No table of the ranges can be compacted now. While a compaction runs, the reason may be
-        // that it uses one of these tables. So the ranges stay in the list. If no compaction runs,
-        // the requests are dropped.
+        // that it uses one of these tables, so the ranges stay in the list. If none runs, the
+        // ranges are dropped, and the next cursor that passes them may request them again.
         if plan.is_none() && planner.unavailable.busy.is_empty() {
             self.0.clear();
         }
@@ -120,8 +120,9 @@ mod tests {
         assert!(!cleanups.wants(&file(7, b"b", b"k")), "it was written later");
     }
 
-    /// A cursor that passes hidden entries of the memtable requests no compaction, and a cursor
-    /// that jumps over hidden entries by a mark (`iter/marks/`) requests none either.
+    /// A cursor requests a compaction only for hidden entries of tables that it passes one by one:
+    /// neither for hidden entries of the memtable, nor for those that it jumps over by a mark
+    /// (`iter/marks/`).
     #[cfg(not(loom))]
     #[test]
     fn a_long_walk_over_hidden_entries_of_tables_asks_for_their_range_once() {

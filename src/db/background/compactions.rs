@@ -2,8 +2,8 @@
 //!
 //! Compactions run in parallel if they share no file and their outputs cannot overlap within a
 //! level. A compaction of level 0 usually takes that whole level, so two such compactions seldom
-//! run at the same time. The idle threads share the work of a large compaction from level 0, and of
-//! a large step of a manual compaction.
+//! run at the same time. Instead, a large compaction of level 0 is split among the idle threads
+//! ([`split`]), and so is a large step of a manual compaction (`manual.rs`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::sync::lock;
 use crate::version::{Version, VersionEdit, seconds_since_1970};
 
 impl Inner {
-    /// The job: runs `first`, then every other compaction that is due.
+    /// The job: runs `first`, then every other compaction that is due. `is_retry`: `first` comes
+    /// from [`Inner::retry_job`].
     pub(super) fn compaction_job(&self, first: Compaction, mut is_retry: bool) {
         let mut next = Some(first);
         while let Some(compaction) = next {
@@ -57,7 +58,8 @@ impl Inner {
         }
     }
 
-    /// The job that tries one compaction after an earlier one found no space.
+    /// The job that compacts again after a compaction found no space or no thread: it waits, and
+    /// then runs the compactions that are due.
     pub(super) fn retry_job(&self) {
         self.wait_for_space(|work| &mut work.compactions);
         let mut state = self.tree.lock();
@@ -68,9 +70,10 @@ impl Inner {
             }
             None => {
                 state.work.retrying_compaction = false;
-                // No compaction can start now. The reason may be that a manual compaction has
-                // claimed its next step, and keeps the others back (`manual.rs`). Without a claim,
-                // the last error is cleared, so that [`Inner::schedule`] starts jobs as usual.
+                // No compaction can start now. If a manual compaction has claimed its next step
+                // (`manual.rs`), the claim may be the reason, and the failed compaction may still
+                // be due, so its error stays. Otherwise the error is cleared, so that
+                // [`Inner::schedule`] starts jobs as usual.
                 if state.claimed.is_none() {
                     state.work.compactions.succeeded();
                 }
@@ -79,7 +82,8 @@ impl Inner {
         }
     }
 
-    /// Starts the compaction that is due, if one of the database's threads is idle.
+    /// Reserves files and threads for the next compaction that is due ([`TreeState::start`]).
+    /// Returns `None` if none is due, no thread is idle, or the database must not compact now.
     pub(super) fn next_compaction(&self, state: &mut TreeState) -> Option<Compaction> {
         if self.status.is_stopping() || state.waits_for_space || state.idle_threads == 0 {
             return None;
@@ -147,7 +151,8 @@ impl Inner {
             edit.added.extend(moved.map(|file| (plan.output_level, file.meta.clone())));
             return self.install(edit, Vec::new(), |_| {}).map(|()| Vec::new());
         }
-        // The filter is chosen for the tree without the inputs.
+        // The policy gets the tree without the inputs, because the outputs replace them, and their
+        // entries would count twice.
         let inputs: HashSet<u64> = plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
         let mut stay = version.metas();
         let mut input_entries = 0;
@@ -207,7 +212,8 @@ pub(crate) struct Compaction {
 }
 
 impl TreeState {
-    /// What decides, apart from the tree, whether dead data is merged.
+    /// The conditions, apart from the tree itself, that decide whether compactions remove dead data
+    /// ([`dead`]).
     pub(crate) fn conditions(&self, reading: &Reading, options: &Builder) -> Conditions {
         let frozen = self.frozen.iter().map(|frozen| &frozen.memtable);
         let unflushed = frozen.chain([&self.memtable]).map(|memtable| memtable.smallest_sequence());
@@ -298,7 +304,8 @@ mod tests {
                 oldest += together;
             }
             if n % 50 == 0 {
-                // `wait_for_compaction` is not called, because it would merge more.
+                // `wait_for_compaction` is not called, because compactions remove more dead data
+                // while a thread is in that call.
                 let state = loop {
                     let state = db.inner.tree.lock();
                     if !state.work.has_jobs() {

@@ -7,9 +7,10 @@
 //! Every change goes through these steps. A crash between two of them may leave files that no
 //! MANIFEST lists. The next opening deletes such files.
 //!
-//! **When [`Inner::install`] fails** for lack of space, the change is not recorded, so its tables
-//! may be deleted and it may be tried again. After any other error the MANIFEST may list its
-//! tables. So **none of them may be deleted**, and the database must become read-only.
+//! **When [`Inner::install`] fails** for lack of space, the MANIFEST does not list the change, so
+//! the new tables may be deleted and the caller may try again. After any other error the MANIFEST
+//! may list the new tables. So **none of them may be deleted**, and the database must become
+//! read-only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +21,15 @@ use crate::error::Result;
 use crate::sync::drain;
 use crate::version::{TableFile, VersionEdit};
 
-/// How long a change of the tree waits for running lookups, so that it can free the replaced read
-/// state. If the lookups take longer, that read state stays in memory until the next change.
+/// How long a change of the tree waits for running lookups to end, so that it can free the read
+/// state that it has replaced. If they take longer, that read state stays in memory until the next
+/// change.
 pub(crate) const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Inner {
-    /// Makes a change of the tree durable, then visible. `opened` holds the tables that `edit`
-    /// adds. `also` changes the rest of the state in the same step. For errors see the head of this
-    /// file.
+    /// Makes a change of the tree durable, then visible. `opened` holds the tables that `edit` adds
+    /// and that are not in the tree yet: a table that only moves is in `edit` alone. `also` changes
+    /// the rest of the state in the same step. The head of this file says what an error means.
     pub(crate) fn install(
         &self,
         edit: VersionEdit,
@@ -43,9 +45,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Like [`Inner::install`], but does not sync the directory, because the caller has made the
-    /// names of the tables durable, and does not wait for readers. Calls `edit` while no other
-    /// change of the tree can begin. Calls `shown` once readers can see the new tree, before any
+    /// Like [`Inner::install`], but neither syncs the directory, because the caller has made the
+    /// names of the tables durable, nor waits for readers. `edit` is called while no other change
+    /// of the tree can begin. `shown` is called once readers can see the new tree, before any
     /// compaction can start from it.
     pub(crate) fn change_tree(
         &self,
@@ -64,8 +66,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Like [`Inner::install`], for tables that were written for this change. Deletes them if the
-    /// change is certainly not recorded.
+    /// Like [`Inner::install`], for tables that were written for this change. Deletes these tables
+    /// after an error that proves that the change is not recorded ([`Inner::may_retry`]).
     pub(super) fn install_outputs(
         &self,
         level: usize,

@@ -46,11 +46,12 @@ thread_local! {
     static WORKS_FOR: RefCell<Vec<*const Inner>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Counts as one of the database's jobs while it lives.
+/// While this value lives, its thread works for the database and counts as one of the database's
+/// jobs.
 pub(crate) struct Working {
     inner: Arc<Inner>,
-    /// Dropped after `inner`: closing waits for this drop, after which the job holds no reference
-    /// to the database.
+    /// Dropped after `inner`, when the job holds no reference to the database any more. Closing
+    /// waits for this drop.
     _holds: Arc<()>,
 }
 
@@ -155,10 +156,9 @@ impl Inner {
         }
     }
 
-    /// Called before a writer waits because of `cause`: for a flush or for a compaction. If the
-    /// last attempt of that work failed for lack of space or of a thread, the wait might never end,
-    /// so the writer returns the error of this attempt instead. Otherwise returns `None`, and the
-    /// writer may wait.
+    /// Called before a writer waits for the flush or the compaction that `cause` names. If the last
+    /// attempt at this work found no space or no thread, the wait might never end, so the writer
+    /// gets the error of that attempt instead. Otherwise returns `None`, and the writer may wait.
     pub(crate) fn error_instead_of_waiting(
         &self,
         state: &mut TreeState,
@@ -179,7 +179,8 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// The database is closed or latched, or the awaited work finds no space or no thread.
+    /// The database is closed or read-only, or an attempt at the awaited work that began after this
+    /// call found no space or no thread.
     pub(crate) fn wait_until(
         &self,
         awaited: Awaited,

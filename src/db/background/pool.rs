@@ -11,7 +11,8 @@
 //! pool of their own, so that they do not queue behind compactions even if the system refuses a
 //! thread.
 //!
-//! What is absent: a bound on threads, priorities, results.
+//! The pool does not bound the number of threads, has no priorities, and returns no results of
+//! jobs.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,6 @@
-//! What cursors request of the database: to accept the marks that they propose (`iter/marks/`), and
-//! to compact a range with many hidden entries.
+//! What cursors request of the database: to accept the *marks* that they propose, which are
+//! intervals of keys in which they saw nothing and over which later cursors jump (`iter/marks/`),
+//! and to compact a range in which they passed many hidden entries.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +10,8 @@ use crate::db::iter::marks::Owner;
 use crate::sync::lock;
 
 impl Owner for Inner {
-    /// If another thread leads the writers, that thread or the next leader takes in the proposals.
+    /// Accepts the proposed marks now, unless another thread leads the writers. Then that leader or
+    /// the next one accepts them.
     fn take_in_marks(&self) {
         if let Some(mut writer) = self.writing.try_lead() {
             let last = writer.last_sequence;

@@ -9,7 +9,7 @@
 //!   the last snapshot for which something was kept is released ──► what is due is picked at once
 //! ```
 //!
-//! The timer does nothing for a database without deletions and overwrites.
+//! In a database without deletions and overwrites the timer never looks at the tree.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ use crate::db::inner::tree::Tree;
 /// these intervals without a write.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The longest wait until a deletion becomes due for compaction (`max_deletion_age`). It is bounded
-/// because the system's clock may be changed during the wait.
+/// The longest time without a look while the timer waits for a deletion to become due
+/// (`max_deletion_age`). It is bounded because the system's clock may be changed in the meantime.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 static LOOK: TurnWork = TurnWork(Inner::look_for_rest);
@@ -57,11 +57,13 @@ impl Inner {
         let version = &state.version;
         let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
         let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));
-        // An overdue deletion whose compaction was not picked involves a damaged table or waits for
-        // space. A look at once would not help, so the wait is at least `LOOK_EVERY`.
+        // A deletion may stay overdue, for example because a snapshot needs it, because a table is
+        // damaged, or for lack of space. A look at once would not help, so the wait is at least
+        // `LOOK_EVERY`.
         let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
-        // Before a longer wait `awaits_rest` is cleared, so that a change of the tree makes the
-        // timer look earlier.
+        // If the next look is later than `LOOK_EVERY` from now, or if none is to come,
+        // `awaits_rest` is cleared, so that a change of the tree adds an earlier look
+        // ([`Inner::await_rest`]).
         if wait != Some(LOOK_EVERY) {
             self.background.set_awaits_rest(false);
         }

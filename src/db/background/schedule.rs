@@ -55,8 +55,8 @@ impl Inner {
         }
     }
 
-    /// Starts the job that tries a compaction again after one found no space. There is at most one
-    /// such job.
+    /// Starts the job that compacts again after a compaction found no space or no thread
+    /// ([`Inner::retry_job`]). There is at most one such job.
     fn schedule_retry(&self, state: &mut TreeState) {
         if state.waits_for_space || state.work.retrying_compaction {
             return;

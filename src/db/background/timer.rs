@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use crate::db::inner::Inner;
 use crate::sync::{PerProcess, lock};
 
-/// A forked child has neither the thread nor the databases.
+/// A forked child has neither the parent's thread nor its databases, so it gets a timer of its own.
 static TIMER: PerProcess<Timer> = PerProcess::new(Timer::default);
 
 #[derive(Default)]
@@ -52,7 +52,8 @@ struct Turn {
 }
 
 impl TimerState {
-    /// A database has at most one turn for each work: an earlier time replaces a later one.
+    /// A database has at most one turn for each work. If it has one already, the earlier of the two
+    /// times counts.
     fn add(&mut self, turn: Turn) {
         let is_same = |other: &&mut Turn| {
             std::ptr::eq(other.work, turn.work) && other.inner.ptr_eq(&turn.inner)
@@ -64,16 +65,16 @@ impl TimerState {
     }
 }
 
-/// Runs `work` after `delay` at the latest, and again after each wait that it returns. The caller
-/// must hold no lock of the database, because the timer's thread locks the list of turns first and
-/// the database's state after it.
+/// Runs `work` when `delay` is over, or earlier if the database already has an earlier turn for it.
+/// Each run returns the wait until the next one. The caller must hold no lock of the database,
+/// because the timer's thread locks the list of turns first and the database's state after it.
 pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: &'static TurnWork) {
     let timer = TIMER.get();
     let mut state = lock(&timer.state);
     let at = Instant::now() + delay;
     state.add(Turn { at, inner: Arc::downgrade(inner), work });
     if !state.has_thread {
-        // If the system refuses a thread, the next turn that is added tries again.
+        // If the system refuses a thread, the next call of this function tries again.
         let thread = thread::Builder::new().name("maypole-timer".into());
         state.has_thread = thread.spawn(work_by_turns).is_ok();
     }
@@ -97,8 +98,7 @@ pub(super) fn turns(inner: &Inner, work: &'static TurnWork) -> Vec<Instant> {
     state.turns.iter().filter(of_work).map(|turn| turn.at).collect()
 }
 
-/// Moves the database's turn with this work to the end of `wait`, as if the work had just run and
-/// returned `wait`.
+/// Cancels all turns of the database, and adds one with this work at the end of `wait`.
 #[cfg(test)]
 pub(super) fn set(inner: &Arc<Inner>, wait: Duration, work: &'static TurnWork) {
     cancel(inner);
@@ -133,8 +133,8 @@ fn work_by_turns() {
         {
             state.add(Turn { at: now + wait, inner, work });
         }
-        // Dropping the last job of a closed database finishes its closing, which calls the user's
-        // file system and may take long. So the lock of the list is released first.
+        // Dropping `working` may finish the closing of the database, which calls the user's file
+        // system and may take long. So the lock of the list is released first.
         drop(state);
         drop(working);
         state = lock(&timer.state);

@@ -11,9 +11,9 @@ use super::trace::{LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableT
 use crate::encoding::text::{count, counted, size};
 use crate::table::lookup_text::{Page, Paint, kind_name, short, time};
 
-/// Every step of the lookup with its result and its time, and what the lookup would have cost
-/// without filters: the report of the command `explain`. `{:#}` adds the colours of a terminal. A
-/// width such as `{:80}` is that of the screen, in characters.
+/// The report of the command `explain`: every step of the lookup with its result and its time, and
+/// what the lookup would have cost without filters. `{:#}` adds colours for a terminal. A width
+/// such as `{:80}` states the width of the screen, in characters.
 impl Display for LookupTrace {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut page = Page::new(f);

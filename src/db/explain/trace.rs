@@ -36,16 +36,17 @@ use crate::table::lookup::trace::TableTrace;
 pub struct LookupTrace {
     /// What was looked up.
     pub key: Vec<u8>,
-    /// The hash with which filters are queried. Filters in old files are queried with another hash.
+    /// The hash with which filters are queried. Only filters in the format of LevelDB and of early
+    /// RocksDB are queried with another hash.
     pub hash: KeyHash,
     /// The sequence number of the last write that the lookup sees.
     pub sequence: SequenceNumber,
-    /// The memtables that were searched: no memtable if all of them are empty.
+    /// The memtables that the lookup searched. Empty if no memtable has an entry.
     pub memtables: Vec<MemtableTrace>,
-    /// The files of level 0 and the deeper levels that the lookup reached.
+    /// One trace for each file of level 0 and for each deeper level that the lookup reached.
     pub levels: Vec<LevelTrace>,
-    /// Files of level 0 and deeper levels that the lookup did not reach, because it had ended
-    /// before.
+    /// The number of files of level 0 and of deeper levels that the lookup did not reach, because
+    /// it had ended before.
     pub levels_spared: usize,
     /// How the lookup ended.
     pub outcome: LookupOutcome,
@@ -191,7 +192,7 @@ pub struct LookupCost {
     pub tables: u64,
     /// Data blocks that are searched.
     pub blocks: u64,
-    /// Stored bytes of the data blocks that are searched. The lookup reads those of the blocks that
+    /// Bytes of these data blocks as stored in their files. The lookup reads only those blocks that
     /// are not in memory.
     pub block_bytes: u64,
 }

@@ -14,9 +14,9 @@
 //! entry that it may see. A tombstone ends the search, like a value.
 //!
 //! **Why one file a level is enough.** From level 1 on the files of a level share no user key. In a
-//! tree of another engine the files of a level may share keys, and level 0 may have no order. The
-//! version of such a tree is *mixed* (`Version::mixed`). It lists no runs (a run is a file of level
-//! 0, or a deeper level), so the lookup searches no run and continues with
+//! tree of another engine they may share keys, and level 0 may have no order. The version of such a
+//! tree is *mixed* (`Version::mixed`), and lists no runs (a run is a file of level 0, or a deeper
+//! level). So the loop over the runs finds nothing, and the lookup continues with
 //! [`steps::find_in_mixed`].
 //!
 //! **Range deletions.** A range deletion hides entries of its keys: in its own source (a memtable
@@ -25,13 +25,14 @@
 //! range of a file includes its range deletions, so that the file is a candidate. A filter knows
 //! nothing of range deletions, so they are checked first.
 //!
-//! **Misses.** While a lookup holds its guard, no memory that the process retires is freed, and a
-//! read of the device may take any time. So a lookup that needs what is not in memory drops its
-//! guard, keeps the version by a reference count instead, and continues where it stopped
-//! (`find_and_read`). It does not keep the memtables, because it has already searched them.
+//! **Misses.** While a thread holds a guard, no memory that any thread retires meanwhile is freed
+//! ([`crate::sync::reclaim`]). A read of the device may take any time, so a lookup must not hold
+//! its guard during a read. If it needs something that is not in memory, it drops the guard, keeps
+//! the version by a reference count instead, and continues where it stopped (`find_and_read`). It
+//! does not keep the memtables, because it has already searched them.
 //!
-//! **User code** may take any time too. [`get_with`] lends it the value ([`Guard::lend`]), which
-//! keeps one block or one memtable alive.
+//! **User code** may take any time too, so [`get_with`] calls it under no guard. Meanwhile
+//! [`Guard::lend`] keeps only the block or the memtable of the value alive.
 //!
 //! **Observers.** Each step tells an observer what it did. The observer of `get` does nothing and
 //! costs nothing. The observer of `explain` records the steps, so both calls run the same lookup.
@@ -80,8 +81,8 @@ pub(super) fn contains_key(
 }
 
 /// The lookup that all calls share. Every step is reported to `observer`: `()` ignores it,
-/// [`explain`](super::explain) records it. The lookup uses its guard for the last time in `visit`.
-/// No visitor calls user code under the guard ([`Lend`]).
+/// [`explain`](super::explain) records it. `visit` is the last to use the guard, so [`Lend`] can
+/// end its protection before it calls user code.
 #[inline]
 pub(super) fn lookup<V: Visit>(
     reading: &Reading,
@@ -182,9 +183,10 @@ pub(super) enum ValueRef<'a> {
     Read(&'a Found<'static>),
 }
 
-/// What a lookup does with the value that it finds. It is a trait because a method can be
-/// `#[inline(always)]`, whereas a long closure might not be inlined. Then the [`ValueRef`] would be
-/// passed by address, and every lookup would build it in memory instead of registers.
+/// What a lookup does with the value that it finds. This is a trait and not a closure, because a
+/// method can be `#[inline(always)]`, whereas a long closure might not be inlined. A call that is
+/// not inlined would get the [`ValueRef`] by address, so every lookup would build it in memory
+/// instead of registers.
 pub(super) trait Visit {
     type Out;
 
@@ -233,8 +235,8 @@ impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
             ValueRef::Read(found) => return read(found.value()),
         };
         // SAFETY: a lookup is called under no guard and takes one, so this is the thread's only
-        // one. The lookup uses nothing after `visit`. A memtable is freed with the last read state
-        // or flush that owns it. The read state of this lookup is freed by retirement, and its
+        // one. The lookup uses nothing after `visit`. A memtable lives at least as long as the read
+        // state of this lookup, which owns it. This read state is freed by retirement, and its
         // `part_at` finds the memtable. A block is retired by an eviction, or dropped at once with
         // its slots. In both cases `part_at` finds the block.
         unsafe { guard.lend(value, read) }

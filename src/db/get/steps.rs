@@ -68,7 +68,8 @@ pub(in crate::db) trait TreeObserver: Copy {
     #[inline(always)]
     fn file_reached(self, _file: &TableFile, _deleted_at: SequenceNumber) {}
 
-    /// The lookup has left a file of `run`, with an entry or without.
+    /// The search of `file`, a file of `run`, has ended. `found` is the entry of the key in it, if
+    /// it has one.
     #[inline(always)]
     fn file_left(self, _run: &Run<Arc<TableFile>>, _file: &TableFile, _found: Option<&Found<'_>>) {}
 }
@@ -145,8 +146,8 @@ pub(in crate::db) struct Miss {
 }
 
 impl Miss {
-    /// `run` is a run of the version, and `file` a file of that run. The read state is passed by
-    /// address: it is in memory anyway, so the loop of the lookup can keep its own values in
+    /// `run` is a run of the version, and `file` a file of that run. `held` is passed by address,
+    /// because it is in memory anyway, whereas the loop of the lookup can keep its own values in
     /// registers.
     #[cold]
     #[inline(never)]
@@ -267,8 +268,8 @@ pub(in crate::db) fn shows_value(
     if found.kind == EntryKind::Value as u8 {
         return Ok(found.sequence >= deleted_at);
     }
-    // The arguments of `unknown_entry` are passed by value. An argument that is passed by address
-    // would be kept in memory instead of registers, in every lookup.
+    // The arguments of `unknown_entry` are passed by value, because every lookup would have to keep
+    // an argument that is passed by address in memory instead of registers.
     match EntryKind::of_point(found.kind) {
         None if found.sequence >= deleted_at => {
             Err(unknown_entry(table, key.for_call().user_key, found.kind))

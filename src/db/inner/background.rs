@@ -16,7 +16,8 @@ pub(crate) struct Background {
     /// The ranges in which cursors passed many hidden entries. A thread may take this lock while it
     /// holds the state of the tree, but not the other way round.
     pub cleanups: Mutex<Cleanups>,
-    /// The timer will soon check whether the tree has come to rest.
+    /// Whether the timer is to look at the tree soon, to see if it has come to rest
+    /// (`background/rest.rs`).
     awaits_rest: AtomicBool,
     /// The sequence number of the last visible write when the timer looked.
     visible_at_look: AtomicU64,
@@ -48,12 +49,11 @@ impl Background {
         Arc::strong_count(&self.holds) > 1
     }
 
-    /// Whether the timer will soon look at the tree.
     pub fn awaits_rest(&self) -> bool {
         self.awaits_rest.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the timer will soon look at the tree. Returns what was noted before.
+    /// Sets whether the timer is to look at the tree soon. Returns the previous value.
     pub fn set_awaits_rest(&self, awaits_rest: bool) -> bool {
         self.awaits_rest.swap(awaits_rest, Ordering::Relaxed)
     }

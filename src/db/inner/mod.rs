@@ -28,8 +28,8 @@
 //! for these locks.
 //!
 //! **Order of drops.** Fields are dropped in the order of their declaration: the tables' store and
-//! what readers see, then the WALs, the MANIFEST and the memtables, and the lock of the directory
-//! last.
+//! what readers see, then the WALs, the MANIFEST and the memtables. The lock of the directory comes
+//! last, so that another process cannot open the database while this one still uses its files.
 
 pub(in crate::db) mod background;
 pub(in crate::db) mod progress;
@@ -57,7 +57,8 @@ use crate::version::TableStore;
 /// What the handles ([`Db`](crate::Db), [`Snapshot`](crate::Snapshot)) and the jobs of one database
 /// share.
 pub(crate) struct Inner {
-    /// A reference to this `Inner`, for the jobs that it starts.
+    /// A weak reference to this `Inner`, from which jobs get theirs. Empty in a database that
+    /// starts no jobs.
     pub(in crate::db) this: OnceLock<Weak<Inner>>,
     pub(in crate::db) status: Status,
     pub(in crate::db) options: Builder,
@@ -104,8 +105,8 @@ impl Inner {
         self.tree.show(state, &self.reading, &self.options.shape);
     }
 
-    /// Makes the database read-only. After a failed write or sync nobody knows what reached the
-    /// disk, so no write may follow. Returns the error.
+    /// Makes the database read-only, and returns the error. After a failed write or sync it is
+    /// unknown what reached the disk, so no write may follow.
     pub fn latch(&self, error: Error) -> Error {
         if !matches!(error, Error::Closed | Error::Forked) {
             self.status.latch(&error);
@@ -128,8 +129,9 @@ impl Inner {
         if self.may_retry(&error) { error } else { self.latch(error) }
     }
 
-    /// For a forked child: nothing that the handles share may ever be dropped there, because a drop
-    /// would truncate the log, delete tables and release the lock while the parent continues.
+    /// Called in a forked child. Leaks a reference, so that this `Inner` is never dropped there:
+    /// the drop would truncate the log, delete tables and release the lock while the parent
+    /// continues.
     pub fn leak(self: &Arc<Inner>) {
         std::mem::forget(Arc::clone(self));
     }

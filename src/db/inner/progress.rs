@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use crate::encoding::key::SequenceNumber;
 use crate::version::{Skipped, TableStore, Version, VersionEdit};
 
-/// Which writes are in tables, and which WALs hold the other writes. A new MANIFEST starts with it.
+/// Which writes are in tables, and which WALs hold the other writes. It is part of the first record
+/// of a new MANIFEST ([`whole_tree`]).
 #[derive(Default, Clone)]
 pub(crate) struct Progress {
     pub flushed_sequence: SequenceNumber,
     pub oldest_wal: u64,
     /// The WALs that are synced up to some length, and that length in bytes.
     pub durable_wals: BTreeMap<u64, u64>,
-    /// Sequence numbers above the flushed one that no WAL holds.
+    /// Sequence numbers above `flushed_sequence` that are in no WAL: those of ingested tables.
     pub skipped: Skipped,
 }
 
@@ -27,9 +28,8 @@ impl Progress {
         after.settled()
     }
 
-    /// The progress without its obsolete parts. If the sequence number after the flushed one is
-    /// that of an ingested table, it counts as flushed too, because no WAL holds the entries of
-    /// that table.
+    /// Removes obsolete parts. If the number after `flushed_sequence` is that of an ingested table,
+    /// that number counts as flushed too, because no WAL holds the entries of the table.
     pub fn settled(mut self) -> Progress {
         self.durable_wals.retain(|&number, _| number >= self.oldest_wal);
         self.flushed_sequence = self.skipped.after(self.flushed_sequence);

@@ -29,7 +29,7 @@ use crate::version::{TableStore, Version};
 pub(crate) struct Reading {
     /// What readers see.
     read_state: ArcCell<ReadState>,
-    /// Every read state that a reader may still hold. Closing needs them.
+    /// Every read state that a reader may still hold. Closing keeps their tables open.
     read_states: Mutex<Vec<Weak<ReadState>>>,
     /// The last sequence number that readers may see.
     visible: AtomicU64,
@@ -68,8 +68,8 @@ impl Reading {
             let state = self.read_state.load_held(guard);
             #[cfg(test)]
             tests::between_the_loads();
-            // A snapshot is older than the state, so the state has every ingestion that the
-            // snapshot sees.
+            // With a snapshot no check is needed. The snapshot was made before the state was
+            // loaded, so the state has every ingestion that the snapshot sees.
             let Some(sequence) = snapshot else {
                 let sequence = self.visible.load(Ordering::Acquire);
                 match self.read_state.holds(&state) {
@@ -138,14 +138,14 @@ impl Reading {
         &self.overlapped
     }
 
-    /// Keeps open the files of all tables that a reader still holds, because the next owner of the
-    /// directory may delete their names.
+    /// Called when the database closes. Keeps open the files of all tables that a reader still
+    /// holds, because the next owner of the directory may delete their names.
     pub fn keep_tables_of_readers_open(&self) {
         let current = self.current();
         for read_state in lock(&self.read_states).iter().filter_map(Weak::upgrade) {
-            // A state has a reader if it is not the current one, or if it has more than three
-            // references: the cell holds one to the current state, and `current` and `read_state`
-            // are two more.
+            // Only a reader can hold a state that is not the current one. The current one has a
+            // reader if it has more than three references, because the cell, `current` and
+            // `read_state` hold one each.
             let has_reader =
                 !Arc::ptr_eq(&read_state, &current) || Arc::strong_count(&read_state) > 3;
             if has_reader {
@@ -197,8 +197,8 @@ mod tests {
             let found = db.multi_get(&["file", "later"]).unwrap();
             [found[0].is_some(), found[1].is_some()]
         };
-        // A `get` must find the key of the file, because it reads at the sequence number of the
-        // later write.
+        // A `get` of the file's key must find it, because the interruption comes before the `get`
+        // loads its sequence number, which is that of the later write.
         let by_get: Read = |db| [db.get("file").unwrap().is_some(), true];
         for read in [by_cursor, by_multi_get, by_get] {
             let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -1,7 +1,7 @@
 //! [`Status`]: whether the database may be used, and by which process.
 //!
-//! It has no lock. A thread that waits for the tree must notice a change of the status, so each
-//! function that closes or latches the database wakes that thread
+//! Threads that wait for the tree must notice a change of the status, which has no lock. So each
+//! function that closes the database or makes it read-only wakes them
 //! ([`Tree::notify`](super::tree::Tree::notify)).
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,8 @@ pub(crate) struct Status {
     /// The failure that made the database read-only.
     latched: OnceLock<Error>,
     closing: AtomicBool,
-    /// The process that opened the database. In any other process not even a lock may be taken.
+    /// The process that opened the database. Any other process is a forked child. It may take no
+    /// lock, because a thread of the parent may have held that lock at the fork.
     process: Process,
     /// Whether the database is open and this process may use it: it is not `closing`, and the
     /// running process is `process`. It is one machine word, so that the check costs one

@@ -74,9 +74,9 @@ impl Tree {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Wakes the threads that wait for a change. A thread that has checked the state or the status
-    /// and is about to sleep misses this call, unless the caller holds the lock of the state or
-    /// held it after the change.
+    /// Wakes the threads that wait for a change. The caller holds the lock of the state, so that a
+    /// thread that has checked the state or the status, and is about to sleep, does not miss this
+    /// call.
     pub fn notify(&self) {
         self.changed.notify_all();
     }
@@ -96,9 +96,10 @@ impl Tree {
         self.notify();
     }
 
-    /// Makes a change of the tree durable. Then calls `changed` with the state, which has the new
-    /// version. `opened` holds the tables that the edit adds; their names are durable. `edit` is
-    /// called while no other change of the tree can begin.
+    /// Changes the tree: calls `edit`, makes the edit durable in the MANIFEST, sets the new version
+    /// in the state, and calls `changed` with the state. No other change of the tree begins
+    /// meanwhile. `opened` holds the tables that the edit adds. The caller has synced the
+    /// directory, so the names of these tables are durable.
     pub fn change(
         &self,
         store: &TableStore,
@@ -124,8 +125,8 @@ impl Tree {
         for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
             file.mark_obsolete(level);
         }
-        // Dropping `old` deletes tables that nothing else holds, which takes time. So the MANIFEST
-        // is unlocked first.
+        // The MANIFEST is unlocked before `old` is dropped, because the drop may delete tables,
+        // which takes time.
         drop((manifest, old));
         Ok(())
     }
@@ -137,8 +138,8 @@ impl Tree {
         let version = Arc::clone(&self.lock().version);
         let edit = VersionEdit { durable_wals: wals.clone(), ..VersionEdit::default() };
         match self.record(store, manifest, edit, &version) {
-            // The WALs are synced, so their writes are durable without this record, and the call
-            // succeeds.
+            // Without space for this record the call succeeds all the same, because the WALs are
+            // synced, so their writes are durable.
             Err(error) if error.is_out_of_space() => {
                 self.enter_durable_wals_later(wals);
                 Ok(())

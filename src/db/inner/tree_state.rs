@@ -25,19 +25,20 @@ pub(crate) struct TreeState {
     pub compactions: usize,
     /// How many of the database's `compaction_threads` are free.
     pub idle_threads: usize,
-    /// Callers that wait for the tree to come to rest.
+    /// The number of callers in `wait_for_compaction`. While there is one, compactions also remove
+    /// dead data of which there is otherwise too little for a merge.
     pub settlers: usize,
     /// Nothing has been written for some time.
     pub is_idle: bool,
-    /// How many of the earlier deletions met an entry to delete.
+    /// How often the deletions of earlier merges met an entry to delete.
     pub deletion_hits: DeletionHits,
     /// A manual compaction is under way. Other manual compactions wait until it ends.
     pub manual: bool,
-    /// The step that the manual compaction waits to start. No automatic compaction that would block
-    /// it may start.
+    /// The step for which the manual compaction waits, because running compactions block it
+    /// (`background/manual.rs`). No automatic compaction that would block it may start.
     pub claimed: Option<Plan>,
-    /// The directory is not taken over yet ([`crate::db::open::writable`]): nothing may be flushed
-    /// or compacted.
+    /// The disk has no space for the take-over of the directory ([`crate::db::open::writable`]), or
+    /// the database was opened read-only: nothing may be flushed or compacted.
     pub waits_for_space: bool,
     pub work: Work,
 }

@@ -27,13 +27,15 @@ use crate::wal::{LogKind, LogWriter};
 
 /// What only the leader of the writers uses (`write/mod.rs`).
 pub(crate) struct Writer {
-    /// `None`: the directory is not taken over; see [`crate::db::open::writable`].
+    /// `None`: this process may not write to the directory, or not yet
+    /// ([`crate::db::open::writable`]).
     pub wal: Option<LogWriter>,
     pub wal_number: u64,
     pub memtable: MemtableWriter,
     pub last_sequence: SequenceNumber,
-    /// While writes are delayed ([`WriteStall`](crate::WriteStall)), each write adds a wait for its
-    /// bytes: how much of these waits is left.
+    /// How long writers must still sleep while writes are delayed
+    /// ([`WriteStall`](crate::WriteStall)). Each delayed group of writes adds the time that its
+    /// bytes take at the allowed speed.
     pub owed_wait: Duration,
     pub marks: Keeper,
 }
@@ -48,7 +50,8 @@ pub(crate) struct Write {
 type WriterLock = CombiningLock<Writer, Write, Result<()>>;
 pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
 
-/// WALs that get no more records, and are neither synced nor obsolete yet, oldest first.
+/// WALs that get no more records, oldest first. A WAL leaves the list once it is synced, or once
+/// tables hold all of its writes.
 #[derive(Default)]
 struct SealedWals {
     logs: Vec<(u64, LogWriter)>,
@@ -60,7 +63,8 @@ struct SealedWals {
 pub(crate) struct Writing {
     writer: WriterLock,
     sealed_wals: Mutex<SealedWals>,
-    /// The take-over of the directory that waits for space.
+    /// The take-over of the directory (`open/writable.rs`), while the disk has no space for it;
+    /// otherwise `None`.
     pending: Mutex<Option<PendingWritable>>,
     /// An ingestion holds this lock while it enters the tree, so any other holder keeps ingestions
     /// out. Locked before the writer.
@@ -88,7 +92,8 @@ impl Writing {
         self.writer.try_lead()
     }
 
-    /// Queues a write. `lead` is called if this thread is to lead.
+    /// Queues a write, waits until a leader has done it, and returns the write's result. If this
+    /// thread gets the lock before that, it is the leader and calls `lead`.
     pub fn submit(&self, write: Write, lead: impl FnMut(&mut LeadingWriter<'_>)) -> Result<()> {
         self.writer.submit(write, lead)
     }
@@ -139,7 +144,8 @@ impl Writing {
         Ok(first)
     }
 
-    /// Makes the names in the directory durable, those of the WALs included.
+    /// Syncs the directory, so that the names of its files are durable, including the names of all
+    /// WALs so far.
     pub fn sync_names(&self, store: &TableStore) -> Result<()> {
         let wal_number = self.lead().wal_number;
         store.fs.sync_dir(&store.dir)?;
@@ -148,13 +154,14 @@ impl Writing {
         Ok(())
     }
 
-    /// Closes the sealed WALs whose memtables are in tables now.
+    /// Closes the sealed WALs with smaller numbers than `oldest_needed`, because tables hold all of
+    /// their writes.
     pub fn drop_sealed_wals(&self, oldest_needed: u64) {
         lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
     }
 
-    /// The take-over of the directory, after which this process may write there
-    /// (`open/writable.rs`), if it still waits for space. Locked after the writer.
+    /// Locks the take-over of the directory (`open/writable.rs`): `None` unless the disk has no
+    /// space for it. Locked after the writer.
     pub fn pending(&self) -> MutexGuard<'_, Option<PendingWritable>> {
         lock(&self.pending)
     }
@@ -173,9 +180,10 @@ impl Writing {
         *lock(&self.sealed_wals) = SealedWals { logs: Vec::new(), named: number };
     }
 
-    /// Drops the WALs. Closing must do this, because dropping a log that is written through memory
-    /// truncates its file to the bytes written. Otherwise a snapshot that outlives the closing
-    /// would drop the log later, when the next owner of the directory may already read that file.
+    /// Drops the WALs. Closing must do this, because a snapshot may outlive the closing, and would
+    /// then drop the WALs later. If a WAL is written through a mapping of its file, its drop
+    /// truncates the file to the bytes written. By then the next owner of the directory may be
+    /// reading this file.
     pub fn drop_wals(&self) {
         self.lead().wal = None;
         *lock(&self.sealed_wals) = SealedWals::default();

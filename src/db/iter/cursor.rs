@@ -12,16 +12,16 @@
 //!
 //! **Forward**, the versions of a key come newest first, so the cursor stays on the entry that it
 //! shows, and lends this entry from its block. **Backward**, they come oldest first, so the cursor
-//! must pass all of them to know which one to show. It keeps a copy of that version, while the
-//! merge is at the entry before the key.
+//! must pass all versions of a key to know which one to show. It shows a copy of that version,
+//! while the merge is already on the entry before the key.
 //!
-//! **Hidden entries.** A *mark* (`marks/`) is an interval of keys in which nothing is shown. A seek
-//! forward to a key in a mark goes to the end of the mark, a seek backward to its start. When one
-//! call passes hidden entries one by one, this is called a *walk*. After many hidden entries a walk
-//! jumps over marks too.
+//! **Hidden entries.** A *walk* is the part of a call that passes hidden entries one by one. A
+//! *mark* (`marks/`) is an interval of keys in which nothing is shown, so that later calls need no
+//! walk over it. A seek forward to a key in a mark goes to the end of the mark, and a seek backward
+//! goes to its start. A walk also looks for a mark after each group of hidden entries.
 //!
-//! **Counting.** A step adds to a plain counter of the cursor. The tickers of the database get the
-//! sum at the next seek and when the cursor is dropped.
+//! **Counting.** A step adds to a plain counter of the cursor. Each seek, and the drop of the
+//! cursor, adds this counter to the tickers of the database.
 
 use super::bounds::Bounds;
 use super::range_del::RangeDelAggregator;
@@ -50,8 +50,10 @@ use crate::stats::Ticker;
 ///
 /// # Errors
 ///
-/// Every seek and step may fail: with [`Error::Corruption`] where a block is damaged, with
-/// [`Error::Io`] where it cannot be read. Then the cursor is on no entry, and may seek elsewhere.
+/// A seek or step fails with [`Error::Corruption`] where a block is damaged, with [`Error::Io`]
+/// where a block cannot be read, with [`Error::Unsupported`] where the newest version of a key is
+/// of a kind that only RocksDB reads, and with [`Error::Forked`] in a forked child. Then the cursor
+/// is on no entry, and may seek elsewhere.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -108,19 +110,20 @@ pub(super) enum Position {
     Backward,
 }
 
-/// Where a walk backward started.
+/// The upper end of the keys that a walk backward passes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum WalkEnd<'a> {
-    /// Before this key; `None`: after the last one.
+    /// The walk starts with a seek to before this bound; `None`: to the last of all keys.
     Known(Option<&'a [u8]>),
-    /// At the first entry that the walk passes.
+    /// The walk continues from the entry that was shown, so its highest key is that of the first
+    /// hidden entry.
     FirstPassed,
 }
 
 impl DbCursor {
     pub(crate) fn at(point: ReadPoint, bounds: Bounds) -> DbCursor {
-        // In a forked child the cursor gets no sources, because the search for them may read a
-        // filter.
+        // In a forked child the cursor gets no sources, because the search for them may load a
+        // filter, which takes locks.
         let of_this_process = point.is_of_this_process();
         let aggregator = of_this_process
             .then(|| RangeDelAggregator::new(&point.state, point.sequence))
@@ -275,7 +278,7 @@ impl DbCursor {
             true => self.seek_to_last(),
             false => {
                 self.start_seek()?;
-                // All versions of `key` itself are before the key right after it.
+                // The bound is exclusive, so it is the key right after `key`.
                 self.find_before(Some(&[key, &[0]].concat()))
             }
         }
@@ -354,8 +357,8 @@ impl DbCursor {
         trailer >> 8 <= self.point.sequence && trailer as u8 == EntryKind::Value as u8
     }
 
-    /// The rare step that reads a block or enters another file. The key is copied first and
-    /// compared with the next key, because the current block may be dropped.
+    /// The rare step that reads a block or enters another file. The current block may be dropped
+    /// then, so its key is copied for the comparison with the next key.
     #[inline(never)]
     fn next_by_copy(&mut self) -> Result<()> {
         self.position = Position::NoEntry;
@@ -364,8 +367,7 @@ impl DbCursor {
     }
 
     /// The step forward of a cursor that went backward, is on no entry, or is in a forked child. If
-    /// it went backward, the merge is before all versions of the key shown, and first returns to
-    /// this key.
+    /// it went backward, the merge is before the key shown, and first returns to it by a seek.
     #[cold]
     fn turn_forward(&mut self) -> Result<()> {
         self.check_process()?;

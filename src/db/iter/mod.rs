@@ -17,11 +17,12 @@ use super::read_state::ReadPoint;
 use crate::error::Result;
 use crate::slice::{Slice, SlicePacker};
 
-/// The entries of a database, or of a range of it, as they were when the iterator was made. They
-/// come in key order, from either end.
+/// The entries of a database or of a snapshot, or of a range of their keys. The iterator of a
+/// database shows the entries as they were when it was made, that of a snapshot as they were when
+/// the snapshot was made. They come in key order, from either end.
 ///
-/// Keys are copied, many into one allocation, so a key that is kept may hold 4 KiB of memory.
-/// Values share the block in which they were found.
+/// Short keys are copied to shared chunks of up to 4 KiB, and a chunk stays in memory as long as
+/// the caller keeps one of its keys. A value from a table keeps its whole block in memory.
 ///
 /// An iterator ends after an error. It continues to work when the database is closed. An iterator
 /// made afterwards has [`Error::Closed`](crate::Error::Closed) as its only item.
@@ -117,7 +118,7 @@ impl DbIterator {
         Ok(Some((self.keys.pack(back.key()), back.value_slice())))
     }
 
-    /// Ends the iterator once one end runs out, or meets the other end.
+    /// Ends the iterator, because an end ran out, met the other end, or failed.
     #[cold]
     fn finish(&mut self, last: Result<Option<(Slice, Slice)>>) -> Option<Result<(Slice, Slice)>> {
         self.finished = true;

@@ -44,8 +44,8 @@ pub(crate) struct RangeDelAggregator {
     hidden: usize,
 }
 
-/// This number of hidden entries is passed one by one, because a skip to the end of the stretch
-/// costs more than passing a few entries.
+/// A cursor passes this number of hidden entries of a stretch one by one, before it skips to the
+/// end of the stretch, because a skip costs more than passing a few entries.
 const SKIP_AFTER: usize = 16;
 
 impl RangeDelAggregator {
@@ -87,9 +87,10 @@ impl RangeDelAggregator {
         hides
     }
 
-    /// Called after an entry was hidden. Returns the stretch once, after its first `SKIP_AFTER`
-    /// hidden entries, so that the rest is skipped: its first user key, its end, and the sequence
-    /// number below which entries are hidden.
+    /// Called after an entry was hidden. Returns the stretch when `SKIP_AFTER` of its entries were
+    /// hidden, and otherwise `None`, so that the cursor skips the rest of a stretch once. The
+    /// result is the first user key of the stretch, its end, and the sequence number below which
+    /// entries are hidden.
     pub fn stretch_to_skip(&mut self) -> Option<(&[u8], &[u8], SequenceNumber)> {
         if self.hidden != SKIP_AFTER {
             return None;

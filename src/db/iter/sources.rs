@@ -122,16 +122,16 @@ pub(crate) fn sources(
     bounds: &Bounds,
 ) -> Vec<Source> {
     let sequence = *sequence;
-    // A memtable without an entry up to this sequence number never gets one: later entries have
-    // larger numbers.
+    // A memtable whose smallest sequence number is larger has nothing to show: whatever is added to
+    // it later has larger numbers still.
     let memtables = state.memtables();
     let seen = |memtable: &&Arc<Memtable>| memtable.smallest_sequence() <= sequence;
     let version = &state.version;
     let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();
     let most = memtables.clone().filter(seen).count() + version.levels[0].len() + deeper;
     let bytes = (bounds.lower().map(Arc::from), bounds.upper().map(Arc::from));
-    // `true`: the scan fills the cache. From this `for_runs` also takes it that the scan may end
-    // before its bounds. That is so, because the user may stop at any entry.
+    // With `fill_cache` on, `for_runs` also assumes that the scan may end before its bounds. That
+    // is right for a cursor, because the user may stop at any entry.
     let options = ScanOptions::for_runs(version.levels[0].len() + deeper, true, bytes);
     let mut sources = Vec::with_capacity(most);
     let memtables = memtables.filter(seen);
@@ -155,7 +155,8 @@ pub(crate) fn sources(
             }
             continue;
         }
-        // A filter is queried only if the range overlaps exactly one file of the level.
+        // If the range overlaps several files of a level, no filter is queried, because a filter
+        // answers only for a range that lies within its file.
         let range = version.overlapping_range(level, bounds.lower(), bounds.upper());
         if range.len() != 1 || may_match(range.start) {
             add(range);

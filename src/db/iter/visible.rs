@@ -32,16 +32,15 @@ const SEEK_AFTER: u64 = 8;
 /// ([`super::marks`]) to jump over.
 const LOOK_EVERY: u64 = 32;
 
-/// After a walk over this number of hidden entries, the cursor proposes a mark over them. The
-/// number is smaller for a walk that follows a seek, because seeks tend to be repeated. It is
-/// larger for a walk that follows a step, because a single scan should not pay for a mark at every
-/// gap.
+/// After a walk over this number of hidden entries, the cursor proposes a mark over them. A walk
+/// that follows a seek needs fewer, because seeks tend to be repeated. A walk that follows a step
+/// needs more, because a single scan should not make a mark at every gap.
 const PROPOSE_AFTER_SEEK: u64 = 32;
 const PROPOSE_AFTER_STEP: u64 = 256;
 
-/// A walk over this number of hidden entries in the memtable requests a flush, if they are at least
-/// half of the memtable's entries. A walk over this number of hidden entries in tables requests a
-/// compaction.
+/// A walk that passes this number of hidden entries in the memtable requests its flush, if at least
+/// half of the memtable's entries were passed. A walk that passes this number of hidden entries in
+/// tables requests a compaction of the range.
 const CLEAN_UP_AFTER: u64 = 10_000;
 
 /// How many hidden entries a walk passed, and how many of them were in the first source, which is
@@ -49,14 +48,15 @@ const CLEAN_UP_AFTER: u64 = 10_000;
 #[derive(Debug, Clone, Copy)]
 struct Passed {
     entries: u64,
-    /// The count may include versions of the entry that is shown.
+    /// It may exceed `entries`, because a walk backward also counts older versions of the entry
+    /// shown.
     in_first: u64,
 }
 
 impl DbCursor {
-    /// Moves forward from the merge's entry to the first one to show. With `hidden`, a newer
-    /// version was shown or is a tombstone, so this entry and the following entries of its user key
-    /// are not shown. With `sought`, the merge came here by a seek to `self.key`.
+    /// Moves forward from the merge's entry to the first one to show. With `hidden`, the cursor was
+    /// already on the user key of this entry, so no entry of this key is shown any more. With
+    /// `sought`, the merge came here by a seek to `self.key`.
     #[inline(never)]
     pub(super) fn find_forward(&mut self, hidden: bool, sought: bool) -> Result<()> {
         // Nearly always the first entry is shown.
@@ -77,8 +77,8 @@ impl DbCursor {
     fn walk_forward(&mut self, mut hidden: bool, sought: bool) -> Result<()> {
         self.position = Position::NoEntry;
         let mut follows_shown = hidden;
-        // The walk's start is copied once this many entries were passed. Most steps pass only one
-        // older version, which is not worth a copy.
+        // The walk's start is copied at its first entry after a seek, but only at its second entry
+        // after a step, because most steps pass only one older version.
         let start_at = u64::from(!sought);
         // Entries that were passed: all, those of the first source, and those of the current key.
         let (mut passed, mut in_first, mut versions) = (0, 0, 0);
@@ -141,13 +141,14 @@ impl DbCursor {
         Ok(())
     }
 
-    /// Remembers where a walk forward started. Called on its first or second entry.
+    /// Copies the first key of a walk forward. `follows_shown`: the walk's entries so far are older
+    /// versions of a key that was shown.
     fn start_walk(&mut self, sought: bool, follows_shown: bool) {
         self.walked_from.clear();
         let from = if sought { &self.key } else { self.merged.key() };
         self.walked_from.extend_from_slice(user_key(from));
         if follows_shown {
-            // This key is shown, so the walk starts after it.
+            // That key is shown, so the walk starts right after it.
             self.walked_from.push(0);
         }
     }
@@ -185,8 +186,8 @@ impl DbCursor {
             return;
         }
         let ReadState { marks, memtable, .. } = &*self.point.state;
-        // A cursor at a smaller sequence number than the memtable's smallest does not read the
-        // memtable.
+        // A cursor whose sequence number is smaller than that of all entries of the memtable has no
+        // source for the memtable, so its first source is another one.
         let reads_memtable = memtable.smallest_sequence() <= self.point.sequence;
         let in_first = passed.in_first.min(passed.entries);
         let in_memtable = if reads_memtable { in_first } else { 0 };
@@ -201,8 +202,8 @@ impl DbCursor {
         }
     }
 
-    /// Forward: if `hidden`, moves the merge over the remaining versions of its key, otherwise over
-    /// the versions that are too new to be seen.
+    /// Forward: if `hidden`, moves the merge to the next user key. Otherwise moves it to the newest
+    /// version of its key that the cursor may see, or to the next user key if there is none.
     #[cold]
     fn skip_versions(&mut self, hidden: bool) -> Result<()> {
         let key = user_key(self.merged.key());
@@ -213,8 +214,9 @@ impl DbCursor {
         self.merged.skip(&target, |_| true)
     }
 
-    /// After a range deletion hid an entry: moves the sources that are older than the range
-    /// deletion past what it hides. Returns whether it moved them.
+    /// Called after a range deletion hid an entry. At the `SKIP_AFTER`-th hidden entry of a stretch
+    /// of keys ([`RangeDelAggregator`]), moves the sources that are older than this range deletion
+    /// past the stretch. Returns whether it did so.
     #[cold]
     fn skip_deleted(&mut self, direction: Direction) -> Result<bool> {
         let Some(aggregator) = &mut self.aggregator else { return Ok(false) };
@@ -280,8 +282,8 @@ impl DbCursor {
                         found = true;
                         self.value = self.merged.value_slice();
                     }
-                    // A newer version may hide this entry of an unknown kind. If none does, it is
-                    // an error.
+                    // This entry is of an unknown kind. That is an error, unless a newer version
+                    // hides it.
                     None => {
                         found = self.find_newest()?;
                         continue;

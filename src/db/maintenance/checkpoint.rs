@@ -4,15 +4,17 @@
 //!   flush ─► new directory ─► each table: a link, or a copy ─► MANIFEST ─► CURRENT
 //! ```
 //!
-//! `copy_with_filters` writes each table again instead, with another filter and the same data.
+//! `copy_with_filters` makes the same new database, but writes each table again with another
+//! filter.
 //!
 //! The copy has no WAL: the flush has put every write into a table. `CURRENT` comes last, so a copy
 //! that was cut short is no database.
 //!
-//! A copy that fails removes its files; the directory stays, empty. While a copy is being made its
-//! directory has the file `UNFINISHED_COPY`. This file marks what a killed process leaves, so that
-//! the next copy to the directory removes these remains first. Building under another name and
-//! renaming the directory would need more of [`Fs`], which renames and removes files only.
+//! A call that fails removes the files that it made, and leaves an empty directory. A killed
+//! process leaves its files, but also the file `UNFINISHED_COPY`, which the directory has while the
+//! copy is being made. The next copy to the directory finds this file, and removes the remains
+//! first. Rejected: to build the copy in a directory of another name, and to rename it at the end.
+//! That would need more of [`Fs`], which renames and removes files only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -61,8 +63,8 @@ impl Inner {
         self.status.check_open()?;
         let fs = &self.store.fs;
         let dir = &lasting(&**fs, dir)?;
-        // The flush comes first: if this database cannot be written, the call fails before any file
-        // of the copy is made.
+        // `prepare` flushes: if this database cannot be written, the call fails before any file of
+        // the copy is made.
         make_database(&**fs, &self.store.dir, dir, || self.flush(), || self.fill(dir, copy))
     }
 
@@ -98,9 +100,9 @@ impl Inner {
             })
         };
         let (true, tree) = current() else {
-            // A table was ingested since the flush began, while earlier writes were in the new
-            // memtable. So the tree has the table without these writes. Another flush, during
-            // which ingestions are locked out, moves these writes to tables too.
+            // After the flush had begun, a table was ingested, and writes older than the table were
+            // in the new memtable. So the tree has the table, but not these writes. A second flush
+            // moves them to tables too, while ingestions are locked out.
             let _ingesting = self.writing.lock_ingestions();
             self.flush()?;
             return Ok(current().1);
@@ -129,10 +131,10 @@ pub(in crate::db) fn spec_at(
     level: usize,
     file: &TableFile,
 ) -> FilterSpec {
-    // `FilterContext::new` takes the tables and the entries of one more table. A table of level 0
-    // is a run of its own, so it is left out of `metas`, and its entries are those of the
-    // additional table. A table of a deeper level stays in `metas`, where its entries count for its
-    // level's run, so the additional table has none.
+    // `FilterContext::new` counts the tables in `metas` and one more table. A table of level 0 is a
+    // run of its own, so it is taken out of `metas` and counted as the one more. A table of a
+    // deeper level stays in `metas`, where it counts for its level's run, so the one more table has
+    // no entries.
     let mut metas = version.metas();
     metas[0].retain(|meta| meta.number != file.meta.number);
     let new_entries = if level == 0 { file.meta.entries } else { 0 };
@@ -156,8 +158,9 @@ impl SharedTables {
         match fs.hard_link(file.path(), target) {
             Ok(()) => self.linked += 1,
             Err(error) => {
-                // A link fails between file systems, on a file system without links, for a file of
-                // another owner, and if a writer has removed the name.
+                // A link fails between file systems, on a file system without links, if another
+                // user owns the file, and if another process has deleted the file: RocksDB may do
+                // so during an import. The file is open, so it can be copied in all these cases.
                 copy_open_file(fs, &**file.table.block_file().file(), target)?;
                 self.copied += 1;
                 self.not_linked.get_or_insert_with(|| error.to_string());
@@ -168,8 +171,9 @@ impl SharedTables {
     }
 }
 
-/// Makes a new database in `dir`, an absolute path, from the one in `source`. After `prepare`,
-/// which may fail, `fill` makes the files, `CURRENT` last. If `fill` fails, its files are removed.
+/// Makes a database in `dir`, an absolute path outside the directory `source`. `prepare` runs
+/// before anything is written to `dir`. Then `fill` makes the files, `CURRENT` last. If `fill`
+/// fails, the files are removed.
 pub(in crate::db) fn make_database<T>(
     fs: &dyn Fs,
     source: &Path,
@@ -188,7 +192,7 @@ pub(in crate::db) fn make_database<T>(
     if !fs.exists(dir)? {
         fs::create_dir_durably(fs, dir)?;
     }
-    // If two calls copy to one directory, the second one fails here.
+    // If another call is copying to this directory, this fails.
     let lock_path = names::lock_path(dir);
     let lock = fs.lock(&lock_path)?;
     let fill_marked = || {
@@ -227,8 +231,9 @@ fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
     )))
 }
 
-/// Whether the names are those of an unfinished copy, or there are none. An opening gives a copy a
-/// WAL, so a directory with a WAL is no unfinished copy.
+/// Whether the directory with these names is empty, apart from a `LOCK`, or holds an unfinished
+/// copy. A copy gets its first WAL when it is opened, so a directory with a WAL is no unfinished
+/// copy.
 fn is_rest(names: &[String]) -> bool {
     let is_marked = names.iter().any(|name| name == names::UNFINISHED_COPY);
     let is_of_copy = |name: &String| {
@@ -240,8 +245,8 @@ fn is_rest(names: &[String]) -> bool {
     !has_files || is_marked && names.iter().all(is_of_copy)
 }
 
-/// Removes the remains of an interrupted copy: `CURRENT` first, so that the rest is no database,
-/// and the mark last.
+/// Removes the remains of an interrupted copy: `CURRENT` first, so that the other files are no
+/// database, and `UNFINISHED_COPY` last, so that the removal can be started again.
 fn remove_rest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let names = fs.list(dir)?;
     if !names.iter().any(|name| name == names::UNFINISHED_COPY) {

@@ -4,8 +4,9 @@
 //!   tables ─► WALs ─► STATS, *.tmp ─► CURRENT ─► MANIFESTs ─► LOCK
 //! ```
 //!
-//! `CURRENT` is removed after the tables. So what an interrupted removal leaves does not open as a
-//! smaller database, and the removal can be started again.
+//! `CURRENT` is removed after the tables. So after an interrupted removal an opening finds that
+//! tables are missing, and fails rather than show a part of the data. The removal can be started
+//! again.
 
 use crate::db::open::directory::{Directory, no_database};
 use crate::db::options::Builder;
@@ -33,8 +34,8 @@ pub struct DestroyReport {
     pub left: Vec<String>,
 }
 
-/// The step in which a file of the database is removed; `None` for a file that is not the
-/// database's.
+/// The place of the file in the order of removal; `None` for a file that is not the database's.
+/// `most` is the highest number that a file of the database may have.
 fn step(name: &str, most: u64) -> Option<u8> {
     let kind = names::parse(name);
     if kind.and_then(FileKind::number) > Some(most) {
@@ -64,7 +65,7 @@ pub(in crate::db) fn destroy(options: &Builder) -> Result<DestroyReport> {
     if !fs.exists(dir)? || !fs.list(dir)?.iter().any(is_ours) {
         return Err(no_database(dir));
     }
-    // RocksDB's files have the same names as ours. Only reading the MANIFEST tells the two apart.
+    // RocksDB's files have the same names as ours, so the MANIFEST is read to tell the two apart.
     let owned = |directory: Directory| {
         if !directory.is_unfinished_copy {
             directory.refuse_lost_current(&**fs, dir)?;

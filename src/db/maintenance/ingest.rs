@@ -11,38 +11,40 @@
 //!
 //! Files that overlap no memtable wait for no flush and no compaction.
 //!
-//! **The memtables** hold writes that are older than the files, and take newer writes, until they
-//! are flushed to level 0 above the files. Of each key of a file they hold newer versions only,
-//! because they held no version of it when the file entered. So the order of the levels holds, and
-//! so does the order of level 0 by the largest sequence number: a table that has a newer version of
-//! a key has a larger sequence number than the file.
+//! **The memtables.** When the files enter, no memtable holds a key in the range of a file.
+//! Afterwards the memtables take newer writes, and are flushed to level 0, above the files. So
+//! whatever they hold of a file's key is newer than the file, as the order of the levels requires.
+//! The order of level 0 by the largest sequence number holds too: a table with a newer version of a
+//! key has a larger sequence number than the file.
 //!
-//! **The level** of a file is the deepest such that neither it nor any level above
+//! **The level.** A level is *blocked* for a file if
 //!
-//! 1. has a table that overlaps the file, or
-//! 2. is where a running compaction puts its outputs, if their span overlaps the file.
+//! 1. one of its tables overlaps the file, or
+//! 2. a running compaction writes to it, and the span of the outputs overlaps the file.
 //!
-//! Level 0 takes every file. Why no compaction makes this wrong:
+//! From level 0 on, the file goes down to the last level before the first blocked one. If level 0
+//! is blocked, it stays in level 0. No compaction makes this choice wrong:
 //!
 //! - *The compaction runs already.* If an input overlaps the file, rule 1 puts the file above the
-//!   input's level, or makes it the newest file of level 0. Outputs are no higher than the inputs,
-//!   and everything in them is older. If no input overlaps the file, but the file lies in the span
-//!   of the outputs, the compaction has no key in the file's range, but an output may reach over
-//!   this range. Then rule 2 keeps the file out of the output level, unless that is level 0, where
-//!   ranges may overlap.
-//! - *The compaction begins between the choice and the new tree.* The tree does not change then,
-//!   because the MANIFEST is locked. The compaction starts from the old tree, which does not have
-//!   the file. The file's range is reserved in its level as an output's is, so no outputs go there.
-//!   Outputs that go to a higher level come from inputs that do not overlap the file: rule 1 has
-//!   found none there. Outputs that go to a deeper level are older.
-//! - *When the compaction began, it looked at the levels below its outputs, and dropped tombstones
-//!   for which these levels had nothing.* If the file is below the outputs, no input has a key in
-//!   the file's range (rule 1), so no tombstone of its keys was dropped. Besides, every tombstone
-//!   of the compaction is older than the file, so it hides nothing in the file.
+//!   input's level, or makes it the newest file of level 0. The outputs go to the input's level or
+//!   below it, and everything in them is older than the file. If no input overlaps the file, the
+//!   compaction has no key in the file's range, but an output may have keys on both sides of this
+//!   range. Then rule 2 keeps the file out of the output level, unless that is level 0, where the
+//!   ranges of files may overlap.
+//! - *The compaction begins after the choice, and before the new tree is in place.* It starts from
+//!   the old tree, which does not have the file. The choice stays right for this tree, because the
+//!   MANIFEST is locked, so the tree does not change. The file's range is reserved in its level as
+//!   an output's is, so no outputs go there. Outputs that go to a higher level come from inputs
+//!   that do not overlap the file, because rule 1 has found none there. Outputs that go to a deeper
+//!   level belong below the file, because they are older.
+//! - *The compaction drops tombstones of keys that the levels below its outputs did not have when
+//!   it began.* If the file is below the outputs, no input has a key in the file's range (rule 1),
+//!   so no tombstone of the file's keys is dropped. Besides, every tombstone of the compaction is
+//!   older than the file, so it hides nothing in the file.
 //!
 //! **After a power loss** the tree has the files only together with all writes before them, because
-//! these are synced before the MANIFEST lists the files. Later writes get their numbers only when
-//! the MANIFEST lists the files, so no later write survives without the files.
+//! these writes are synced before the MANIFEST lists the files. Later writes get their numbers only
+//! when the MANIFEST lists the files, so no later write survives without the files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -73,8 +75,8 @@ const COPY_BYTES: usize = 1 << 20;
 /// deepest level.
 const DEEPEST: usize = LEVELS - 1;
 
-/// How many times an ingestion looks for a memtable that overlaps the files. If the last look finds
-/// such a memtable, writers wait for its flush.
+/// The maximum number of times that an ingestion looks for a memtable that overlaps the files.
+/// Writers continue while such a memtable is flushed, except after the last look.
 const MAX_ATTEMPTS: u32 = 4;
 
 impl Inner {
@@ -121,7 +123,7 @@ impl Inner {
                 "the files to ingest overlap each other: one key would have two values".into(),
             ));
         }
-        // The names are synced before writers have to wait.
+        // The names of the copies are synced here, while writers continue.
         self.writing.sync_names(&self.store)?;
         let (ingesting, mut writer) = self.keep_writers_out(copied)?;
         let sequence = sequence_after(writer.last_sequence, 1)?;
@@ -129,8 +131,8 @@ impl Inner {
             .iter()
             .map(|meta| self.store.open(with_global_sequence(meta, sequence), DEEPEST))
             .collect::<Result<Vec<_>>>()?;
-        // The sync comes before the files are listed, because a power loss must not leave them
-        // without the earlier writes.
+        // The earlier writes are synced before the MANIFEST lists the files, so that a power loss
+        // never leaves the files without these writes.
         let synced =
             self.writing.sync_logs(&mut writer, &self.store).map_err(|error| self.latch(error))?;
         // The files may hold puts, so the marks of cursors (`iter/marks/`) must not hide their
@@ -147,9 +149,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Locks out writers and other ingestions at a moment when no memtable overlaps the files.
-    /// First flushes the memtables that overlap the files. Writers wait for a flush only if they
-    /// wrote to the range again during each of the earlier flushes.
+    /// Flushes the memtables that overlap the files, then locks out writers and other ingestions,
+    /// at a moment when no memtable overlaps the files. Writers continue during the flushes, and
+    /// may write to the range of a file again. Only the last of [`MAX_ATTEMPTS`] flushes makes them
+    /// wait.
     fn keep_writers_out(
         &self,
         files: &[FileMeta],
@@ -231,8 +234,8 @@ impl Inner {
             VersionEdit { added, durable_wals, skipped, ..VersionEdit::default() }
         };
         let unlisted = std::mem::take(copied);
-        // The number becomes visible before any compaction of the new tree can start. Such a
-        // compaction may drop what the files hide, so readers must see the files by then.
+        // The files become visible before any compaction of the new tree can start, because such a
+        // compaction may drop older entries that the files hide.
         let shown = || self.reading.set_visible(sequence);
         let listed = self.change_tree(opened.clone(), edit, |_| {}, shown);
         let mut state = self.tree.lock();
@@ -288,9 +291,9 @@ impl Inner {
     }
 }
 
-/// Reads a table whole, and rejects it if it cannot be one write of this tree: if it belongs to a
-/// column family, if it has a global sequence number, if an entry is of an unknown kind, or if an
-/// entry has a sequence number above 0.
+/// Reads a table whole, and rejects it if its entries cannot be one write of this database: if the
+/// table belongs to a column family, if it has a global sequence number, if an entry is of an
+/// unknown kind, or if an entry has a sequence number above 0.
 fn check_entries(path: &Path, table: &Table) -> Result<()> {
     let unsupported = |what: String| Err(Error::Unsupported { file: path.to_owned(), what });
     if let Some((number, name)) = table.properties().column_family() {
@@ -319,8 +322,8 @@ fn check_entries(path: &Path, table: &Table) -> Result<()> {
     }
 }
 
-/// The smallest and the largest internal key of a table, range deletions included, at sequence
-/// number 0; `None` where the table is empty.
+/// The smallest and the largest internal key of a table, range deletions included
+/// ([`key::range_end`]); `None` where the table is empty.
 pub(in crate::db) fn smallest_and_largest(
     table: &Arc<Table>,
 ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
@@ -344,8 +347,8 @@ pub(in crate::db) fn smallest_and_largest(
 
 /// The table with its global sequence number, which all its entries get.
 fn with_global_sequence(meta: &FileMeta, sequence: SequenceNumber) -> FileMeta {
-    // The end of a range deletion is not the key of an entry, so it keeps its number, the largest
-    // possible.
+    // The end of a range deletion is the key of no entry ([`key::range_end`]), so it keeps its
+    // number, which is the largest possible.
     let moved = |internal_key: &[u8]| match key::sequence(internal_key) {
         MAX_SEQUENCE => internal_key.to_vec(),
         _ => key::internal_key(user_key(internal_key), sequence, key::kind_byte(internal_key)),

@@ -27,15 +27,16 @@ pub struct VerifyReport {
     pub range_deletions: u64,
     /// Bytes of the files.
     pub file_bytes: u64,
-    /// Keys that exist although their filter denies them. Anything but 0 is a bug.
+    /// Keys that a table holds although its filter denies them. Any number but 0 is a bug of
+    /// Maypole.
     pub filter_misses: u64,
     /// One line for each table with entries of a kind that this build does not understand, such as
-    /// merge operands: the table, the first such key, and how many there are. A read that finds such
-    /// an entry as the newest version of its key is an error. Compactions keep these entries and all
+    /// merge operands: the table, the first such key, and how many there are. A read of a key whose
+    /// newest version is such an entry returns an error. Compactions keep these entries and all
     /// older versions of their keys.
     pub not_understood: Vec<String>,
-    /// Entries that are in logs and in no table yet, range deletions included. Those that were
-    /// replayed at opening were checked then.
+    /// Entries that are in logs and in no table yet, range deletions included. The call does not
+    /// read the logs. An opening checks the records that it replays.
     pub log_entries: usize,
     /// Files that have names of database files, but do not belong to this database. They are left
     /// alone.
@@ -47,9 +48,9 @@ pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
     let read_state = inner.reading.current();
     let mut report = VerifyReport::default();
     for (level, file) in read_state.version.files() {
-        // Tables are opened again, because another file may have the name by now. They are not
-        // opened again if the database was opened read-only, because a writer may lawfully have
-        // removed the name.
+        // Each table is opened again, so that the check notices if another file has taken its name.
+        // But a read-only handle reads the files that it keeps open, because a writer may have
+        // deleted their names, which is no damage.
         let survey = match inner.store.keeps_tables_open {
             true => file.table.survey()?,
             false => inner.store.open(file.meta.clone(), level)?.table.survey()?,

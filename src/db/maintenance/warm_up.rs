@@ -5,8 +5,8 @@
 //!   a table is left out if its filter and index would displace those of another
 //! ```
 //!
-//! Why shallow levels first: a lookup queries a table of each level, so a small filter of a shallow
-//! level serves as many lookups as a large filter of the deepest level.
+//! Shallow levels come first, because a lookup queries one table of each level. So the filters of a
+//! shallow level serve as many lookups as those of the deepest level, and are much smaller.
 
 use crate::cache::BlockKind;
 use crate::db::inner::Inner;
@@ -28,15 +28,15 @@ use crate::error::Result;
 pub struct WarmUpReport {
     /// Tables whose filter and index are in memory now.
     pub tables: usize,
-    /// Bytes that the cache was charged for what this call has loaded; what was there already does
-    /// not count.
+    /// Bytes that this call has loaded, as the cache counts them. Bytes that were in the cache
+    /// before do not count.
     pub loaded_bytes: u64,
     /// Tables for whose filter and index the cache has no room.
     pub left_out: usize,
 }
 
-/// Warm-up leaves 1/16 of the cache free, because memory that waits to be freed still counts as
-/// used, and must not displace what was just loaded.
+/// A warm-up leaves 1/16 of the cache free. The cache still counts memory that was evicted but not
+/// freed yet. Without the free share this memory could make the cache evict what was just loaded.
 const FREE_SHARE: u64 = 16;
 
 pub(in crate::db) fn warm_up(inner: &Inner) -> Result<WarmUpReport> {

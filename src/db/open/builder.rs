@@ -1,6 +1,6 @@
 //! The methods of [`Builder`] that act on the directory, such as `open`, `repair` and `destroy`.
-//! They are not in `options.rs`, because that file would then depend on all the modules that these
-//! methods call.
+//! They are not in `options.rs`, so that `options.rs` need not depend on all the modules that they
+//! call.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -57,16 +57,17 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Those of [`Builder::open`] except [`Error::Locked`]; also [`Error::NoDatabase`] if there is
-    /// no database, and [`Error::InvalidArgument`] if the process may not open all its tables.
+    /// Those of [`Builder::open`] except [`Error::Locked`]. Also [`Error::NoDatabase`] where there
+    /// is no database, and [`Error::InvalidArgument`] where the process may not open as many files
+    /// as there are tables.
     pub fn open_read_only(self) -> Result<Db> {
         self.check()?;
         self.at_its_path(|options| Ok(Db::of(Arc::new(read_only::open(options)?))))
     }
 
     /// Opens a database of RocksDB read-only, as it is. Nothing is written, and no lock is taken,
-    /// so that RocksDB may have it open. The handle shows every write up to one point, and none
-    /// after it, as RocksDB's own recovery would.
+    /// so that RocksDB may have it open meanwhile. The handle shows every write up to one point,
+    /// and none after it. RocksDB's own recovery would show the same writes.
     ///
     /// Only the options of the block cache, of pinned metadata and of the file system take effect.
     ///
@@ -79,23 +80,24 @@ impl Builder {
     ///   returns the error.
     /// - [`Error::Corruption`] where CURRENT, the MANIFEST, a synced log or a table's end is
     ///   damaged.
-    /// - [`Error::InvalidArgument`] where the process may not open all tables, or where a writer
-    ///   changed the directory during each of ten readings.
+    /// - [`Error::InvalidArgument`] where the process may not open as many files as there are
+    ///   tables, or where a writer changed the directory during each of ten attempts to read it.
     pub fn open_rocksdb(self) -> Result<RocksDb> {
         self.check()?;
         let options = Builder { path: lasting(&*self.fs, &self.path)?, ..self };
         rocks::open::open(options)
     }
 
-    /// Rebuilds a database that cannot be opened. It uses the files that are left in the directory:
-    /// `CURRENT` or the MANIFEST may be lost or damaged, tables or WALs damaged or missing. Reads
-    /// every byte. Changes nothing if nothing is wrong.
+    /// Rebuilds a database that cannot be opened, from the files that are left in the directory.
+    /// `CURRENT` or the MANIFEST may be lost or damaged, and tables or WALs may be damaged or
+    /// missing. The call reads every byte, and changes nothing if nothing is wrong.
     ///
     /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be
     ///   read of them.
-    /// - Otherwise all tables and WALs are merged into new tables, except tables that a readable
-    ///   part of a MANIFEST removed. The new tables take as much space again as the old ones.
-    ///   Deleted keys may come back from a table that a crash left over.
+    /// - Otherwise all tables and WALs are merged into new tables. Only the tables are left out
+    ///   that a readable part of a MANIFEST lists as removed. The new tables take as much space
+    ///   again as the old ones. Deleted keys may come back from an obsolete table that a crash left
+    ///   over.
     /// - The WALs are kept up to the first damage, so that no write comes back without the writes
     ///   before it. See [`Builder::salvage_logs`].
     ///
@@ -138,27 +140,29 @@ impl Builder {
         self.at_its_path(|options| destroy(&options))
     }
 
-    /// The counters that the database's owner, or its last owner, has published; `None` if no owner
+    /// The counters that were published last. They are published by the process that has the
+    /// database open for writing, and remain after it has closed the database. `None` if no process
     /// has published any. Reads one small file and does not open the database. See
     /// [`Builder::publish_stats`].
     ///
     /// # Errors
     ///
     /// - [`Error::NoDatabase`] where there is none.
-    /// - [`Error::Corruption`] where the file is damaged or not one of Maypole's. An owner that
-    ///   publishes replaces the file.
-    /// - [`Error::Unsupported`] where a newer version wrote it.
+    /// - [`Error::Corruption`] where the file with the counters is damaged or not one of Maypole's.
+    ///   The next owner that publishes counters replaces this file.
+    /// - [`Error::Unsupported`] where a newer version wrote that file.
     /// - [`Error::Io`] where the operating system returns an error.
     pub fn published_stats(self) -> Result<Option<PublishedStats>> {
         self.at_its_path(|options| read(&options))
     }
 
-    /// Runs `call` with the absolute path. Different systems fail in different ways if the path is
-    /// that of a file, so this returns the same error on all of them.
+    /// Runs `call` with the absolute path. If the path is that of a file, the error is the same on
+    /// all operating systems, although each of them fails in another way.
     fn at_its_path<T>(mut self, call: impl FnOnce(Builder) -> Result<T>) -> Result<T> {
         self.path = lasting(&*self.fs, &self.path)?;
         let (fs, path) = (Arc::clone(&self.fs), self.path.clone());
-        // This check comes before anything is written there, even a lock file.
+        // The directories of other programs are rejected before anything is written there, even a
+        // lock file.
         known_files::refuse_foreign_database(&*fs, &path)?;
         call(self).map_err(|error| match error {
             Error::NoDatabase { .. } if !is_file(&*fs, &path) => {

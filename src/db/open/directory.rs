@@ -29,10 +29,11 @@ use crate::wal::{LogKind, LogReader};
 pub(crate) struct Directory {
     /// `None`: there is no `CURRENT`.
     pub recovered: Option<Recovered>,
-    /// Files whose numbers this database may have assigned, sorted by number. Other files are left
-    /// alone.
+    /// The numbered files, sorted by number. A file whose number this database cannot have assigned
+    /// is not among them, and is left alone.
     pub files: Vec<(u64, names::FileKind)>,
-    /// A copy of a database was being made here.
+    /// The directory has the file `UNFINISHED_COPY`, because a copy of a database was being made
+    /// here.
     pub is_unfinished_copy: bool,
 }
 
@@ -61,10 +62,10 @@ impl Directory {
         }
     }
 
-    /// Rejects a directory that has no `CURRENT`, but has tables, a log with writes, or the mark of
-    /// an unfinished copy. Such a directory held a database or a part of one, and creating a new
-    /// one would delete these files. A directory without such files is new, or a crash interrupted
-    /// the creation of its database.
+    /// Rejects a directory that has no `CURRENT`, but has tables, a log with writes, or the file
+    /// `UNFINISHED_COPY`. Such a directory held a database or a part of one, and its files would be
+    /// deleted if a new database were created here. A directory without such files is new, or a
+    /// crash interrupted the creation of its database.
     pub fn refuse_lost_current(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         if self.recovered.is_some() {
             return Ok(());
@@ -89,7 +90,8 @@ impl Directory {
         Ok(())
     }
 
-    /// A number above those of all files here, because some files may be newer than the MANIFEST.
+    /// The number of the next file. It is above the numbers of all files here, because some of them
+    /// may be newer than what the MANIFEST records.
     fn next_number(&self) -> u64 {
         let known = self.recovered.as_ref().map_or(1, |recovered| recovered.next_file.max(1));
         self.files.iter().map(|&(number, _)| number + 1).fold(known, u64::max)
@@ -109,8 +111,7 @@ pub(crate) fn no_database(dir: &Path) -> Error {
     Error::NoDatabase { path: dir.to_owned() }
 }
 
-/// Whether a WAL holds a record, or bytes that are no record. A WAL whose creation a crash cut
-/// short holds neither.
+/// Whether a WAL holds a record, or damage. It holds neither if a crash came during its creation.
 fn holds_writes(fs: &dyn Fs, dir: &Path, number: u64) -> Result<bool> {
     let log = LogReader::open(fs, &names::wal_path(dir, number), LogKind::Wal, number);
     match log.and_then(|mut log| Ok(log.next()?.is_some())) {
@@ -120,8 +121,8 @@ fn holds_writes(fs: &dyn Fs, dir: &Path, number: u64) -> Result<bool> {
     }
 }
 
-/// The [`TableStore`], which makes and opens the tables of a database. For `keeps_tables_open` see
-/// the field of this name.
+/// The [`TableStore`], which makes and opens the tables of a database. `keeps_tables_open`: see
+/// [`TableStore::keeps_tables_open`].
 pub(crate) fn table_store(
     options: &Builder,
     directory: &Directory,
@@ -214,9 +215,9 @@ mod tests {
     use crate::version::{Manifest, ROLL_AFTER_BYTES, VersionEdit};
     use crate::{Db, fs};
 
-    /// Regression: a MANIFEST that listed overlapping files in a level from 1 on hid an
-    /// acknowledged write, because a lookup searches one file of a level. Now it is rejected, and
-    /// the error names it.
+    /// Regression: a MANIFEST listed overlapping files in a level from 1 on. A lookup searches only
+    /// one file of such a level, so it did not find an acknowledged write. Now the MANIFEST is
+    /// rejected, and the error names it.
     #[test]
     fn a_manifest_whose_files_overlap_within_a_level_is_refused() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
@@ -250,9 +251,9 @@ mod tests {
         }
     }
 
-    /// Regression: a reader opened the tables one by one. While a fast writer ran, one of them was
-    /// always deleted before the reader opened it, so the reader dropped the open tables and never
-    /// succeeded. Now the next attempt keeps the tables that are open.
+    /// Regression: a read-only opening opened the tables one by one. While a fast writer ran, one
+    /// of them was always deleted before it was opened, so the opening dropped all open tables,
+    /// tried again, and never succeeded. Now the next attempt keeps the tables that are open.
     #[test]
     fn a_table_that_was_opened_once_may_go() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());

@@ -8,11 +8,12 @@
 //!
 //! A writer may continue meanwhile. It may delete a table or a WAL that the MANIFEST lists. It
 //! copies a record into its log piece by piece, so that a reader may see half of one record with a
-//! whole record after it. None of this is damage. So after any such obstacle, everything except the
-//! open tables is read again from `CURRENT` on. The obstacle is believed only if later attempts
-//! meet it again and nothing in the directory has changed in between, or after `MAX_LOOKS`
-//! attempts. Then the opening returns damage as an error; with a gap, it succeeds with the writes
-//! before the gap. Errors that are no obstacles are returned at once.
+//! whole record after it. All this looks like damage, but is none. So after any such *obstacle*,
+//! everything except the open tables is read again from `CURRENT` on. The obstacle is believed if
+//! [`BELIEVED_AFTER`] attempts in a row meet it while nothing in the directory changes, or after
+//! [`MAX_LOOKS`] attempts. If the obstacle is a gap in the sequence numbers, the opening then
+//! succeeds with the writes before the gap. Otherwise the opening fails. An error that a writer
+//! cannot cause is returned at once.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the
@@ -35,7 +36,8 @@ const BELIEVED_AFTER: u32 = 6;
 /// The maximum number of attempts. A writer is unlikely to change the directory during each of
 /// them.
 const MAX_LOOKS: u32 = 1000;
-/// Descriptors that are left to the program in addition to those of the tables.
+/// The number of descriptors that the limit of open files must allow in addition to those of the
+/// tables, for the rest of the program.
 const OTHER_OPEN_FILES: u64 = 32;
 /// After the n-th consecutive attempt that met the same obstacle, the reader waits for `FIRST_WAIT`
 /// × 2^n, at most for `MAX_WAIT`.
@@ -63,8 +65,8 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         let mut manifest = None;
         let (what, otherwise) = match attempt(&options, &mut kept, &mut manifest) {
             Ok(Attempt { inner, gap: None }) => return Ok(inner),
-            // If a power loss took the end of a log, the gap is no damage. But an active writer may
-            // also have caused the gap, by deleting a log after this process had listed the
+            // A gap has two possible causes: a power loss took the end of a log, which is no
+            // damage, or an active writer deleted a log after this process had listed the
             // directory. So the directory is read again.
             Ok(Attempt { inner, gap: Some(gap) }) => (gap, Ok(inner)),
             Err(error) if error.is_damage() => (error.to_string(), Err(error)),
@@ -85,8 +87,8 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
 }
 
 /// What one attempt keeps for the next. An open table stays open, even when its name is deleted, so
-/// the next attempt opens only new tables. Otherwise a writer that deletes tables faster than a
-/// reader opens them could keep the reader out for ever.
+/// the next attempt opens only new tables. Without this, a writer that deletes tables faster than a
+/// reader opens them could make every attempt fail.
 #[derive(Default)]
 pub(in crate::db) struct Kept {
     /// The cache and the counters of the open tables.

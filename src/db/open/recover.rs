@@ -6,10 +6,10 @@
 //!         those of ingested tables are in no WAL: the MANIFEST lists them
 //! ```
 //!
-//! WALs are replayed in order of their numbers. Everything behind a torn record of a WAL is
-//! dropped, and so is everything from a gap in the sequence numbers on, because a power loss may
-//! take whatever was not synced. Five things prove damage instead, and are errors that name the
-//! file:
+//! WALs are replayed in order of their numbers. A power loss may take whatever was not synced. So
+//! everything behind a torn record of a WAL is dropped, and so is everything from a gap in the
+//! sequence numbers on. A bad record that was synced is damage ([`crate::wal`]). Five other things
+//! also prove damage, and are errors that name the file:
 //!
 //! - a gap between two records of one WAL,
 //! - a synced record behind a gap,
@@ -18,9 +18,9 @@
 //! - a write missing before an ingestion, because an ingestion is recorded only after all writes
 //!   before it are synced.
 //!
-//! Nothing that a replay writes belongs to the database yet. Tables made of replayed writes count
-//! once [`super::writable`] has listed them in a MANIFEST. A read-only opening ends with the
-//! replay.
+//! Tables that a replay writes do not belong to the database yet. They count once
+//! [`super::writable`] has listed them in a MANIFEST. A read-only opening writes none, and ends
+//! with the replay.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,9 +41,9 @@ use crate::wal::{LogKind, LogReader};
 /// smaller, because a long log must not become many small tables.
 const REPLAY_MEMTABLE_BYTES: usize = 16 << 20;
 
-/// Up to this many bytes of replayed records, but at most half a memtable, go to a new WAL rather
-/// than to a table, so that a database that is often opened for a few writes does not get a table
-/// each time.
+/// Replayed records of at most this many bytes, and of at most half a memtable, go to a new WAL.
+/// Larger ones go to a table. So a database that is often opened for a few writes does not get a
+/// table each time.
 const MAX_REWRITTEN_BYTES: usize = 1 << 20;
 
 /// What the tables and the WALs of a directory hold together.
@@ -51,7 +51,7 @@ pub(crate) struct Replayed {
     pub version: Arc<Version>,
     /// Every write up to this one is in tables of `version`.
     pub flushed_sequence: SequenceNumber,
-    /// Sequence numbers above the flushed one that no WAL holds, such as those of ingested tables.
+    /// Sequence numbers above `flushed_sequence` that no WAL holds: those of ingested tables.
     pub skipped: Skipped,
     pub last_sequence: SequenceNumber,
     /// Full memtables that did not become tables, because the opening is read-only or there was no
@@ -63,7 +63,8 @@ pub(crate) struct Replayed {
     pub origin: Origin,
 }
 
-/// The take-over of a directory that waits for space.
+/// A take-over of a directory ([`super::writable`]) that found no space on the disk, and will be
+/// tried again.
 pub(crate) struct PendingWritable {
     pub replayed: Replayed,
     pub error: Error,
@@ -72,7 +73,8 @@ pub(crate) struct PendingWritable {
 /// Where the entries of a memtable come from.
 #[derive(Debug, Default)]
 pub(crate) struct Origin {
-    /// The records of WALs, oldest first; empty where they are too large to write again.
+    /// The records of WALs, oldest first; empty where they have too many bytes to be written to a
+    /// new WAL ([`MAX_REWRITTEN_BYTES`]).
     pub records: Vec<Vec<u8>>,
     /// Bytes of all records.
     bytes: usize,
@@ -91,13 +93,14 @@ impl Origin {
         }
     }
 
-    /// Whether the records are too large to write again.
+    /// Whether the records have too many bytes to be written to a new WAL.
     pub fn is_too_much(&self) -> bool {
         self.bytes > 0 && self.records.is_empty()
     }
 }
 
-/// The record of a WAL where sequence numbers stop following each other.
+/// A gap in the sequence numbers: the record of a WAL whose first sequence number does not follow
+/// the previous write.
 pub(crate) struct Gap {
     path: PathBuf,
     offset: u64,
@@ -119,9 +122,10 @@ pub(crate) struct Replay<'a> {
     /// Whether full memtables become tables as soon as they are full.
     flushes: bool,
     state: Replayed,
-    /// There was no space for the table of a memtable, so later memtables stay in memory too.
+    /// The disk had no space for the table of a memtable, so this and later memtables stay in
+    /// memory.
     no_space: bool,
-    /// The gap at which the replay stopped, unless damage stopped it.
+    /// The gap at which the replay stopped. It is no damage; `None` if there is no gap.
     gap: Option<Gap>,
 }
 
@@ -161,7 +165,7 @@ impl<'a> Replay<'a> {
         }
         for (index, &number) in wals.iter().enumerate() {
             if !self.wal(number, &wals[index..], durable)? {
-                // Writes before this log are missing, so neither it nor any later log counts.
+                // Writes before this log are missing, so neither this log nor any later one counts.
                 break;
             }
         }
@@ -210,8 +214,8 @@ impl<'a> Replay<'a> {
                 self.memtable_is_full()?;
             }
         }
-        // The log may end in a torn record. If that record was acknowledged, later writes have
-        // larger sequence numbers than the record, so the next log starts with a gap.
+        // A torn record at the end of the log is dropped. If it was acknowledged, its sequence
+        // numbers are missing before the next log, and the replay finds this gap there.
         let end = log.end();
         if let Some(bytes) = durable_bytes.filter(|&bytes| end < bytes) {
             let expected = format_args!("intact records, as the first {bytes} bytes were synced");
@@ -224,10 +228,9 @@ impl<'a> Replay<'a> {
         Ok(true)
     }
 
-    /// Checks that no write before an ingestion is missing: these writes were synced before the
-    /// MANIFEST recorded the ingestion. Ingestions that directly follow the last replayed write are
-    /// passed first, because no write before them is missing. If any ingestion is left then, the
-    /// writes before it are missing.
+    /// Checks that no write before an ingestion is missing, because these writes were synced before
+    /// the MANIFEST recorded the ingestion. An ingestion that directly follows the last replayed
+    /// write lacks none. If a later ingestion is recorded, writes before it are missing.
     fn check_skipped(&mut self, recovered: &Recovered) -> Result<()> {
         let state = &mut self.state;
         state.last_sequence = state.skipped.after(state.last_sequence);
@@ -242,9 +245,9 @@ impl<'a> Replay<'a> {
         Err(Damage::new(0, expected, found).in_file(&path, 0))
     }
 
-    /// Distinguishes a lost tail from damage. If only a tail is lost, the gap is at the start of a
-    /// log, and neither that log nor a later one has a synced byte, because a log is synced only
-    /// after all logs before it.
+    /// Tells whether a gap is a lost tail or damage, which is an error. After the loss of a tail,
+    /// the gap is at the start of a log, and neither that log nor a later one has a synced byte,
+    /// because a log is synced only after all logs before it.
     fn check_gap(
         &mut self,
         gap: Gap,

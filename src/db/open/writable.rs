@@ -14,7 +14,8 @@
 //! including their torn tails and gaps.
 //!
 //! **Without space** for these steps, an existing database still opens for reading, with the
-//! entries of the WALs in memory. [`Inner::ensure_taken_over`] tries again at each write.
+//! entries of the WALs in memory. Each write then tries the steps again
+//! ([`Inner::ensure_taken_over`]).
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -98,8 +99,8 @@ fn assemble(
     let (taken, writing, pending) = match taken {
         Ok(taken) => (Some(taken), replayed.writer, None),
         Err(reason) => {
-            // Nothing is written before the take-over, so until then the database has the writer of
-            // an unused memtable. The real writer stays in `replayed`.
+            // No write is possible before the take-over, so until then the database has the writer
+            // of an unused memtable. The writer of the replayed memtable stays in `replayed`.
             let (_, nowhere) = Memtable::new(options.memtable_bytes);
             match reason {
                 Some(error) => (None, nowhere, Some(PendingWritable { replayed, error })),
@@ -153,8 +154,9 @@ fn assemble(
     }
 }
 
-/// Makes the replayed writes durable, so that the next opening finds them, and starts a WAL and a
-/// MANIFEST. After a lack of space it may be called again.
+/// Does the steps of a take-over after the replay: makes the replayed writes durable in tables or
+/// in a recovered WAL, and starts a WAL and a MANIFEST. If the disk has no space, it may be called
+/// again later.
 fn open_writable(
     store: &TableStore,
     options: &Builder,
@@ -202,9 +204,9 @@ fn start_logs(
     Ok(TakenOver { wal, wal_number, manifest, progress })
 }
 
-/// The durable WAL that holds the records of `origin`, as its number and its bytes. Writes this WAL
-/// if there is none yet. `None` if there are no records. The WAL's name becomes durable with the
-/// MANIFEST that lists it.
+/// Returns the recovered WAL, which holds the records of `origin`, as its number and its durable
+/// bytes; `None` if there are no records. Writes this WAL, unless an earlier opening has written
+/// it. The name of a new WAL becomes durable with the MANIFEST that lists it.
 fn recovered_wal(
     store: &TableStore,
     origin: &Origin,
@@ -230,7 +232,7 @@ fn remove_unlisted(store: &TableStore, version: &Version, oldest_wal: u64, manif
     for name in store.fs.list(&store.dir).unwrap_or_default() {
         let keep = match names::parse(&name) {
             None => true,
-            // This is a stray, because no file of this database ever had such a number.
+            // No file of this database ever had such a number, so the file is not ours.
             Some(kind) if kind.number() > Some(most) => true,
             Some(names::FileKind::Table(number)) => listed.contains(&number),
             Some(names::FileKind::Wal(number)) => number >= oldest_wal,

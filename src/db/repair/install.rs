@@ -24,8 +24,8 @@ struct Replaced {
     name: String,
     /// Its path in `lost/`.
     lost: PathBuf,
-    /// Whether the file has its name in `lost/` already. On a file system without links it gets
-    /// that name at the end.
+    /// Whether the file has its name in `lost/` already. If the file system has no links, the file
+    /// is renamed to that name at the end.
     is_linked: bool,
 }
 
@@ -67,9 +67,9 @@ impl Repair<'_> {
                 FileLocation::NamedAs(from) => self.fs.hard_link(from, &path)?,
             }
         }
-        // The names must be durable before the new MANIFEST is written. Otherwise, after a power
-        // loss, the next repair could find that MANIFEST whole, trust it although no `CURRENT`
-        // names it yet, and report these tables as missing.
+        // The names must be durable before the new MANIFEST is written. Otherwise a power loss
+        // could keep the whole MANIFEST, but take these names. The next repair would trust this
+        // MANIFEST, even if `CURRENT` does not name it yet, and report the tables as missing.
         self.fs.sync_dir(&self.dir)
     }
 
@@ -81,8 +81,9 @@ impl Repair<'_> {
         let mut names: Vec<String> = fs.list(&self.dir)?;
         names.retain(|name| match names::parse(name) {
             Some(FileKind::Table(number)) if stays.contains(&number) => false,
-            // A temporary file stays where it is: it has no value, and the new `CURRENT` is written
-            // under a temporary name first.
+            // A temporary file gets no second name, because it has no value. When the first names
+            // are removed, its name may be gone already, because the new `CURRENT` is written under
+            // a temporary name and then renamed.
             Some(FileKind::Temporary) => false,
             Some(kind) => kind.number() < Some(most),
             None => name == "CURRENT",

@@ -9,9 +9,9 @@
 //! kept, as in a recovery, because the program that made the later writes had seen the missing
 //! ones. With `salvage_logs`, writes behind a hole are kept too.
 //!
-//! A WAL that does not continue the kept writes is left out. A later WAL may still continue them: a
-//! recovery may have kept the same writes, started that WAL after them, and crashed before it
-//! deleted the torn WALs.
+//! A WAL whose writes do not directly follow the kept ones is left out, but a later WAL may follow
+//! them. This happens if a recovery kept the same writes, started that later WAL after them, and
+//! crashed before it deleted the torn WALs.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -37,7 +37,8 @@ enum Step {
     End,
     /// Bytes that cannot be read, and why.
     Hole(Error),
-    /// A record with a right checksum that cannot be decoded, or does not follow the last write.
+    /// A record whose checksum is right, but that cannot be decoded, or that leaves a gap in the
+    /// sequence numbers after the last write.
     Senseless(String),
 }
 
@@ -53,9 +54,10 @@ struct Writes<'a> {
 }
 
 impl Repair<'_> {
-    /// Reads the WALs with these numbers, ascending. `durable` holds the WALs that must exist, each
-    /// with its synced bytes; `None` if no MANIFEST lists them. `last` is the sequence number of
-    /// the last write before these WALs, if known. `skipped` holds numbers that no log has.
+    /// Reads the WALs with these numbers, ascending. `durable` holds the WALs that a whole MANIFEST
+    /// lists as synced, each with its number of synced bytes; without a whole MANIFEST it is
+    /// `None`. `last` is the sequence number of the last write before these WALs, if known.
+    /// `skipped` holds the sequence numbers that no WAL has, which are those of ingested tables.
     pub(super) fn logs(
         &mut self,
         numbers: &[u64],
@@ -74,8 +76,8 @@ impl Repair<'_> {
             self.log(number, durable, &mut writes)?;
         }
         self.flush_writes(&mut writes)?;
-        // An ingested table stays, even if writes before it are lost, so its sequence number is in
-        // use.
+        // The skipped numbers are in use even if writes before them are lost, because the ingested
+        // tables that have them stay.
         let last = writes.last.unwrap_or(0).max(skipped.largest());
         self.last_sequence = self.last_sequence.max(last);
         Ok(())
@@ -103,8 +105,8 @@ impl Repair<'_> {
             opened => opened?,
         };
         if durable.is_some() && log.kind() == LogKind::RecoveredWal && must_hold.is_none() {
-            // The MANIFEST does not list this recovered WAL, so the WALs from which it was made are
-            // still here, and this one is not needed.
+            // A recovery wrote this WAL from older WALs, and no MANIFEST lists it. So the older
+            // WALs are still here, and this one is not needed.
             return Ok(());
         }
         loop {
@@ -166,7 +168,8 @@ impl Repair<'_> {
             self.report.problems.push(what);
         }
         for (sequence, operation) in (first..).zip(operations) {
-            // A recovered WAL repeats writes of older WALs, which are skipped here.
+            // A recovered WAL repeats writes of older WALs. Writes that were read before are
+            // skipped.
             if writes.last.is_none_or(|last| sequence > last) {
                 let kind = operation.kind as u8;
                 writes.writer.insert(operation.key, sequence, kind, operation.value);

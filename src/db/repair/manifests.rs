@@ -1,9 +1,9 @@
 //! What the MANIFESTs of a directory say: all of it, or the parts that can be read.
 //!
-//! Edits behind unreadable bytes count too, because each edit has its own checksum and offset. They
-//! show which tables are obsolete for good, because numbers are never used again. They also have
-//! the global sequence numbers of ingested tables, which the tables themselves do not hold. They do
-//! not show the tree, because one missing edit may have moved any table.
+//! Edits behind unreadable bytes are read too, because each edit has its own checksum and offset.
+//! From the edits it is known which tables are obsolete, because file numbers are never used again,
+//! and which global sequence numbers ingested tables have, which their files do not hold. The tree
+//! is not known, because one missing edit may have moved any table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(super) enum Tree {
 pub(super) struct Parts {
     /// Obsolete tables.
     pub removed: BTreeSet<u64>,
-    /// Tables that entered the tree, as far as can be told.
+    /// The tables that readable edits have added to the tree, obsolete ones included.
     pub entered: BTreeMap<u64, FileMeta>,
     pub flushed_sequence: SequenceNumber,
     /// WALs with smaller numbers are obsolete.
@@ -42,8 +42,9 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// What a MANIFEST says about the table with this identity. If it has no such table: about the
-    /// table with this number, unless both have identities, which then differ.
+    /// The record of a table in the MANIFESTs: the one with this identity, or else the one with
+    /// this number. A record with this number counts only if it or the table has no identity,
+    /// because two different identities are those of two tables.
     pub fn of(&self, number: u64, identity: Option<TableIdentity>) -> Option<&FileMeta> {
         let same = |meta: &&FileMeta| meta.identity.is_some() && meta.identity == identity;
         let by_number =
@@ -53,9 +54,9 @@ impl Parts {
 }
 
 impl Recovered {
-    /// Whether the MANIFEST seems to have lost its end. A reader takes such a loss for a torn tail,
-    /// so it is recognised by the files: some that the MANIFEST lists are missing, and there are
-    /// tables that it does not know.
+    /// Whether the MANIFEST seems to have lost its end. Its reader takes such a loss for a torn
+    /// tail, so the loss is recognised by the directory: files that the MANIFEST lists are missing,
+    /// and there are tables that it does not know.
     pub(super) fn is_of_the_past(&self, kinds: &[FileKind], parts: &Parts) -> bool {
         let tables: BTreeSet<u64> = kinds.iter().filter_map(|kind| kind.table()).collect();
         let misses_table = self.files.keys().any(|number| !tables.contains(number));
@@ -90,9 +91,9 @@ pub(super) fn read(
         }
         Err(error) => return Err(error),
     };
-    // Only the MANIFEST that `CURRENT` names counts, or a newer one that is whole, which `CURRENT`
-    // does not name because of a crash. Without `CURRENT` only the newest MANIFEST counts. An older
-    // one describes a tree of the past.
+    // The newest whole MANIFEST counts, but none older than the one that `CURRENT` names, because
+    // an older one describes a tree of the past. If a newer one is whole, a crash came before
+    // `CURRENT` could name it. Without `CURRENT`, only the newest MANIFEST counts.
     let least = named.or(numbers.last().copied()).unwrap_or(0);
     if named.is_some_and(|named| !numbers.contains(&named)) {
         problems.push(format!("{}: no such file", dir.join(names::manifest_name(least)).display()));
@@ -163,7 +164,8 @@ impl Parts {
             self.removed.insert(number);
         }
         for (_, meta) in edit.added {
-            // The table is not obsolete: it was moved to another level.
+            // An edit that moves a table to another level removes and adds it, so the table is not
+            // obsolete.
             self.removed.remove(&meta.number);
             self.next_file = self.next_file.max(meta.number + 1);
             self.entered.insert(meta.number, meta);

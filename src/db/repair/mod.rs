@@ -12,10 +12,10 @@
 //! ```
 //!
 //! **Why all tables are merged** if no MANIFEST describes the tree: a lookup takes the first table
-//! that has the key, so it must know which of two tables is newer *for each key*. The sequence
-//! numbers of whole tables do not decide this: a table of level 6 may hold a write of one key that
-//! is newer than a write of another key in level 1. Only the sequence number of each entry decides,
-//! and a merge compares these numbers. The merge reads and writes all data once.
+//! that has the key, so it must know which of two tables is newer *for each key*. The largest
+//! sequence numbers of the tables do not tell this: a table of level 6 may hold a write of one key
+//! that is newer than a write of another key in level 1. Only the sequence number of each entry
+//! tells it, and a merge compares these numbers. The merge reads and writes all data once.
 //!
 //! **No old table, WAL or MANIFEST is deleted.** Those that are left out or replaced are in `lost/`
 //! afterwards. A crash at any point leaves a directory that can be repaired again: until `CURRENT`
@@ -44,8 +44,8 @@ use crate::version::{Recovered, TableStore, names};
 use manifests::Tree;
 use work::{LOST, Repair, is_table_damage};
 
-/// If no MANIFEST states the next file number, files with higher numbers than this do not count as
-/// files of the database.
+/// The highest number that a file of the database may have if no MANIFEST is whole. Files with
+/// higher numbers are left alone.
 const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
 
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
@@ -89,7 +89,8 @@ pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     repair.install()
 }
 
-/// Reads everything: first like an opening, then every table whole. Any damage is an error.
+/// Checks whether the database is sound: reads it like an opening, and then every byte of every
+/// table. Returns any damage as an error.
 fn look(options: &Builder) -> Result<RepairReport> {
     let directory = Directory::read(&*options.fs, &options.path)?;
     directory.refuse_lost_current(&*options.fs, &options.path)?;
@@ -194,9 +195,9 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Raises the last sequence number to the largest one of the tree, whatever a MANIFEST says,
-    /// because otherwise the next write could get a smaller number than an entry of the tree and
-    /// count as older.
+    /// Raises the last sequence number to the largest one of the tree, if a MANIFEST states a
+    /// smaller one. Otherwise the next write could get a smaller number than an entry of the tree,
+    /// and count as older than this entry.
     fn include_tree(&mut self) {
         let newest = self.tree.iter().map(|(_, file, _)| file.meta.largest_sequence);
         self.last_sequence = newest.max().unwrap_or(0).max(self.last_sequence);

@@ -31,8 +31,8 @@ pub struct RepairReport {
     /// merge operands. These entries were kept, with all older versions of their keys. A read that
     /// finds such an entry as the newest version of its key is an error.
     pub not_understood: Vec<String>,
-    /// What could not be read. If this is empty, every key has its last value, unless deleted keys
-    /// may be back.
+    /// What could not be read. If this is empty and `deleted_keys_may_return` is false, every key
+    /// has its last value.
     pub losses: Vec<Loss>,
     /// The new paths of the files that are no longer part of the database.
     pub moved: Vec<PathBuf>,

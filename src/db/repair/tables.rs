@@ -112,8 +112,9 @@ impl Repair<'_> {
     pub(super) fn all_tables(&mut self, parts: &Parts) -> Result<()> {
         let mut whole = Vec::new();
         let mut suspects = Vec::new();
-        // File number and largest sequence number of the tables whose entries have sequence
-        // numbers, and of damaged tables that a MANIFEST describes.
+        // The tables from which `guess` estimates lost global sequence numbers, each with its file
+        // number and largest sequence number. They are the tables whose entries store sequence
+        // numbers, and the damaged tables that a MANIFEST describes.
         let mut newest: Vec<(u64, SequenceNumber)> = Vec::new();
         let numbers: Vec<u64> =
             self.tables.iter().copied().filter(|it| !parts.removed.contains(it)).collect();
@@ -203,8 +204,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// A guess of a global sequence number that is lost: one more than the largest sequence number
-    /// of the tables with lower file numbers, which are older.
+    /// Guesses the lost global sequence number of an ingested table. Tables with lower file numbers
+    /// hold only older writes, so the guess is one more than their largest sequence number.
     fn guess(&self, number: u64) -> SequenceNumber {
         let before = self.newest.iter().take_while(|&&(other, _)| other < number);
         before.map(|&(_, newest)| newest).max().unwrap_or(0) + 1
@@ -260,7 +261,8 @@ impl Repair<'_> {
         self.report.problems.push(format!("{}: {kept} entries were salvaged", path.display()));
         for Hole { offset, bytes, after, before, why } in holes {
             let why = why.to_string();
-            // The first problem was reported when the table was opened.
+            // The problem of the first hole may be in the report already, because it was the error
+            // of the opening.
             if !self.report.problems.contains(&why) {
                 self.report.problems.push(why);
             }
@@ -282,7 +284,8 @@ impl Repair<'_> {
         if let (Some(listed), Some(found)) = (meta.identity, salvage.identity()) {
             return listed != found;
         }
-        // The file is not as `meta` describes it, so if it is whole, it is another table.
+        // The caller has found that the file does not match `meta`. A whole file that does not
+        // match is another table.
         let alone = self.whole.open_table(path, meta.global_sequence, LAST_LEVEL, 0);
         alone.is_ok_and(|table| check_whole(&table).is_ok())
     }
@@ -319,8 +322,8 @@ impl Repair<'_> {
     /// Merges all tables into new ones of the last level. This is correct whatever the levels were,
     /// because each entry has its sequence number.
     pub(super) fn merge_all(&mut self) -> Result<()> {
-        // The last sequence number is raised before the merge, because the merge drops tombstones,
-        // whose sequence numbers count too.
+        // The last sequence number is raised before the merge, because the merge may drop a
+        // tombstone that has the largest number of the tree.
         self.include_tree();
         let inputs = std::mem::take(&mut self.tree);
         let version = Version::of(inputs.iter().map(|(_, file, _)| (0, Arc::clone(file))));

@@ -27,7 +27,8 @@ pub(super) struct Repair<'a> {
     pub(super) store: TableStore,
     /// Numbers of the tables in the directory.
     pub(super) tables: Vec<u64>,
-    /// The tables with sequence numbers of their own: file number and largest sequence number.
+    /// The tables from which the lost global sequence number of an ingested table is guessed: file
+    /// number and largest sequence number.
     pub(super) newest: Vec<(u64, SequenceNumber)>,
     pub(super) last_sequence: SequenceNumber,
     /// The new tree: level, table, and where the file is.
@@ -48,9 +49,9 @@ pub(super) enum FileLocation {
     NamedAs(PathBuf),
 }
 
-/// Whether an error in reading a table may come from damage. The footer of a table has no checksum,
-/// so an unsupported feature may be damage. The header of a log has a checksum, so an unsupported
-/// feature there comes from a newer version.
+/// Whether an error in reading a table may come from damage. An unsupported feature may be damage,
+/// because the footer of a table has no checksum. This does not hold for logs: the header of a log
+/// has a checksum, so an unsupported feature there comes from a newer version.
 pub(super) fn is_table_damage(error: &Error) -> bool {
     error.is_damage() || matches!(error, Error::Unsupported { .. })
 }
@@ -84,8 +85,8 @@ impl Repair<'_> {
 impl Drop for Repair<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            // No MANIFEST lists the new tables, and their entries are still in the old tables and
-            // WALs, so the new files are deleted.
+            // The repair has failed. No MANIFEST lists the new tables, and the old tables and WALs
+            // still hold their entries, so those new tables that are still in `lost/` are deleted.
             let new =
                 self.tree.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
             new.for_each(|(level, file, _)| file.mark_obsolete(*level));

@@ -15,10 +15,10 @@ use crate::rocksdb::OptionsText;
 /// Databases of LevelDB are read too: they have one column family, `default`, and their filters are
 /// not used.
 ///
-/// A column family is rejected, with an error that names the cause, if it has another comparator,
-/// user-defined timestamps, tables in other directories, or tables below level 6. The other
-/// families stay readable. The read of a key fails with [`Error::Unsupported`] if it meets a merge
-/// operand, a wide column or a value in a blob file.
+/// A column family is rejected, with an error that names the cause, if it has a comparator other
+/// than the bytewise one, user-defined timestamps, tables in other directories, or tables in a
+/// level deeper than 6. The other families stay readable. If the lookup of a key meets a merge
+/// operand, a wide column or a value in a blob file, it fails with [`Error::Unsupported`].
 ///
 /// ```no_run
 /// use maypole::RocksDb;
@@ -75,7 +75,8 @@ impl RocksDb {
         Db::builder(path).open_rocksdb()
     }
 
-    /// The number of a table that refers to blob files, in the column family of this name.
+    /// The number of a table of the column family `name` that refers to blob files, if there is
+    /// one.
     pub(super) fn with_blobs(&self, name: &str) -> Option<u64> {
         let position = self.families.iter().position(|family| family.name == name)?;
         self.with_blobs[position]

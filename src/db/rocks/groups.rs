@@ -52,8 +52,9 @@ impl Group {
         one.number = one.number.max(other.number);
     }
 
-    /// Whether two groups of a tree must be joined. A group becomes one table, so its whole range
-    /// counts: a third table may lie between two of its tables.
+    /// Whether two groups must be joined. A group becomes one table with the key range and the
+    /// sequence numbers of all its tables, so these count: a third table may lie between two tables
+    /// of a group.
     fn belongs_to(&self, other: &Group) -> bool {
         let (one, two) = (&self.meta, &other.meta);
         self.level == other.level
@@ -71,11 +72,11 @@ fn overlap(one: &FileMeta, other: &FileMeta) -> bool {
 
 /// Whether two tables of a level may hold the same key although neither of them is the newer one.
 ///
-/// In level 0, two tables are such a pair if they overlap in keys and in sequence numbers. But they
-/// have an order if the MANIFEST's epoch numbers agree with the largest sequence numbers, by which
-/// level 0 is searched here. In deeper levels, two neighbours are such a pair if they share a user
-/// key. A smallest sequence number is the one that the table itself states, because a MANIFEST may
-/// list another one.
+/// In level 0, two tables are such a pair if they overlap in keys and in sequence numbers. They are
+/// no such pair if the MANIFEST's epoch numbers confirm the order of the largest sequence numbers,
+/// in which level 0 is searched here. In deeper levels, two neighbours are such a pair if they
+/// share a user key. The smallest sequence number that counts is the one that the table states,
+/// because a MANIFEST may list another one.
 pub(super) fn is_mixed(version: &Version, epoch_of: impl Fn(u64) -> u64) -> bool {
     let [level_0, deeper @ ..] = &version.levels;
     let undecided = |newer: &FileMeta, older: &FileMeta| {
@@ -92,7 +93,7 @@ pub(super) fn is_mixed(version: &Version, epoch_of: impl Fn(u64) -> u64) -> bool
         || deeper.iter().any(|files| files.windows(2).any(shares))
 }
 
-/// The tables of a tree as an import takes them over: most groups have one table.
+/// The groups of tables that an import takes over from a tree. Most groups have one table.
 pub(super) fn groups(version: &Version) -> Vec<Group> {
     let single = version.files().map(|(level, file)| Group::of(level, &file.meta));
     let mut groups = match version.is_mixed() {
@@ -122,8 +123,9 @@ fn level_0_oldest_first(groups: &[Group]) -> Vec<usize> {
     level_0
 }
 
-/// If level 0 has too many tables, moves each, the oldest first, down to the deepest level that it
-/// reaches without meeting a table that it overlaps. Newer tables stay above it.
+/// If level 0 has too many groups, moves each of them, the oldest first, as deep as it can go
+/// through levels in which no table overlaps it. A group stays in level 0 if it overlaps an older
+/// group that stays there. So newer tables stay above the older tables that they overlap.
 fn move_down(groups: &mut [Group]) {
     let level_0 = level_0_oldest_first(groups);
     if level_0.len() <= MAX_IN_LEVEL_0 {
@@ -156,9 +158,9 @@ fn join_neighbours(mut groups: Vec<Group>) -> Vec<Group> {
         return groups;
     };
     let meta = |i: usize| &groups[level_0[i]].meta;
-    // Among tables with the same largest sequence number, such as those of one ingestion, the file
-    // number decides the order. The new table has another file number, so it must take in all of
-    // them.
+    // Tables with the same largest sequence number, such as those of one ingestion, are ordered by
+    // their file numbers. The merged table gets another file number, so it must take in all of
+    // these tables or none.
     let is_edge = |i: usize| {
         i == 0 || i == level_0.len() || meta(i - 1).largest_sequence != meta(i).largest_sequence
     };
@@ -253,8 +255,8 @@ mod tests {
     fn what_is_not_ordered_is_joined_and_what_lies_between_too() {
         let tables = [
             mixed_table(0, 1, "a", "f", 1..=9),
-            // This table is between the first and the third in age, and shares no key with the
-            // third.
+            // This table overlaps the first only in keys, and the third only in sequence numbers.
+            // It overlaps the two together in both.
             mixed_table(0, 2, "a", "b", 10..=12),
             mixed_table(0, 3, "e", "k", 5..=20),
             // Three tables that stay alone: one with other keys, a newer one, and an older one.

@@ -1,4 +1,4 @@
-//! A column family of RocksDB's becomes a database of Maypole's.
+//! Import: makes a database of Maypole's from a column family of RocksDB's.
 //!
 //! ```text
 //!   refuse what cannot be read later ─► new directory ─► each table: a link, or a copy
@@ -44,11 +44,11 @@ use crate::version::{Manifest, TableFile, Version, VersionEdit, names};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImportReport {
-    /// Tables that are hard links of RocksDB's: they take no space of their own.
+    /// Tables that are hard links to RocksDB's files, so they take no space of their own.
     pub linked: usize,
     /// Tables that were copied.
     pub copied: usize,
-    /// Bytes of all tables of RocksDB's, linked or copied.
+    /// Bytes of the linked and the copied tables.
     pub file_bytes: u64,
     /// Why the first of the copied tables was not linked.
     pub not_linked: Option<String>,
@@ -56,15 +56,17 @@ pub struct ImportReport {
     pub log_entries: usize,
     /// Tables that were in level 0 and are in deeper levels now.
     pub moved_down: usize,
-    /// Tables that were merged with others, because a lookup could not tell which of them is newer,
-    /// or because level 0 was too full; and all tables of LevelDB, which are written again.
+    /// Tables that were written again: those that were merged because a lookup could not tell which
+    /// of them is newer, or because level 0 was too full, and all tables of LevelDB.
     pub rewritten: usize,
 }
 
 impl RocksDb {
-    /// Imports the column family `name` as a Maypole database in the directory `dir`. The new
-    /// database shares the tables by hard links, or copies them where linking fails, for example
-    /// between file systems. The RocksDB database stays as it is, and may be open and written to.
+    /// Imports the column family `name`, as this handle shows it, as a Maypole database in the
+    /// directory `dir`. The new database shares most tables by hard links, or copies them where
+    /// linking fails, for example between file systems. LevelDB's tables, and tables that must be
+    /// merged, are written again, and the entries of logs get new tables. The RocksDB database
+    /// stays as it is. It may be open and written to meanwhile, but later writes are not imported.
     ///
     /// The import does not check the entries of the tables. So it finds an entry of an unknown kind
     /// only if the MANIFEST or the table's properties mention it. Otherwise the entry is imported,
@@ -84,7 +86,9 @@ impl RocksDb {
     /// - Those of [`RocksDb::column_family`].
     /// - [`Error::Unsupported`] where the column family holds merge operands, references to blob
     ///   files, a compression that this build lacks, or, in its logs, another entry of an unknown
-    ///   kind. Nothing is written then.
+    ///   kind. Nothing is written then, with one exception: the compression of LevelDB's tables is
+    ///   noticed only while they are written again. The files that were made are then removed, and
+    ///   the directory stays, empty.
     /// - [`Error::InvalidArgument`] where `dir` is not empty, or lies in the RocksDB directory.
     /// - [`Error::Io`] where a file cannot be read or made. The files that were made are removed;
     ///   the directory stays, empty.
@@ -188,8 +192,9 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
         report.log_entries += memtable.len();
     }
     let number = store.new_number();
-    // The last sequence number must be at least that of the entries in new tables, too: LevelDB's
-    // MANIFEST states only the last number of the database, and no numbers of tables.
+    // The last sequence number must be at least the largest one of the tables. For LevelDB's tables
+    // this is known only now that they are written again, because LevelDB's MANIFEST states no
+    // sequence numbers of tables.
     let largest = added.iter().map(|(_, meta)| meta.largest_sequence).max().unwrap_or(0);
     let edit = VersionEdit {
         next_file: Some(number + 1),

@@ -35,10 +35,10 @@ fn leveldb(comparator: &str, tables: &[Table], compression: u8) -> MemFs {
 
 const BYTEWISE: &str = "leveldb.BytewiseComparator";
 
-/// The directory has tables in level 0 that overlap, with the file name endings `.ldb` and `.sst`.
-/// LevelDB's repair has put one of them into level 0, with a file number that says nothing of the
-/// table's age. The directory also has neighbours that share a key, and a log. LevelDB states no
-/// sequence numbers of tables, so those of the entries decide.
+/// Level 0 of the directory has tables that overlap, whose file names end in `.ldb` and `.sst`.
+/// LevelDB's repair has put one of them there, with a file number that says nothing of the table's
+/// age. In level 1, neighbours share a key. There is also a log. LevelDB states no sequence numbers
+/// of tables, so those of the entries decide which entry is newer.
 #[test]
 fn a_directory_of_leveldb_is_read_and_imported() {
     let tables: [Table; 6] = [
@@ -81,7 +81,7 @@ fn what_leveldbs_relatives_have_is_refused_by_name() {
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
         assert!(error.to_string().contains("the comparator idb_cmp1"), "{error}");
     }
-    // Minecraft stores its worlds with the first two compressions.
+    // Minecraft stores its worlds with the first two of these compressions.
     for (compression, name) in [(2, "zlib"), (4, "raw deflate"), (9, "unknown")] {
         let fs = leveldb(BYTEWISE, &tables, compression);
         let rocks = open(fs.clone()).unwrap();

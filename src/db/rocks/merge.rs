@@ -2,9 +2,9 @@
 //!
 //! The merge drops what the compactions of a database drop: versions that a newer one hides, and
 //! entries that a range deletion hides. It keeps deletions, because older tables are not examined,
-//! and every entry of an unknown kind. So the newest entry of each key stays, or the range deletion
-//! that hides it. With them the largest sequence number stays, which gives the table its position
-//! in level 0.
+//! and every entry of an unknown kind. So of each key the newest entry stays, or the range deletion
+//! that hides it. The largest sequence number of the inputs therefore stays too. It gives the
+//! merged table the right position in level 0.
 
 use std::sync::Arc;
 

@@ -6,10 +6,10 @@
 //!        └────────────────────────┴───────────────────────┴── no, or a file is gone: once more
 //! ```
 //!
-//! Nothing is written and no lock is taken. A writer may continue meanwhile. It deletes tables and
-//! logs, and it writes a new log over the file of an old log. To a reader, the old log then seems
-//! to end early. Before each of these steps it adds a record to the MANIFEST. So what was read
-//! counts only if the MANIFEST has not grown since.
+//! Nothing is written and no lock is taken, so a writer may continue meanwhile. It may delete
+//! tables and logs, and it may write a new log over the file of an old one, which then seems to end
+//! early. Before each of these steps, the writer adds a record to the MANIFEST. So what was read
+//! counts only if the MANIFEST did not grow while it was read.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -34,8 +34,8 @@ use crate::version::{FileMeta, TableStore, Version};
 
 /// The most attempts to read the directory. After that the error says that the writer is too busy.
 const MAX_TRIES: u32 = 10;
-/// How many attempts in a row must find the same damage, with the same MANIFEST, before the error is
-/// returned. An error other than damage or a missing file is returned at once.
+/// How many attempts in a row must find the same damage or miss the same file, with the same
+/// MANIFEST, before the error is returned. Any other error is returned at once.
 const BELIEVED_AFTER: u32 = 3;
 /// The wait before the second attempt. Each later wait is longer by this time.
 const WAIT: Duration = Duration::from_millis(5);

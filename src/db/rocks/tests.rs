@@ -64,7 +64,7 @@ fn table_of_kinds(
     }
 }
 
-/// A MANIFEST that lists `tables`; logs count from number 30 on.
+/// A MANIFEST that lists `tables`. Logs with numbers below 30 are obsolete.
 fn manifest(tables: &[ListedTable]) -> Vec<u8> {
     let mut edit = EditBytes::default();
     edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(3, 40).number(4, 100);
@@ -111,9 +111,10 @@ fn keys(db: &Db) -> Vec<String> {
 
 /// RocksDB writes a range deletion whole into every table that it reaches, and only the bounds in
 /// the MANIFEST cut it. A key outside the bounds may be newer than the range deletion and yet have
-/// sequence number 0, because nothing older is left of it. A reader that applies the stored range
-/// deletion uncut hides that key. So a range deletion counts within the bounds of its table only:
-/// in lookups, in cursors, and after an import, in compactions.
+/// sequence number 0, which compaction gives to a key's last version once nothing older is left. A
+/// reader that applies the range deletion as it is stored hides that key. So a range deletion
+/// counts within the bounds of its table only: in lookups, in cursors, and after an import, in
+/// compactions.
 #[test]
 fn a_range_deletion_ends_at_the_bounds_of_its_table() {
     for is_open in [false, true] {
@@ -231,8 +232,8 @@ fn a_level_0_in_which_no_table_is_newer_is_searched_and_merged() {
         let deeper = table(&fs, 3, 8, &deeper, &[]);
         let mut listed = [first, second, newer, older, deeper];
         if understated {
-            // The MANIFEST lists 1 as the smallest sequence number of both tables, but the smallest
-            // numbers that the tables themselves state count.
+            // The MANIFEST lists 1 as the smallest sequence number of both tables. This must change
+            // nothing, because the smallest numbers that the tables themselves state count.
             listed[..2].iter_mut().for_each(|table| table.smallest_sequence = 1);
         }
         put_manifest(&fs, &listed);
@@ -305,8 +306,8 @@ fn epoch_numbers_say_which_table_of_level_0_is_newer() {
 
 /// Neighbours of a level from 1 on may share the user key at which they meet: old versions of
 /// RocksDB cut tables between two versions of a key. Such a tree was once rejected. Now a lookup
-/// searches both neighbours. An import makes one table of them, because a compaction could move
-/// only one of them to the next level.
+/// searches both neighbours. An import makes one table of them, because a compaction could move one
+/// of them alone to the next level, with the newer version below the older one.
 #[test]
 fn neighbours_that_share_a_key_are_both_searched_and_merged() {
     let tables = |newest: (&'static str, u64, u8, &'static str), stated: Option<u64>| {
@@ -407,8 +408,8 @@ fn a_full_level_0_is_moved_down_or_merged_at_an_import() {
     assert!(report.rewritten > 2 && report.moved_down >= 5, "{report:?}");
 }
 
-/// A family whose tree lookups would read wrongly is rejected when it is requested. The other
-/// families can be read.
+/// A family whose tree would be read wrongly is rejected when it is requested. The other families
+/// can be read.
 #[test]
 fn a_refused_family_keeps_no_other_from_being_read() {
     let fs = directory();
@@ -483,7 +484,7 @@ fn entries_of_logs_hide_those_of_tables_and_unknown_kinds_are_named() {
     let db = rocks.column_family("default").unwrap();
     let get = |key: &str| db.get(key).map(|value| value.map(|value| value.to_vec()));
     assert_eq!(get("a").unwrap().unwrap(), b"new");
-    // These are hidden by newer entries, whatever their kinds are.
+    // A deletion, a single deletion and range deletions hide older entries, even a merge operand.
     for gone in ["b", "c", "d", "x"] {
         assert_eq!(get(gone).unwrap(), None, "{gone}");
     }
@@ -579,15 +580,16 @@ impl Fs for Busy {
     }
 }
 
-/// Flushes the log to a table, as a writer does: table, MANIFEST, and the log is written over.
+/// Does what a writer does when it flushes the log: writes the table, changes the MANIFEST, and
+/// writes over the log.
 fn flush_and_recycle(fs: &MemFs) {
     let flushed = table(fs, 0, 11, &[("a", 101, "new")], &[]);
     put_manifest(fs, &[flushed]);
     put_file(fs, &Path::new(DIR).join("000030.log"), b"");
 }
 
-/// A log that its writer flushes and writes over while it is read just looks as if it had ended.
-/// The MANIFEST has grown then, and the reading begins again.
+/// If a writer flushes a log and writes over it during the reading, the log only seems to end
+/// early. But the MANIFEST has grown by then, so the reading begins again.
 #[test]
 fn a_reading_during_which_the_manifest_grew_is_made_again() {
     let busy = |write| {

@@ -255,7 +255,8 @@ fn read_words<'a>(
     Some(())
 }
 
-/// Reads a level, which must be deeper than those before it, so that there are at most [`LEVELS`].
+/// Reads the line of a level. Each level must be deeper than the one before, so that there are at
+/// most [`LEVELS`].
 fn level<'a>(
     words: &mut impl Iterator<Item = &'a str>,
     before: &[LevelStats],

@@ -1,6 +1,6 @@
 //! Properties under the names that RocksDB gives them, for monitoring tools that query these names.
 //!
-//! Properties whose values would have to be invented are absent, such as the sizes of pinned
+//! Properties for which Maypole has no true value are absent, such as the sizes of pinned
 //! memtables.
 
 use std::fmt::Write;

@@ -14,7 +14,8 @@ use crate::fs::Fs;
 use crate::sync::lock;
 use crate::version::names;
 
-/// A larger file `STATS` is rejected. A file with all counters has about a tenth of these bytes.
+/// A file `STATS` with more bytes than this is rejected. A file with all counters has about a tenth
+/// of these bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
 impl Inner {
@@ -25,8 +26,8 @@ impl Inner {
         let Some(publishing) = &self.background.publishing else { return };
         // Held while the file is written, so that there is one write at a time.
         let mut written = lock(&publishing.written);
-        // These values are read before the statistics, so that a change in between is published at
-        // the next turn.
+        // These values are read before the statistics. If one of them changes in between, the next
+        // call sees the change and writes again.
         let shown = Shown {
             tickers: self.reading.counters().sums(),
             oldest_snapshot: self.reading.snapshots().oldest(),

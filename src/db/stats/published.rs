@@ -11,9 +11,9 @@
 //! - The database does not depend on `STATS`: it continues whatever happens to the file, and
 //!   nothing is ever recovered from it.
 //! - Only the holder of the directory's lock writes `STATS`, one write at a time.
-//! - A reader never sees half of a write: the file under the name is whole, and its checksum proves
-//!   it. After a power loss it may be damaged, because it was not synced. The reader then gets an
-//!   error.
+//! - A reader never sees half of a write, because each write replaces the file by a rename. Only a
+//!   power loss may damage the file, which is not synced. The checksum is then wrong, and the
+//!   reader gets an error.
 //!
 //! The counts of single tables are absent, because a file with all tables would grow with the
 //! database and be rewritten at each interval. Counts are published by level, and there are at most
@@ -105,8 +105,7 @@ impl PublishedStats {
         }
     }
 
-    /// The counters only. The fields about the owner are empty, because another line of the file
-    /// states them.
+    /// The counters of `stats`. The fields about the owner are empty, and the caller sets them.
     pub(super) fn of_nobody(stats: Stats) -> PublishedStats {
         PublishedStats {
             is_open: false,
@@ -142,7 +141,7 @@ fn now() -> SystemTime {
 pub(crate) struct Publishing {
     pub(super) interval: Duration,
     opened: SystemTime,
-    /// What the last write showed; `None`: none succeeded yet.
+    /// The values at the last successful write; `None` before the first one.
     pub(super) written: Mutex<Option<Shown>>,
 }
 
@@ -152,8 +151,9 @@ pub(super) struct Shown {
     pub(super) tickers: Tickers,
     /// When the oldest snapshot was made.
     pub(super) oldest_snapshot: Option<Instant>,
-    /// The tree is compared too, because a flush is counted before its table is in the tree. The
-    /// reference is weak, so that it keeps no table alive.
+    /// The read state. It is compared because a flush is counted before its table is in the tree,
+    /// so without it `STATS` could lack the table until something else is counted. The reference is
+    /// weak, so that it keeps no table alive.
     pub(super) tree: Weak<ReadState>,
 }
 

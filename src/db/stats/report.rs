@@ -36,7 +36,7 @@ use crate::table::FilterInfo;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The levels that hold data or have counted anything, from level 0.
+    /// The levels that have tables, or in which lookups have counted anything, from level 0 on.
     pub levels: Vec<LevelStats>,
     /// Every table, level by level.
     pub files: Vec<FileStats>,
@@ -167,8 +167,9 @@ pub struct FileStats {
     pub file_bytes: u64,
     /// Entries, tombstones and old versions included.
     pub entries: u64,
-    /// An estimate of the dead entries that a compaction would remove with this table: those in it
-    /// that no reader can see, its tombstones, and what these hide in older tables.
+    /// An estimate of the dead entries that a compaction of this table would free: those in the
+    /// table that no reader can see, its tombstones, and the entries of older tables that its
+    /// tombstones hide.
     pub dead_entries: u64,
     /// An estimate of their bytes.
     pub dead_bytes: u64,

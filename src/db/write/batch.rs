@@ -23,7 +23,7 @@ use crate::error::{Damage, Error, Result};
 use crate::range_tombstones::reversed_range;
 use crate::table::MAX_ENTRY_BYTES;
 
-/// The most bytes of key and value together, which is what a table can hold.
+/// The most bytes of key and value together. A table holds no larger entry.
 const MAX_WRITE_BYTES: usize = MAX_ENTRY_BYTES - TRAILER_BYTES;
 
 /// The most bytes of the varint of a length up to [`MAX_WRITE_BYTES`].
@@ -54,7 +54,8 @@ pub(crate) const MAX_BATCH_BYTES: usize = u32::MAX as usize - 64;
 pub struct WriteBatch {
     operations: Vec<u8>,
     count: u64,
-    /// The error of the first write that was left out because it cannot be stored.
+    /// The error of the first write that was left out, because it or the batch would be too large,
+    /// or because its range ends before it starts.
     refused: Option<Error>,
 }
 
@@ -161,7 +162,8 @@ impl WriteBatch {
             });
             return;
         }
-        // Reserved in one step, because a batch of one put would otherwise grow several times.
+        // The memory is reserved in one step, because otherwise even a batch of one put would grow
+        // several times.
         let value_bytes = value.map_or(0, |value| value.len() + MAX_LENGTH_BYTES);
         self.operations.reserve(1 + MAX_LENGTH_BYTES + key.len() + value_bytes);
         self.operations.push(kind as u8);
@@ -194,7 +196,7 @@ impl From<&WriteBatch> for WriteBatch {
     }
 }
 
-/// Copies a batch that calls were chained on:
+/// Copies a batch to which a chain of calls returns a reference:
 /// `db.write(WriteBatch::new().put("a", "1").delete("b"))`.
 impl From<&mut WriteBatch> for WriteBatch {
     fn from(batch: &mut WriteBatch) -> WriteBatch {
@@ -365,7 +367,8 @@ mod tests {
     #[test]
     fn what_no_table_can_hold_is_refused_when_the_batch_is_written() {
         let refused = |batch: &WriteBatch| matches!(batch.check(), Err(Error::InvalidArgument(_)));
-        // A batch rejects these bytes before it would copy them.
+        // These bytes are never copied, because a batch rejects a write that is too large before it
+        // copies it.
         let large = vec![0; MAX_WRITE_BYTES];
         let mut batch = WriteBatch::new();
         batch.put("k", &large);

@@ -16,10 +16,10 @@
 //! makes it durable. Recovery finds a prefix of the writes, and each batch whole or not at all. A
 //! killed process loses nothing after step 2. `docs/reliability.md` lists all promises.
 //!
-//! **A record that finds no space** is an error only for the callers whose batches it holds: the
-//! WAL ends before it, and the next write starts another WAL. Any other failure of a WAL makes the
-//! database read-only, and so does a panic. The panic continues in the thread that led, while the
-//! other writers get an error.
+//! **A record for which there is no space** fails only for the callers whose batches it holds. The
+//! WAL ends before this record, and the next write starts another WAL. Any other failure of a WAL
+//! makes the database read-only, and so does a panic. The panic continues in the thread that led,
+//! while the other writers get an error.
 //!
 //! **A full memtable** is frozen together with its WAL. The next write goes to a new memtable and a
 //! new WAL. If the old WAL is not synced yet, a later synced write syncs it first, so that the
@@ -58,9 +58,9 @@ const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
 type WaitingWrite = Arc<Waiting<Write, Result<()>>>;
 
-/// The work of a leader, which ends with [`Unfinished::finish`]. So only a panic drops it. After a
-/// panic the WAL and the memtable may hold a part of the group, so nothing may be written any more,
-/// and all writers that wait for the leader get an error.
+/// The work of a leader. [`Unfinished::finish`] ends it without a drop, so only a panic drops it.
+/// After a panic the WAL and the memtable may hold a part of the group, so nothing may be written
+/// any more, and all writers that wait for the leader get an error.
 struct Unfinished<'a, 'l> {
     inner: &'a Inner,
     writer: &'a mut LeadingWriter<'l>,
@@ -130,8 +130,8 @@ impl Inner {
         }
     }
 
-    /// Waits until the memtable can take a group. Returns the stall that applies to the group's
-    /// writers.
+    /// Waits until the memtable can take a group, and replaces a full memtable by a new one.
+    /// Returns the stall that applies to the group's writers.
     fn make_room(&self, writer: &mut Writer) -> Result<WriteStall> {
         self.ensure_taken_over(writer)?;
         loop {
@@ -278,9 +278,9 @@ impl Inner {
         writer.marks.publish(self.reading.marks());
     }
 
-    /// Does what cursors request of a writer: takes in the marks that they propose, and freezes the
-    /// memtable if they found at least half of its entries hidden. The memtable is not frozen while
-    /// another one waits for its flush, because then writers might have to wait too.
+    /// Does what cursors have requested of writers: takes in the marks that they propose. If
+    /// cursors found at least half of the memtable's entries hidden, also freezes the memtable,
+    /// unless another one waits for its flush, because then writers might have to wait too.
     #[cold]
     fn hear_cursors(&self, writer: &mut Writer) -> Result<()> {
         let wanted = self.reading.marks().take_flush_wanted();
@@ -297,8 +297,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes all WALs durable, oldest first. A WAL that is synced for the first time enters the
-    /// MANIFEST, so that its loss is noticed.
+    /// Makes all WALs durable, oldest first. A WAL enters the MANIFEST when it is first synced, and
+    /// with its final size when it is synced after it was sealed. So the loss of the WAL, or of its
+    /// synced bytes, is noticed.
     fn sync_with(&self, writer: &mut Writer) -> Result<()> {
         match self.writing.sync_logs(writer, &self.store)? {
             first if first.is_empty() => Ok(()),

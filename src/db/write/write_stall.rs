@@ -16,14 +16,14 @@
 //!
 //! The delay is graded, so that writers slow down to the speed of flushes and compactions before
 //! they must stop, and have many short waits rather than one long wait. Level 0 is limited because
-//! a lookup may have to search each of its files. The *debt*, the bytes that compaction must still
-//! rewrite, is limited because, if it keeps growing, the disk fills with data that compaction would
-//! have dropped, and later level 0 fills up too.
+//! a lookup may have to search each of its files. The *debt* is the bytes that compaction must
+//! still rewrite. It is limited because a growing debt fills the disk with data that compaction
+//! would have dropped, and later fills level 0 too.
 //!
 //! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its
 //! `max_bytes_for_level_base` of 256 MiB.
 //!
-//! What is absent: clocks and sleeps. The caller waits.
+//! This module uses no clock and does not sleep. Its caller waits.
 
 use std::fmt;
 use std::time::Duration;
@@ -33,7 +33,8 @@ use crate::compaction::{Planner, TreeShape, Unavailable};
 use crate::db::stats::size::bytes;
 use crate::version::Version;
 
-/// How many full memtables may wait for their flush.
+/// How many full memtables may wait for their flush. If there are as many, and the memtable in use
+/// is full too, writers stop.
 const MAX_FROZEN: usize = 2;
 
 /// How many files in level 0 slow writers down, and how many stop them.

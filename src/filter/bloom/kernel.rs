@@ -1,18 +1,21 @@
 //! The hot loops of the Bloom filter: the kernel trait, and its portable implementation.
 //!
-//! No kernel branches on the bits that it finds, because such a branch would be mispredicted for
-//! half of all absent keys.
+//! No kernel branches on the bits that it finds. About half of the bits are set, so a branch on a
+//! bit would be mispredicted for about half of all absent keys.
 //!
 //! A single query can test its bits with vectors, or with integers in a loop over the probes,
-//! unrolled for each `k`. On AMD Zen 4, the loop is faster than AVX2 only in a chain of queries,
-//! each of which waits for the answer of the one before. If the processor has other work at the
-//! same time, as in RocksDB's `filter_bench` or in a lookup, a query takes 9.9 ns with the loop and
-//! 5.3 with AVX2, because only two of the integer units execute the loop's shifts and
-//! multiplications. So single queries use vectors on AMD. On Intel's processors a product of
-//! vectors takes three times as long as on AMD's. There, an *isolated* query, for whose answer the
-//! program waits, uses integers: 4.4 ns instead of 7.7. Queries of many keys fetch their lines
-//! ahead, so that the latency of one product does not matter. They use vectors on Intel's
-//! processors too, because vectors take fewer instructions (`docs/filters.md`).
+//! unrolled for each `k`. Which method is faster depends on the processor. The times are those of a
+//! filter of 10,000 keys in RocksDB's `filter_bench` (`docs/filters.md`):
+//!
+//! - AMD Zen 4: 5.3 ns with AVX2, 9.9 ns with the loop, because only two of the integer units
+//!   execute the loop's shifts and multiplications. The loop is faster only in a chain of queries,
+//!   each of which waits for the answer of the one before. In `filter_bench` and in lookups the
+//!   processor has other work at the same time, so on AMD single queries use vectors.
+//! - Intel: 7.7 ns with AVX2, 4.4 ns with the loop, because a product of vectors takes three times
+//!   as long as on AMD. So an *isolated* query, for whose answer the program waits, uses integers.
+//!   Queries of many keys use vectors on Intel too: their lines are fetched ahead, so that the
+//!   queries overlap and the latency of one product does not matter, and vectors take fewer
+//!   instructions.
 
 use super::layout::Line;
 use super::probes::{GOLDEN_POWERS, bit_seed, line_of};
@@ -29,12 +32,11 @@ pub trait Kernels: Copy {
     }
 
     /// Whether the first `probes` bits of a key are all set in its line. This function takes the
-    /// fewest instructions, and [`Kernels::has_all_bits_soon`] the shortest time. So this one is
-    /// for a query during which the processor has other work.
+    /// fewest instructions, so it is for a query during which the processor has other work.
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool;
 
-    /// Like [`Kernels::has_all_bits`], but with the lowest latency, for a query whose answer the
-    /// program waits for.
+    /// Like [`Kernels::has_all_bits`], but with the lowest latency instead of the fewest
+    /// instructions, for a query whose answer the program waits for.
     #[inline]
     fn has_all_bits_soon(self, line: &Line, seed: u32, probes: u8) -> bool {
         self.has_all_bits(line, seed, probes)
@@ -83,7 +85,7 @@ pub fn has_all_bits_by_words(line: &Line, seed: u32, probes: u8) -> bool {
     }
 }
 
-/// Whether the first `K` bits are all set. No branch depends on the data.
+/// Whether the first `K` bits of a key are all set. No branch depends on the data.
 #[inline(always)]
 fn has_bits<const K: usize>(line: &Line, seed: u32) -> bool {
     GOLDEN_POWERS[..K].iter().fold(1, |all, &power| all & bit_of(line, seed, power)) & 1 != 0
@@ -109,8 +111,8 @@ fn bit_of(line: &Line, seed: u32, power: u32) -> u64 {
 const FETCH_AHEAD: usize = 16;
 
 /// Adds `hashes`. The AVX2 and AVX-512 kernels call this function for the last few keys, which do
-/// not fill a register. The AVX2 kernel also calls it for more than 12 probes. The NEON kernel calls
-/// it for all keys.
+/// not fill a register. The AVX2 kernel also calls it for more than 12 probes. The NEON kernel
+/// calls it for all keys.
 pub fn add_portable(lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
     let count = lines.len() as u32;
     for (i, &hash) in hashes.iter().enumerate() {

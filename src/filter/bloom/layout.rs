@@ -11,16 +11,18 @@
 
 use crate::memory::LINE_BYTES;
 
-/// The name in a table's metaindex under which RocksDB stores the filters of all its families.
+/// The name in a table's metaindex under which RocksDB stores a filter of any of its families, if
+/// the filter is not partitioned.
 pub const METAINDEX_NAME: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 
-/// RocksDB's name for its Bloom filters, old and new.
+/// RocksDB's name for its Bloom filters, legacy ones included, in the property
+/// `rocksdb.filter.policy`.
 pub const POLICY_NAME: &str = "bloomfilter";
 
 /// The first byte of the trailer of a Bloom filter that is not legacy.
 pub const MARKER: u8 = 0xff;
 
-/// Bytes after the lines, in every filter of RocksDB.
+/// Bytes of the trailer, which follows the bits in every filter of RocksDB.
 pub const TRAILER_BYTES: usize = 5;
 
 /// The most probes that a stored filter may have.

@@ -1,6 +1,6 @@
 //! The query of the Bloom filter for AArch64, in NEON's registers of 128 bits. Keys are added by
-//! the portable loop. With vectors, adding a probe would process all four registers of the line,
-//! although the probe changes only one byte.
+//! the portable loop, because vectors would process all four registers of the line for each probe,
+//! although a probe changes only one byte.
 //!
 //! One NEON instruction looks bytes up in a table of 64 bytes, the size of a line, so a group of
 //! eight probes takes one lookup:

@@ -11,11 +11,11 @@
 use super::layout::MAX_PROBES;
 use crate::filter::family::KeyHash;
 
-/// The golden ratio as a fraction of 2^32.
+/// 2^32 divided by the golden ratio.
 pub const GOLDEN: u32 = 0x9e37_79b9;
 
-/// `GOLDEN_POWERS[i]` is [`GOLDEN`] to the power i, for each of the [`MAX_PROBES`] probes. The two
-/// zeros behind them fill the last vector register.
+/// `GOLDEN_POWERS[i]` is [`GOLDEN`] to the power i, modulo 2^32, for each of the [`MAX_PROBES`]
+/// probes. The two zeros after them fill the last vector register.
 pub const GOLDEN_POWERS: [u32; 32] = {
     let mut powers = [0u32; 32];
     powers[0] = 1;
@@ -33,7 +33,8 @@ pub fn line_of(hash: KeyHash, lines: u32) -> u32 {
     ((u64::from(hash as u32) * u64::from(lines)) >> 32) as u32
 }
 
-/// The value from which the bits of a key are drawn: bit i is `(seed * GOLDEN_POWERS[i]) >> 23`.
+/// The value from which the bits of a key are computed: bit i of the key has the number
+/// `(seed * GOLDEN_POWERS[i]) >> 23` in the line. The product is taken modulo 2^32.
 #[inline(always)]
 pub fn bit_seed(hash: KeyHash) -> u32 {
     (hash >> 32) as u32

@@ -1,6 +1,6 @@
-//! The Bloom filter as its definition says: the version to read first. It shares no arithmetic with
-//! the fast versions, so tests compare the fast versions with this one. Traces are made with this
-//! version too.
+//! The Bloom filter as its definition says: the version to read first. Tests compare the fast
+//! versions with this one, which shares no arithmetic with them. Traces of queries are also made by
+//! this version.
 //!
 //! A key sets `probes` bits of its line. A query of a present key finds them all set. At 10 bits a
 //! key, the line of an absent key holds about 50 other keys; the absent key passes if these keys

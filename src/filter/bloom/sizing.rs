@@ -1,9 +1,9 @@
 //! The size of a Bloom filter and its false-positive rate: pure functions, each with its source.
 //!
-//! A textbook Bloom filter takes `log2(e) = 1.44` times the bits that any filter needs
-//! ([`filter::sizing`](crate::filter::sizing)). A filter whose probes stay within a 64-byte line
-//! takes a little more, because some lines get more keys than others, and the fuller lines give
-//! more false positives.
+//! A textbook Bloom filter takes `log2(e) = 1.44` times the lower bound, the bits that any filter
+//! with the same rate needs at least ([`filter::sizing`](crate::filter::sizing)). A filter whose
+//! probes stay within a 64-byte line takes a little more, because some lines get more keys than
+//! others, and the fuller lines give more false positives.
 //!
 //! ```text
 //! ε        bound   textbook Bloom   RocksDB's Bloom
@@ -11,8 +11,8 @@
 //! 0.1 %    9.97        14.38             15.5         bits a key
 //! ```
 //!
-//! So "10 bits a key are 1 %" is nearly true. Dividing the rate by ten costs 4.8 more bits a key in
-//! the textbook filter, and 5.6 in RocksDB's.
+//! So "10 bits a key are 1 %" is nearly true. Dividing the rate of 1 % by ten costs 4.8 more bits a
+//! key in the textbook filter, and 5.6 in RocksDB's.
 
 use crate::memory::LINE_BYTES;
 
@@ -31,8 +31,8 @@ pub fn bloom_bytes(keys: usize, millibits_per_key: u32) -> usize {
 }
 
 /// The number of probes of RocksDB's Bloom filter. Its authors measured the break points
-/// (`util/bloom_impl.h`, `ChooseNumProbes`). From 10.1 bits a key on, the number is below the
-/// textbook's `0.69 × bits`, because more probes make the fullest lines even fuller.
+/// (`util/bloom_impl.h`, `ChooseNumProbes`). From 10.1 bits a key on, the number is always below
+/// the textbook's `0.69 × bits`, because more probes would make the fullest lines even fuller.
 pub fn bloom_probes(millibits_per_key: u32) -> u32 {
     const UP_TO: [u32; 12] =
         [2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501];
@@ -68,7 +68,8 @@ pub fn cache_line_bloom_fpr(keys_per_line: f64, probes: u32) -> f64 {
     if keys_per_line <= 0.0 {
         return 0.0;
     }
-    // Sums from twelve standard deviations below the mean to twelve above: the rest is below 1e-30.
+    // The sum is over the numbers of keys from twelve standard deviations below the mean to twelve
+    // above. All others together add less than 1e-26.
     let reach = 12.0 * keys_per_line.sqrt() + 12.0;
     let first = (keys_per_line - reach).max(1.0) as u64;
     let last = (keys_per_line + reach) as u64;
@@ -141,8 +142,8 @@ pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     bisect(999, 100_000, |millibits| bloom_fpr(millibits as u32) <= fpr) as u32
 }
 
-/// Returns the smallest number that `fits`, provided that `too_few` does not fit and `enough` does.
-/// Neither of these two is tested.
+/// Finds by bisection the smallest number that `fits`, provided that `too_few` does not fit and
+/// `enough` does. Neither of these two is tested, so the result is `enough` if no number fits.
 pub(in crate::filter) fn bisect(
     mut too_few: usize,
     mut enough: usize,

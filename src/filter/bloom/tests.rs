@@ -1,5 +1,5 @@
-//! Tests of the Bloom filter alone: every kernel is compared with the plain version, in building
-//! and in queries. The contract of every family is tested in `crate::filter::tests`.
+//! Tests of the Bloom filter alone: every kernel is compared with the plain version (`reference`),
+//! in building and in queries. The contract of every family is tested in `crate::filter::tests`.
 
 use std::collections::HashSet;
 
@@ -60,9 +60,8 @@ fn every_kernel_answers_alike_at_every_number_of_probes() {
     let mut rng = StdRng::seed_from_u64(2);
     let hashes: Vec<u64> = (0..3000).map(|_| rng.random()).collect();
     for probes in 1..=MAX_PROBES as u8 {
-        // Random bits. So many of them are set that half of the queries say maybe. The other
-        // queries find their first unset bit at the first probe, at the last one, or at any
-        // between.
+        // Random bits, set with a probability at which half of the queries say maybe. The other
+        // queries find their first unset bit at any of the probes, the first and the last included.
         let fill = 0.5f64.powf(1.0 / f64::from(probes));
         let lines: Vec<Line> = (0..40)
             .map(|_| {

@@ -18,21 +18,23 @@ pub(super) trait Lanes: super::row::Word {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<W: super::row::Word> Lanes for W {}
 
-/// Where in the filter the segments of a key's left and right block are.
+/// Where in the filter the segments are that a query reads: those of the key's left block, in which
+/// its row starts, and of the next block, the right one.
 #[derive(Clone, Copy)]
 pub(super) struct Segments {
     /// Byte offset of the left block's segments.
     pub at: usize,
-    /// The number of segments of the left block. The right block's segments follow at once, and a
-    /// query uses as many of them.
+    /// The number of segments of the left block. The right block's segments follow them directly. A
+    /// query reads equally many of both, even where the right block has one more.
     pub columns: u32,
 }
 
 /// The kernels of one instruction set. By default they are the portable code.
 pub(super) trait Kernels: Copy {
-    /// Whether a key's row matches: `left` and `right` select slots of the left and of the right
-    /// block. In every column, the XOR of the selected slots' bits must be the column's bit of the
-    /// fingerprint. `true` if the segments are not inside `filter`. No branch depends on the data.
+    /// Whether a key's row matches. `left` and `right` select the row's slots in the left and in
+    /// the right block. In every column, the XOR of the selected slots' bits must be the column's
+    /// bit of the fingerprint. `true` if the segments are not inside `filter`. No branch depends on
+    /// the data.
     #[inline(always)]
     fn matches<W: Lanes>(
         self,
@@ -65,9 +67,8 @@ pub(super) trait Kernels: Copy {
         solve(rows, columns, low_blocks, segments);
     }
 
-    /// [`Ask::finish_with`], compiled for these instructions. The arguments are separate, because
-    /// separate arguments are passed in registers. A struct would pass through memory, which is
-    /// slower.
+    /// [`Ask::finish_with`], compiled for these instructions. The arguments are separate, so that
+    /// they are passed in registers. A struct would be passed through memory, which is slower.
     #[inline(always)]
     fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
         reader.finish_with(self, block, hash, start)

@@ -30,10 +30,10 @@
 //!   -1     1    version: 1
 //! ```
 //!
-//! Integers are little-endian. The size of every part follows from the trailer. The filter is
-//! trusted only if these sizes add up to the filter's size, and the field `check` of the trailer
-//! matches. `check` detects damage to several fields that leaves the total size the same. It covers
-//! only the trailer; the checksum of the table's block protects the payload.
+//! Integers are little-endian. The trailer determines the size of every part. A reader trusts a
+//! filter only if these sizes add up to the filter's size and the trailer's field `check` matches,
+//! which detects damage to several fields that leaves the total size the same. `check` covers only
+//! the trailer; the checksum of the table's block protects the payload.
 //!
 //! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. All its offsets are
 //! below 2^32, so that computing with them does not overflow.
@@ -47,7 +47,7 @@ use super::shape::{MAX_COLUMNS, Shape};
 /// it, so practical filters need far fewer.
 pub(super) const MAX_LAYERS: usize = 16;
 
-/// The most tags, because their number is stored in a byte.
+/// The most tags that the format allows: their number is stored in a byte.
 pub(super) const MAX_TAGS: usize = 255;
 
 /// Bytes that must follow the segments, because a vector load may read them.
@@ -218,13 +218,13 @@ impl Layout {
     }
 }
 
-/// Bytes of one tag. With few columns the layers have a high false-positive rate, and the few tags
-/// add little to it even if they are short.
+/// Bytes of one tag. With few columns tags are short, because they then add little to the high
+/// false-positive rate of the layers.
 pub(super) fn tag_bytes(columns: u32) -> usize {
     if columns <= 12 { 2 } else { 4 }
 }
 
-/// The tag of a key that no layer took.
+/// The tag of a key that no layer kept. `hash` is the key's hash after the last layer.
 pub(super) fn tag(hash: u64, columns: u32) -> u32 {
     hash as u32 >> (32 - 8 * tag_bytes(columns))
 }
@@ -245,7 +245,7 @@ pub(super) fn stored_slots(filter: &[u8], layer: usize) -> Option<u32> {
     (layer < layers).then(|| LittleEndian::read_u32(&filter[at..]))
 }
 
-/// Whether the tag of `hash` is among those at `tags_at`, in a filter whose trailer was decoded
+/// Whether the filter has the tag of `hash`. Its tags are at `tags_at`, and its trailer was decoded
 /// before.
 pub(super) fn has_tag(filter: &[u8], tags_at: usize, hash: u64) -> bool {
     let Some(fixed) = filter.last_chunk::<FIXED_BYTES>() else { return true };
@@ -256,7 +256,7 @@ pub(super) fn has_tag(filter: &[u8], tags_at: usize, hash: u64) -> bool {
     stored.chunks_exact(bytes).any(|stored| LittleEndian::read_uint(stored, bytes) as u32 == tag)
 }
 
-/// A sum over every byte of the trailer before the check itself.
+/// A checksum of every byte of the trailer before the check itself.
 fn check(trailer: &[u8]) -> u32 {
     let covered = &trailer[..trailer.len() - 8];
     covered.iter().fold(0, |sum, &byte| mix(sum ^ (u64::from(byte) + 1))) as u32

@@ -1,10 +1,11 @@
-//! The bumped ribbon filter, `burr`: the smallest filter here, and faster than RocksDB's Ribbon.
+//! The bumped ribbon filter, `burr`: from 10 thousand keys on the smallest filter here, and faster
+//! than RocksDB's Ribbon.
 //!
-//! **The idea.** A key has a *fingerprint* of r bits. A Ribbon filter is a table in which the
-//! fingerprint can be *looked up*: as the XOR of some of the w slots from the key's start position
-//! on. So every key is a linear equation over the field of two elements, and the table is the
-//! solution of the system. A key that was not added finds r bits that are unrelated to its
-//! fingerprint, and equal it with probability 2^-r. This rate costs r bits a *slot*. The lower
+//! **The idea.** A key has a *fingerprint* of r bits. A Ribbon filter is a table of slots of r
+//! bits, in which the fingerprint can be *looked up*: it is the XOR of some of the w slots from the
+//! key's start position on. So every key is a linear equation over the field of two elements, and
+//! the table is a solution of the system. For a key that was not added, the XOR is unrelated to the
+//! fingerprint, and equals it with probability 2^-r. This rate costs r bits a *slot*. The lower
 //! bound is r bits a *key*, so the aim is to need few slots more than there are keys.
 //!
 //! ```text
@@ -17,11 +18,10 @@
 //!
 //! The equations form a band along the diagonal. A narrow band is solved fast, but the system has
 //! no solution if by chance too many keys start near each other. RocksDB's Standard128 therefore
-//! uses w = 128, a few per cent of free slots, and another seed if the first fails. Here the keys
-//! that do not fit are **bumped**: the filter has *layers*, and such keys are looked up in the next
-//! layer, which has less than a tenth of the size, and so on. So a layer may even have fewer slots
-//! than keys, few slots stay free, rows can be narrow (w = 32, or 64 for few keys), and no step is
-//! repeated.
+//! uses w = 128, a few per cent of free slots, and another seed if the first fails. Here the filter
+//! has *layers*. Keys that do not fit into a layer are **bumped**: they are looked up in the next
+//! layer, which has less than a tenth of the size. So a layer may even have fewer slots than keys,
+//! few slots stay free, rows can be narrow (w = 32, or 64 for few keys), and no step is repeated.
 //!
 //! ```text
 //! layer 0   | bucket 0 | bucket 1 | bucket 2 | ...          a bucket: 2w start positions
@@ -31,8 +31,8 @@
 //! ```
 //!
 //! The rows of a bucket overflow into the left end of the next one, so keys are bumped from the
-//! left end: 2 bits state which share of a bucket's start positions is kept, all, 0.84, 0.67 or
-//! none (with w = 32).
+//! left end of a bucket. For each bucket, 2 bits state which share of its start positions is kept:
+//! all, 0.84, 0.67 or none (with w = 32).
 //!
 //! **Storage** is interleaved: the w bits of one column of w slots are a *segment*, and the r
 //! segments of a block of w slots are contiguous. A query reads two neighbouring blocks, usually

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! The threshold byte and the segments are fetched together, because their addresses follow from
-//! the hash alone. The geometry stores the number of start positions of layer 1, so the trailer is
-//! read only for later layers and for tags. Few of the queries that layer 0 bumps read the trailer.
+//! the hash alone. The geometry also stores the number of start positions of layer 1. So even
+//! if layer 0 bumps the key, a query reads the trailer only if layer 1 bumps the key too or does
+//! not exist: to find the later layers and the tags.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots, tag_bytes};
@@ -68,7 +69,7 @@ impl BurrGeometry {
         }
     }
 
-    /// The layer after `layer`, which has `starts` start positions.
+    /// The layer after `layer`. The new layer has `starts` start positions.
     #[inline(always)]
     fn layer_behind<W: Lanes>(&self, layer: Layer, starts: u32) -> Layer {
         let blocks = layer.starts / W::BITS + 1;
@@ -99,8 +100,8 @@ impl BurrGeometry {
         block.prefetch((layer.thresholds_at + (start >> W::SHAPE.bucket_shift()) / 4) as usize);
     }
 
-    /// Queries one layer, where `start` is the start position of `hash`. The answer is "maybe" if
-    /// the layer has no such position.
+    /// Queries one layer. `start` is the start position of `hash` in it. The answer is "maybe" if
+    /// the layer has no such position, or if the block ends before its threshold.
     #[inline(always)]
     fn ask<W: Lanes, K: Kernels>(
         &self,
@@ -141,8 +142,9 @@ impl BurrGeometry {
         }
     }
 
-    /// Queries layer 1 and, while the key is bumped, each later layer, and at last the tags. `hash`
-    /// is the key's hash for layer 1. Each later layer has a hash of its own.
+    /// Queries layer 1, and each later layer as long as the key is bumped. If the last layer bumps
+    /// the key too, queries the tags. `hash` is the key's hash for layer 1. Each later layer has a
+    /// hash of its own.
     #[inline(never)]
     fn ask_deeper<W: Lanes, K: Kernels>(
         &self,
@@ -268,11 +270,11 @@ impl Geometry for BurrGeometry {
         reference::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
     }
 
-    /// The rate follows from the stored filter; the number of keys does not matter. In each layer,
-    /// absent keys whose start positions the layer keeps pass at the layer's rate, and the others
-    /// go on to the next layer. Keys that no layer keeps are compared with the tags, and few of
-    /// them pass. A small filter has no second layer, so some per cent of the absent keys reach its
-    /// tags.
+    /// The rate follows from the stored filter alone, whatever the number of keys. Of the absent
+    /// keys that reach a layer, those whose start positions the layer keeps pass at its rate, and
+    /// the others go on to the next layer. Keys that no layer keeps are compared with the tags, and
+    /// few of them pass. Tags matter for a small filter, which has only one layer, so that some per
+    /// cent of the absent keys reach them.
     fn predicted_fpr(&self, block: &LineBuf, _keys: u64) -> f64 {
         let Ok(layout) = Layout::decode(block) else { return 1.0 };
         let (shape, width) = (layout.shape, layout.shape.width);
@@ -281,7 +283,7 @@ impl Geometry for BurrGeometry {
         for (i, (slots, at)) in layout.slots().iter().zip(layout.parts().1).enumerate() {
             let blocks = slots / width - 1;
             let low_blocks = if i == 0 { layout.low_blocks } else { 0 };
-            // A bucket is two blocks, and keeps the start positions at its right end.
+            // A bucket has the start positions of two blocks, and keeps those at its right end.
             let kept_of = |first: u32| {
                 let bucket = first as usize / 2;
                 let threshold = block[at + bucket / 4] >> (2 * (bucket % 4)) & 3;

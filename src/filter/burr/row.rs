@@ -8,10 +8,11 @@
 //! next hash    = mix(hash + GOLDEN)                   the key's hash in the next layer
 //! ```
 //!
-//! Start and bucket come from the top bits of the hash. Coefficients and fingerprint must not be a
-//! monotone function of these bits, so they come from the middle of a product. The starts of bumped
-//! keys are not random, because a layer bumps keys by their start. So each bit of the next layer's
-//! hash depends on the whole hash.
+//! Start and bucket come from the top bits of the hash. Keys with neighbouring starts agree in most
+//! of these bits, but their coefficients and fingerprints must be unrelated. So these come from the
+//! middle of a product, which is no monotone function of the hash. The starts of bumped keys are
+//! not random, because a layer bumps keys by their start. So each bit of the next layer's hash
+//! depends on the whole hash.
 
 use super::shape::Shape;
 pub(super) use crate::filter::hashes::mix;
@@ -35,8 +36,8 @@ pub(super) trait Word: Copy + Default + Eq + Send + Sync + 'static {
     fn and(self, other: Self) -> Self;
     /// 1 when an odd number of bits is set.
     fn parity(self) -> u32;
-    /// The coefficients, shifted up by `offset` < width and split in two: those in the block of the
-    /// start, and those in the next block.
+    /// The coefficients of a row that starts at slot `offset` of a block, in two parts: those for
+    /// slots of this block, and those for slots of the next block.
     fn split(self, offset: u32) -> (Self, Self);
     /// `self << 1 | bit`.
     fn push(self, bit: u32) -> Self;
@@ -92,7 +93,8 @@ word!(u64, u128, |low: u64| low);
 /// One equation: the XOR of the slots that the coefficients select is the fingerprint.
 ///
 /// The coefficients are kept *rotated*: bit `s % w` belongs to slot `s`, wherever the row starts. A
-/// row spans at most w slots, so each bit belongs to one slot, and rows are added without a shift.
+/// row spans at most w slots, so no two of its slots share a bit, and rows are added without a
+/// shift.
 pub(super) trait Row: Copy + Default + PartialEq {
     type Word: Word;
     /// The row with these coefficients, of which bit i belongs to slot `start + i`.
@@ -100,7 +102,8 @@ pub(super) trait Row: Copy + Default + PartialEq {
     /// Whether the row has no coefficients.
     fn is_empty(self) -> bool;
     fn xor(self, other: Self) -> Self;
-    /// How many slots after `slot` the row's first coefficient is; arbitrary if the row is empty.
+    /// How many slots after `slot` the row's first coefficient that is 1 is. Arbitrary if the row is
+    /// empty.
     fn distance(self, slot: u32) -> u32;
     /// The coefficients without the rotation: bit i belongs to slot `slot + i`.
     fn coefficients(self, slot: u32) -> Self::Word;
@@ -129,8 +132,9 @@ impl Row for Row32 {
     }
     #[inline(always)]
     fn distance(self, slot: u32) -> u32 {
-        // `bsf`, with which every x86-64 processor counts zeros, has no defined result for 0. With
-        // the extra bit the number is never 0, so the compiler adds no test for 0.
+        // The compiler counts zeros by `bsf`, because every x86-64 processor has this instruction,
+        // but its result for 0 is undefined. The extra bit makes the number nonzero, so that the
+        // compiler adds no test for 0.
         (u64::from(self.coefficients(slot)) | 1 << 32).trailing_zeros()
     }
     #[inline(always)]

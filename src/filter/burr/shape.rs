@@ -6,13 +6,13 @@
 //!                                        up  lo    0   counted from the right end
 //! ```
 //!
-//! Building keeps or bumps whole classes. A bucket's *threshold* is the number of classes that it
-//! keeps, 0 to 3. It keeps the classes below the threshold.
+//! Building keeps or bumps whole classes. A bucket's *threshold*, 0 to 3, is the number of classes
+//! that it keeps. These are the classes whose numbers are below the threshold.
 
 /// Classes of a bucket.
 pub(super) const CLASSES: usize = 3;
 
-/// The most columns a filter has; also the bits of a fingerprint before it is cut.
+/// The most columns of a filter, and the number of fingerprint bits that a hash yields.
 pub(super) const MAX_COLUMNS: u32 = 32;
 
 /// The division of a layer's start positions into buckets and classes. It follows from the width.
@@ -27,8 +27,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The class limits are part of the format. Measured sizes and times hardly change when the
-    /// limits are moved a little.
+    /// The class limits `lo` and `up` are part of the format. Measured sizes and times hardly
+    /// change when they are moved a little.
     pub const fn of_width(width: u32) -> Shape {
         if width == 32 { Shape { width, lo: 43, up: 54 } } else { Shape { width, lo: 98, up: 115 } }
     }
@@ -43,8 +43,8 @@ impl Shape {
         self.width.trailing_zeros() + 1
     }
 
-    /// One byte for each threshold, 0 to 3: how many start positions, counted from the right, a
-    /// bucket with that threshold keeps.
+    /// Byte t of the result, for the thresholds t from 0 to 3, is the number of start positions
+    /// that a bucket with this threshold keeps, counted from its right end.
     pub const fn limits(self) -> u32 {
         self.lo << 8 | self.up << 16 | self.bucket() << 24
     }

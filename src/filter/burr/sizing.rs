@@ -1,14 +1,14 @@
 //! The size of a bumped ribbon filter and its rate: pure functions.
 //!
-//! With r columns the rate is 2^-r and the size r bits a *slot*. The bound is r bits a *key*. The
-//! difference is free slots, thresholds and the trailer. With these and the waste described below,
-//! a filter of 7 bits a key is 3.6 % above the bound at 10 thousand keys and 1.8 % at a million
+//! With r columns the rate is 2^-r and the size r bits a *slot*. The bound is r bits a *key*. A
+//! filter is larger than the bound by its free slots, thresholds and trailer, and by the waste
+//! described below: with 7 bits a key by 3.6 % at 10 thousand keys, and by 1.8 % at a million
 //! (`docs/filters.md`).
 //!
-//! The size may be between r - 1 and r columns. Then a part of layer 0 stores r - 1 columns, where
-//! the rate is twice as high. If a share p of all queries ends in that part, the rate is
-//! `2^-r (1 + p)`. Compared with the bound this wastes up to 0.086 bits a key, most at p = 0.44. A
-//! whole number of columns avoids this waste.
+//! A size between r - 1 and r bits a slot is also possible. Then a part of layer 0 stores r - 1
+//! columns, where the rate is twice as high. If a share p of all queries ends in that part, the
+//! rate is `2^-r (1 + p)`. Compared with the bound this wastes `log2(1 + p) - p` bits a key: at
+//! most 0.086, at p = 0.44. A whole number of columns avoids this waste.
 
 use super::layout::{Layout, MAX_TAGS};
 use super::shape::{MAX_COLUMNS, Shape};
@@ -27,8 +27,8 @@ const FEW_KEYS: usize = 1000;
 pub(super) struct Plan {
     /// w: 32 is faster, 64 wastes less if there are few buckets.
     pub width: u32,
-    /// A value below 1 overloads the layers on purpose, so that fewer slots stay free and more keys
-    /// are bumped.
+    /// Slots of a layer for each of its keys. A value below 1 overloads the layers on purpose, so
+    /// that fewer slots stay free and more keys are bumped.
     slots_per_key: f64,
     /// The measured share of a layer's keys that the layer bumps with this many slots per key.
     bumped: f64,
@@ -37,9 +37,9 @@ pub(super) struct Plan {
 impl Plan {
     /// `None` when a Bloom filter is better for the keys.
     ///
-    /// With slightly different `slots_per_key`, the distance from the bound and the build time
-    /// hardly change. With w = 64, a filter of 10 thousand keys would be slightly smaller, but
-    /// building and queries would be slower.
+    /// The values of `slots_per_key` are not critical: slightly different ones hardly change the
+    /// distance from the bound and the build time. With w = 64, a filter of 10 thousand keys would
+    /// be slightly smaller, but building and queries would be slower.
     pub fn for_keys(keys: usize) -> Option<Plan> {
         match keys {
             ..MIN_KEYS => None,
@@ -50,8 +50,8 @@ impl Plan {
 
     /// Slots of a layer for `keys` keys; `None` if the number does not fit into 32 bits.
     ///
-    /// A layer of few buckets gets more slots than keys, because an overloaded layer might bump
-    /// every key, and the layer after it might too.
+    /// A layer of few keys gets more slots than keys. It has few buckets, so if it were overloaded,
+    /// it might bump every key, and the layer after it might too.
     pub fn slots(self, keys: usize) -> Option<u32> {
         let slots_per_key = if keys < FEW_KEYS { 1.03 } else { self.slots_per_key };
         let blocks = (keys as f64 * slots_per_key / f64::from(self.width)).ceil() as u64;
@@ -65,7 +65,8 @@ impl Plan {
         self.width as usize * 3 / 4
     }
 
-    /// The expected layers, and the expected number of tags.
+    /// The slots of each expected layer, from layer 0 on, and the expected number of tags. `None`
+    /// if the slots of a layer do not fit into 32 bits.
     fn expected_layers(self, keys: usize) -> Option<(Vec<u32>, usize)> {
         let mut slots = vec![self.slots(keys)?];
         let mut left = keys as f64 * self.bumped;
@@ -97,9 +98,9 @@ pub(super) fn fit(
     let with_bytes = |bytes: u64| {
         let columns = (1..MAX_COLUMNS).find(|&columns| with(columns, 0).total_bytes() >= bytes);
         let columns = columns.unwrap_or(MAX_COLUMNS);
-        // A low block saves a segment in layer 0 only. So even with only low blocks in layer 0, a
-        // filter is larger than with a column fewer in every layer. If the target is between these
-        // two sizes, every layer gets a column fewer.
+        // A filter with only low blocks in layer 0 is larger than a filter with a column fewer in
+        // every layer, because low blocks save segments in layer 0 only. If the target is between
+        // these two sizes, the filter gets the smaller one.
         if columns > 1 && with(columns, blocks).total_bytes() > bytes {
             return with(columns - 1, 0);
         }

@@ -1,6 +1,6 @@
-//! Tests of the bumped ribbon alone: the fast code against the plain version, predicted rates
-//! against observed ones, damaged filters, and the bytes of the format. The contract of every
-//! family is tested in `crate::filter::tests`.
+//! Tests of the bumped ribbon alone: the fast code against the plain version (`reference`),
+//! predicted rates against observed ones, damaged filters, and the bytes of the format. The
+//! contract of every family is tested in `crate::filter::tests`.
 
 use super::build::build_with;
 use super::layout::Layout;
@@ -180,10 +180,10 @@ fn rates_are_the_predicted_ones_at_every_fraction_of_a_column() {
 }
 
 /// The prediction was once too high for small filters: for 24 of 26 filters of the same URLs, each
-/// with another seed, the observed rate was lower. The prediction ignored that absent keys which no
-/// layer keeps are compared with tags, so that hardly any of these keys passes. Now it takes this
-/// into account. The rates of single filters vary, so the test compares the prediction with the
-/// mean of many.
+/// with another seed, the observed rate was lower. The prediction ignored that absent keys that no
+/// layer keeps are compared with tags, and that hardly any of them passes. Now it takes this into
+/// account. The rates of single filters vary, so the test compares the prediction with the mean of
+/// many.
 #[test]
 fn the_prediction_is_the_mean_of_many_small_filters() {
     for (width, keys, filters) in [(64, 300, 200), (64, 500, 200), (64, 2000, 60), (32, 6000, 20)] {
@@ -243,8 +243,8 @@ fn damage_behind_the_trailers_check_is_harmless_or_refused() {
         let mut damaged = LineBuf::copy_from(&block);
         damaged[at] ^= 0xa5;
         match BurrGeometry::parse(&damaged) {
-            // Segments, thresholds and tags have no check of their own, so only the absence of a
-            // panic is promised.
+            // Segments, thresholds and tags have no check of their own. If they are damaged,
+            // answers may be wrong, but a query must not panic.
             Ok(geometry) => keys.iter().take(50).for_each(|&hash| {
                 geometry.may_contain(&damaged, hash);
                 geometry.finish(&damaged, hash, hash as u32);
@@ -272,7 +272,8 @@ fn no_trailer_makes_a_reader_panic() {
         let (columns, low, tags) = (1 + below(32) as u32, below(32) as u32, below(256) as usize);
         let low_blocks = low.min(slots[0] / width);
         let layout = Layout::new(shape::Shape::of_width(width), columns, low_blocks, tags, &slots);
-        // Random bytes under a trailer that is correct, or correct for another size.
+        // Random bytes before a trailer. In three of five cases the trailer is correct, otherwise
+        // it is that of a smaller filter.
         let change = [0, 0, 0, 1, 64][below(5) as usize];
         let mut block = LineBuf::zeroed((layout.total_bytes() + change) as usize);
         block.fill_with(|| below(256) as u8);
@@ -289,8 +290,8 @@ fn no_trailer_makes_a_reader_panic() {
     assert!((10_000..15_000).contains(&trusted), "{trusted}");
 }
 
-/// Stored filters must remain readable. A change of `Plan` may change these sums. Any other change
-/// that alters them has changed the format, which then needs a new version.
+/// Stored filters must remain readable. A change of `Plan` may change these sums of their bytes.
+/// Any other change that alters a sum has changed the format, which then needs a new version.
 #[test]
 fn the_bytes_of_the_format_stay_what_they_are() {
     let sum = |width, keys, target| {

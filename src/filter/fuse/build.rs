@@ -10,10 +10,10 @@
 //!                                     was taken out
 //! ```
 //!
-//! Two values are kept for each slot: the number of keys that have this slot, and the exclusive or
-//! of their hashes. When one key is left, the exclusive or is its hash. A key's first slot grows
-//! with its hash. So keys in the order of their hashes access these values from low slots to high
-//! ones, within three segments at a time.
+//! For each slot, the build keeps the number of keys that have this slot, and the exclusive or of
+//! their hashes. When one key is left, the exclusive or is its hash. A larger hash never has a
+//! lower first slot. So if the keys are in the order of their hashes, they access these values from
+//! low slots to high ones, within three segments at a time.
 //!
 //! Memory: 8 bytes a key for the sorted hashes, and 8 + 1 + 4 bytes a slot. With 1.13 slots a key
 //! that is 23 bytes a key, in addition to the list of hashes.
@@ -24,13 +24,13 @@ use crate::filter::family::Target;
 use crate::filter::hashes::{HashList, group};
 use crate::memory::LineBuf;
 
-/// Hashes are sorted in groups that fit into the first-level cache: at most about this many hashes
-/// on average, in a small filter up to twice as many. A filter of more than 4 million keys has
-/// larger groups.
+/// Hashes are sorted in groups that fit into the first-level cache. The average group has about
+/// this many hashes or fewer, except in two cases: in a filter of fewer than about 1,000 keys it
+/// has up to twice as many, and from 4 million keys on it grows with the filter.
 const GROUP_HASHES: usize = 256;
 
-/// The filter of `hashes`. `None` when a Bloom filter should be built instead: no width of
-/// fingerprint meets the target, a Bloom filter is smaller, or no seed lets all keys be taken out.
+/// The filter of `hashes`. `None` when a Bloom filter should be built instead: there are no hashes
+/// or too many, [`sizing::fit`] finds no array for them, or no seed lets all keys be taken out.
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     if hashes.is_empty() || hashes.len() > u32::MAX as usize {
         return None;
@@ -64,13 +64,14 @@ fn sorted_distinct(hashes: &HashList) -> Vec<u64> {
 
 /// The tables of a build, reused for each seed.
 struct Work {
-    /// The exclusive or of the hashes that have the slot. For a slot by which a key was taken out,
-    /// the hash of that key.
+    /// The exclusive or of the hashes of the slot's keys that are not taken out yet. If a key was
+    /// taken out by this slot, the hash of that key.
     hashes: Vec<u64>,
-    /// The number of keys that have the slot.
+    /// The number of the slot's keys that are not taken out yet.
     counts: Vec<u8>,
-    /// Slots with one key: first those by which keys were taken out, in order, then those still to
-    /// check.
+    /// Slots that had one key when they were queued. At the front, in order, those by which keys
+    /// were taken out; at the end, those that are still to be checked. Entries between the two are
+    /// no longer used.
     queue: Vec<u32>,
 }
 
@@ -125,7 +126,8 @@ impl Work {
         taken == keys.len()
     }
 
-    /// Sets the slots and writes the filter. All keys were taken out with the seed of this number.
+    /// Sets the slots and writes the filter. The seed with number `seed_number` must have taken out
+    /// all keys.
     fn store(self, layout: &Layout, seed_number: u32) -> LineBuf {
         let Work { hashes, counts, queue } = self;
         drop(counts);

@@ -16,9 +16,9 @@
 //!   -1     1    version: 1
 //! ```
 //!
-//! Integers are little-endian. The length of the filter follows from the trailer; a filter of
-//! another length is not trusted. The check detects damaged fields of the trailer that together
-//! still give the correct length.
+//! Integers are little-endian. A filter is trusted only if its length is the one that follows from
+//! the trailer, and if the check matches. The check detects damage to several fields that leaves
+//! this length the same.
 //!
 //! ```text
 //! slot 0        mulhi(hash, segments << log2 slots)
@@ -39,17 +39,17 @@ use crate::filter::hashes::mix;
 /// Bits of a slot, and of a fingerprint.
 pub const BITS: RangeInclusive<u32> = 4..=16;
 
-/// The binary logarithm of the most slots of a segment.
+/// The binary logarithm of the largest number of slots in a segment.
 pub const MAX_LOG2_SLOTS: u32 = 18;
 
-/// The binary logarithm of the fewest slots of a segment.
+/// The binary logarithm of the smallest number of slots in a segment.
 pub const MIN_LOG2_SLOTS: u32 = 2;
 
 /// The number of seeds that a build tries at most.
 pub const SEEDS: u32 = 100;
 
-/// Bytes of the trailer, which follows the slots. A read of the last slot may touch the trailer's
-/// first three bytes.
+/// Bytes of the trailer, which follows the slots. Reading a slot loads four bytes, so for the last
+/// slot up to three bytes of the trailer are loaded too.
 pub const TRAILER_BYTES: usize = 16;
 
 const MAGIC_AND_VERSION: [u8; 4] = *b"fus\x01";
@@ -57,7 +57,8 @@ const MAGIC_AND_VERSION: [u8; 4] = *b"fus\x01";
 /// An odd number without a pattern: 2^64 divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The array of a filter: everything that determines a key's slots, except the seed.
+/// The array of a filter: everything that determines a key's slots and fingerprint, except the
+/// seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Segments in which the first slot of a key can lie.
@@ -175,9 +176,9 @@ fn check(trailer: &[u8; TRAILER_BYTES]) -> u32 {
     ((fields ^ MULTIPLIER).wrapping_mul(MULTIPLIER) >> 32) as u32
 }
 
-/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair). The number of segments
-/// follows from the length of the block. Then bytes are cut off, or zeros appended, until the block
-/// has the length of these segments.
+/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair). Derives the number of
+/// segments from the length of the block. Then cuts the block, or appends zeros, so that it has the
+/// length of these segments.
 #[cfg(any(test, fuzzing))]
 pub fn repair(block: &mut Vec<u8>) {
     let Some((_, &trailer)) = block.split_last_chunk::<TRAILER_BYTES>() else { return };

@@ -20,20 +20,23 @@
 //!
 //! If a key's three slots could be anywhere in the array, the array would need 1.23 slots a key.
 //! Here a key's slots are in neighbouring segments. The slots at both ends of the array have fewer
-//! keys, so taking out starts there and moves inward. So 1.125 slots a key are enough in a filter
-//! of ten million keys, and about 1.25 in one of ten thousand ([`sizing`]).
+//! keys, so taking out starts there and moves inward. Therefore a filter of ten million keys needs
+//! only 1.125 slots a key. A small filter has few segments and gains less: with ten thousand keys
+//! it needs about 1.25 slots a key ([`sizing`]).
 //!
-//! Absent on purpose: fractions of a bit. A slot has 4 to 16 whole bits, and a target between two
-//! widths leaves bits unused. Nor is there a second layer: a filter has all keys or is not made.
+//! Absent on purpose: fractions of a bit, and layers. A slot has 4 to 16 whole bits. For a size
+//! between two widths, the smaller width is taken; for a rate between two widths, the larger one. A
+//! key that cannot be taken out is not moved to a second layer: the filter has all keys, or it is
+//! not made.
 //!
 //! Reading order: [`layout`], the bytes and a key's slots; `reference`, the whole filter step by
 //! step; [`sizing`]; [`build`](mod@build); [`query`], the reader.
 //!
 //! Source: Graf, Lemire, *Binary fuse filters: fast and smaller than xor filters* (ACM Journal of
 //! Experimental Algorithmics 27, 2022). Maypole differs from it in two points. The first slot
-//! follows from the key's hash alone, not from the seed, so that for every seed the keys in order
-//! of their hashes are also in order of their first slots. And a queue determines the order in
-//! which keys are taken out, from the low slots to the high ones.
+//! follows from the key's hash alone, not from the seed. So for every seed, the keys in the order
+//! of their hashes are also in the order of their first slots. And keys are taken out in the order
+//! of a queue, which starts with all slots of one key, from the lowest to the highest.
 
 mod build;
 mod layout;

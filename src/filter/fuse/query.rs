@@ -1,9 +1,9 @@
 //! The reader: it tests whether the exclusive or of a key's three slots is its fingerprint.
 //!
-//! One product of the hash gives the first slot. Another product gives the other two slots and the
-//! fingerprint. Neither product waits for the other, and the three slots are read at the same time.
-//! The slots are nearly always on three cache lines, because a segment of a filter of a million
-//! keys has 8,192 slots.
+//! One product of the hash gives the first slot. Another product gives the fingerprint, and the two
+//! numbers that lead from the first slot to the other two. The processor computes both products at
+//! the same time, and then reads the three slots at the same time. The slots are nearly always on
+//! three cache lines, because segments are long: 8,192 slots in a filter of a million keys.
 
 use super::build::read;
 use super::layout::{Layout, Place, first_slot, place, seed};
@@ -60,8 +60,9 @@ impl Geometry for FuseGeometry {
         })
     }
 
-    // Never inlined, because inlined code would take registers from the other families, which share
-    // the reader's functions.
+    // The next three functions are never inlined. The reader's functions that call them serve all
+    // families but Bloom (`reader.rs`), and inlined code would take registers from the other
+    // families there.
 
     #[inline(never)]
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {

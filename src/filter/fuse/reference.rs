@@ -25,7 +25,8 @@ fn bit_of(block: &[u8], layout: &Layout, slot: u32, bit: u32) -> bool {
     block[position / 8] >> (position % 8) & 1 == 1
 }
 
-/// Queries a key, and returns each bit of its fingerprint.
+/// Queries a key. Returns each bit of its fingerprint, as found in the slots and as wanted; or why
+/// the bytes are not a filter.
 pub fn trace(block: &[u8], hash: u64) -> Result<QueryTrace, &'static str> {
     let (layout, seed_number) = Layout::parse(block)?;
     let (slots, fingerprint) = slots_and_fingerprint(hash, &layout, seed_number);

@@ -54,9 +54,10 @@ fn bits_of_rate(rate: f64) -> u32 {
     (-rate.log2()).ceil().clamp(f64::from(*BITS.start()), f64::from(*BITS.end())) as u32
 }
 
-/// The layout for `keys` hashes of which `distinct`, at least one, are different. `None` if a Bloom
-/// filter is built instead: no width fits, the filter of this rate would be larger than a Bloom
-/// filter, or the keys are too many for the format.
+/// The layout for `keys` added hashes, of which `distinct`, at least one, are different. `None` if
+/// a Bloom filter should be built instead: the requested size is too small for every width, the
+/// filter of the requested rate would be larger than a Bloom filter, or there are too many keys for
+/// the format.
 pub fn fit(target: Target, keys: usize, distinct: usize) -> Option<Layout> {
     let array = array(distinct)?;
     let of_bits = |bits| Layout { bits, ..array };
@@ -78,7 +79,8 @@ fn of_rate(of_bits: impl Fn(u32) -> Layout, rate: f64, keys: usize) -> Option<La
     (layout.total_bytes() <= bloom as u64).then_some(layout)
 }
 
-/// The stored bits a key and the rate of a filter of this many distinct keys.
+/// The stored bits a key and the rate of a filter of this many distinct keys. `None` if a Bloom
+/// filter would be built instead.
 pub fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let layout = fit(target, keys, keys)?;
     Some((layout.total_bytes() as f64 * 8.0 / keys as f64, rate(layout.bits)))
@@ -89,8 +91,8 @@ pub fn rate(bits: u32) -> f64 {
     0.5f64.powi(bits as i32)
 }
 
-/// The bits a key that a filter of about a million keys takes for a rate. Where a Bloom filter is
-/// smaller, the bits of the Bloom filter, because that is built instead.
+/// The bits a key with which a filter of about a million keys has this rate. If a Bloom filter
+/// needs fewer, it is built instead, so its bits are returned.
 pub fn bits_for_rate(rate: f64) -> f64 {
     let fuse = 1.13 * f64::from(bits_of_rate(rate));
     fuse.min(f64::from(bloom_millibits_for_fpr(rate)) / 1000.0)

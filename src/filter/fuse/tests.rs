@@ -61,7 +61,7 @@ fn equal_hashes_enter_once_and_order_does_not_matter() {
 fn after_all_seeds_a_bloom_filter_is_made() {
     let crowded: HashList = (0..3000).collect();
     assert!(build(&crowded, BITS_9).is_none());
-    // Only these hashes are crowded: 3,000 other hashes make a filter.
+    // The number of keys is not the reason: 3,000 other hashes make a filter.
     assert!(build(&hashes(2, 3000).into_iter().collect(), BITS_9).is_some());
 }
 
@@ -126,8 +126,8 @@ fn a_trailer_that_is_not_exactly_right_is_not_trusted() {
     assert!(Layout::parse(&changed).is_err());
 }
 
-/// Another implementation of the paper, used only as an oracle here. Miri and the targets that
-/// build only the library do not have it.
+/// Comparisons with the crate `xorf`, another implementation of the paper. The crate is not built
+/// for WebAssembly, loom and Miri, nor if the library is tested alone.
 #[cfg(not(any(target_family = "wasm", loom, miri, library_alone)))]
 mod oracle {
     use xorf::{BinaryFuse8, Filter};

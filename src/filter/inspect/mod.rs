@@ -53,7 +53,8 @@ impl BandParts {
             return 1.0;
         }
         let kept = layer.thresholds.iter().enumerate().map(|(bucket, &threshold)| {
-            // The last bucket may end early, and then its right end is missing.
+            // The layer may end inside the last bucket. Then the start positions at the right end
+            // of that bucket are missing, and they are the ones that would be kept first.
             let missing = (bucket as u64 + 1) * u64::from(self.bucket_starts);
             let missing = missing.saturating_sub(layer.starts.into());
             let kept = self.kept_starts[usize::from(threshold) & 3];
@@ -71,8 +72,8 @@ impl BandParts {
 }
 
 impl FilterReader {
-    /// The lines of a Bloom filter: 64 bytes each, in legacy filters another power of two. `None`
-    /// for other families.
+    /// The lines of a Bloom filter. A line has 64 bytes; in a legacy filter it may have another
+    /// power of two, from 16 to 1,024. `None` for other families.
     ///
     /// ```
     /// use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
@@ -94,8 +95,8 @@ impl FilterReader {
         Some(bytes[..bytes.len() / line_bytes * line_bytes].chunks_exact(line_bytes))
     }
 
-    /// The parts of a ribbon filter, whose keys are equations. `None` for other families. Copies
-    /// the thresholds, and expands each from 2 bits to a byte.
+    /// The parts of a filter of either ribbon family, whose keys are equations. `None` for other
+    /// families. The thresholds are copied, and each is expanded from 2 bits to a byte.
     pub fn band(&self) -> Option<BandParts> {
         (self.family()?.info().inspect)(self.bytes())
     }
@@ -118,8 +119,8 @@ mod tests {
         FilterReader::from_bytes(block.bytes(), block.encoding())
     }
 
-    /// Whether the stored slots solve an equation. The test reads the bits of each slot by itself,
-    /// from where the formats of the ribbon and of the bumped ribbon have them.
+    /// Whether the stored slots solve an equation. To read the bits of a slot, the test uses none
+    /// of the families' code: it computes their positions from the definition of the two formats.
     fn is_solved(filter: &FilterReader, parts: &BandParts, equation: &KeyEquation) -> bool {
         let before = &parts.layers[..equation.layer];
         let at: u64 = before.iter().map(|layer| parts.slot_bytes(layer)).sum();
@@ -189,7 +190,8 @@ mod tests {
             filter.probes().unwrap(),
             512,
         );
-        // There are 781 lines, so the standard deviation of a share is at most 1.8 %.
+        // There are 781 lines. So the share of the lines with at most a given number of ones has a
+        // standard deviation of at most 1.8 %.
         for most in [240, 250, 256, 260, 270] {
             let expected: f64 = theory[..=most].iter().sum();
             let found = lines.iter().filter(|&&set| set as usize <= most).count();

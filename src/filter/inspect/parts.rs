@@ -23,16 +23,18 @@
 pub struct BandParts {
     /// The number of coefficients of an equation, and also of slots of a block: 32, 64 or 128.
     pub width: u32,
-    /// Bits of a slot. A query compares one bit for each column.
+    /// The most bits of a slot: see [`BandLayer::low_blocks`]. A query compares one bit for each
+    /// column.
     pub columns: u32,
     /// At least one layer. A key that a layer bumps is looked up in the next layer.
     pub layers: Vec<BandLayer>,
-    /// Keys that no layer took. They are stored as tags.
+    /// The number of keys that no layer keeps. The filter stores a tag for each of them.
     pub tags: usize,
-    /// The number of start positions of a bucket, which share a threshold. 0 if no key is ever
-    /// bumped.
+    /// The number of start positions in a bucket, all of which share one threshold. 0 in a filter
+    /// that never bumps a key.
     pub bucket_starts: u32,
-    /// How many start positions of a bucket are kept with threshold 0, 1, 2 and 3.
+    /// For each threshold, 0 to 3: how many start positions of a bucket are kept, counted from the
+    /// bucket's right end.
     pub kept_starts: [u32; 4],
     pub(in crate::filter) rows: Rows,
 }
@@ -60,7 +62,8 @@ pub struct BandLayer {
     pub slots: u32,
     /// The number of slots at which an equation can start, from the first on.
     pub starts: u32,
-    /// This many blocks, from the first on, have one column fewer.
+    /// The number of blocks, from the first on, that have one column fewer than
+    /// [`BandParts::columns`].
     pub low_blocks: u32,
     /// The threshold of each bucket, 0 to 3. It tells how many of the bucket's start positions are
     /// kept: see [`BandParts::kept_starts`]. Empty if no key is ever bumped.
@@ -100,7 +103,7 @@ pub struct KeyEquation {
 /// Computes the equations of a filter from hashes, by functions of the filter's family.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::filter) struct Rows {
-    /// The filter's parameter: its seed, or its width.
+    /// The second argument of `row`: the seed of a ribbon, or the width of a bumped ribbon.
     pub parameter: u32,
     /// Computes start, coefficients and fingerprint of a key from its hash, the filter's
     /// `parameter` and the number of start positions. The fingerprint is not yet cut to the number
@@ -120,8 +123,9 @@ impl Rows {
     }
 }
 
-/// Compares only the parameter. [`BandParts`] compares the widths too, and filters of the same
-/// width are of the same family, so their functions are the same.
+/// Compares only the parameter, because function pointers cannot be compared reliably. For
+/// [`BandParts`] this is enough: it compares the width too, and filters of the same width are of
+/// the same family, so their functions are the same.
 impl PartialEq for Rows {
     fn eq(&self, other: &Rows) -> bool {
         self.parameter == other.parameter

@@ -46,7 +46,7 @@ pub enum QueryTrace {
         line: u32,
         /// Lines of the filter.
         lines: u32,
-        /// Bytes of a line, which starts at `line * line_bytes`.
+        /// Bytes of the line, which starts at byte `line * line_bytes` of the filter.
         line_bytes: u32,
         /// The key's bits. Several probes may fall on one bit.
         bits: Vec<ProbedBit>,
@@ -56,7 +56,7 @@ pub enum QueryTrace {
     Slots {
         /// The layers that bumped the key, in order. Always empty except in a bumped ribbon.
         bumped: Vec<BumpedLayer>,
-        /// The first of the key's slots, in its layer.
+        /// The first of the key's slots, counted from the start of the layer that keeps the key.
         start: u32,
         /// Slots of the layer.
         slots: u32,
@@ -64,8 +64,8 @@ pub enum QueryTrace {
         coefficients: u128,
         /// The byte range of the filter that holds the segments of the key's slots.
         bytes: Range<usize>,
-        /// The columns of the key's block. In a filter with less than a bit a key, some blocks have
-        /// no columns, and all keys pass there.
+        /// The columns of the block in which the key starts. A filter with less than a bit a key
+        /// has blocks without columns, and all keys that start there pass.
         columns: Vec<ProbedBit>,
     },
     /// Bumped ribbon: all layers bumped the key. A filter stores the few keys of this kind as tags,
@@ -83,7 +83,7 @@ pub enum QueryTrace {
     /// Binary fuse: the sum of the key's three slots, bit by bit. The wanted bits are the key's
     /// fingerprint.
     Fingerprint {
-        /// The key's slots, the first of which is in the lowest segment.
+        /// The key's slots, one in each of three successive segments, the lowest first.
         slots: [u32; 3],
         /// The number of slots of the filter. Slot i begins at bit `i * bits.len()` of the filter.
         of: u32,
@@ -132,9 +132,11 @@ pub struct BumpedLayer {
     pub start: u32,
     /// The bucket of that slot.
     pub bucket: u32,
-    /// The class of that slot in the bucket: 0 to 2.
+    /// The class of that slot, 0 to 2: class 0 is the right end of the bucket, class 2 the left
+    /// end.
     pub class: u32,
-    /// How many classes the bucket has kept: 0 to 3. The other classes are bumped.
+    /// The bucket's threshold, 0 to 3. The bucket keeps the classes below the threshold, and bumps
+    /// the others.
     pub threshold: u32,
 }
 

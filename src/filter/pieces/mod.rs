@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Both Bloom families have such lines, and a piece consists of whole lines. In the other families
-//! a query reads several parts of the filter: in a ribbon two neighbouring blocks of segments, in a
-//! bumped ribbon also a threshold and sometimes another layer, in a fuse filter three segments.
-//! Filters of those families are read whole.
+//! a query reads several places of the filter. In a ribbon these are two neighbouring blocks; in a
+//! bumped ribbon also a threshold, and sometimes another layer; in a fuse filter three slots far
+//! apart. Filters of those families are read whole.
 //!
 //! A piece that is queried for a key of another piece says "maybe".
 
@@ -63,7 +63,7 @@ impl FilterPieces {
         of_whole!(self, whole => whole.lines() as usize * whole.line_bytes())
     }
 
-    /// The piece with the line of a key.
+    /// The number of the piece that contains the line of a key.
     pub fn piece_of(&self, hash: KeyHash) -> usize {
         of_whole!(self, whole => whole.line_of(hash) as usize * whole.line_bytes() / PIECE_BYTES)
     }

@@ -17,7 +17,8 @@ use crate::memory::LineBuf;
 pub struct Query<'a> {
     /// The columns of the block in which the key starts: 0 to 32 segments.
     pub near: &'a [u8],
-    /// The same number of columns of the next block.
+    /// As many columns of the next block. If `bit` is 0, the same bytes as `near`: the key picks no
+    /// slot of the next block.
     pub far: &'a [u8],
     /// Bit i picks slot `bit + i`, counted from the first slot of `near`.
     pub coefficients: u128,
@@ -33,7 +34,7 @@ pub trait Kernels: Copy {
     #[inline(always)]
     fn matches(self, query: &Query) -> bool {
         let near_picks = query.coefficients << query.bit;
-        // Two shifts, because a single shift by 128 is invalid.
+        // Two shifts, because for `bit` 0 a single shift would be by 128, which is invalid.
         let far_picks = query.coefficients >> 1 >> (BLOCK_SLOTS - 1 - query.bit);
         let columns = query.near.as_chunks::<SEGMENT_BYTES>().0.iter();
         let pairs = columns.zip(query.far.as_chunks::<SEGMENT_BYTES>().0);
@@ -68,8 +69,8 @@ pub trait Kernels: Copy {
     }
 }
 
-/// A reader whose queries are compiled as a whole for each instruction set, so that a query makes
-/// no call to reach its kernel. Implementations should mark both functions `#[inline(always)]`.
+/// A reader. Its whole query is compiled for each instruction set, so that the kernel is inlined in
+/// the query. For this, implementations should mark both functions `#[inline(always)]`.
 pub trait Ask {
     /// One query.
     fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool;

@@ -18,8 +18,8 @@
 //! columns is not in the trailer, because it follows from S and B, and S follows from the filter's
 //! length.
 //!
-//! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `low_blocks <
-//! blocks`, and all segments of all blocks are below `segments`.
+//! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32` and `low_blocks <
+//! blocks`. A filter from which a layout was parsed has at least [`Layout::segments`] segments.
 
 /// Slots of a block: the width of the band.
 pub const BLOCK_SLOTS: u32 = 128;
@@ -114,7 +114,8 @@ impl Layout {
         self.segments() * SEGMENT_BYTES + TRAILER_BYTES
     }
 
-    /// The false-positive rate. Each column of the block in which a key starts halves it.
+    /// The false-positive rate. A key is tested in each column of the block in which it starts, and
+    /// each column halves the rate.
     pub fn predicted_fpr(&self) -> f64 {
         let low_part = f64::from(self.low_blocks * BLOCK_SLOTS) / f64::from(self.starts());
         // One column fewer doubles the rate.
@@ -122,8 +123,9 @@ impl Layout {
     }
 }
 
-/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair). The trailer gets a number
-/// of blocks such that each block has up to 32 columns of 16 bytes.
+/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair). A byte of the old trailer
+/// picks a number of columns, 1 to 32. The new trailer gets the number of blocks for which the
+/// segments make about that many columns.
 #[cfg(any(test, fuzzing))]
 pub(super) fn repair(block: &mut Vec<u8>) {
     crate::filter::bloom::layout::repair_trailer(block, |lines, [_, seed, b0, ..]| {

@@ -25,8 +25,8 @@
 //! Reading order: [`row`], from a hash to its equation; [`layout`], the bytes;
 //! [`build`](mod@build); [`reference`](mod@reference), a query step by step; [`query`], the reader;
 //! [`kernel`] and `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) follows the same
-//! idea, but moves the keys whose equations contradict others to a smaller filter. Its textbook
-//! version shows how a ribbon is built.
+//! idea, but moves the keys whose equations contradict others to a smaller filter. Its module
+//! `reference` shows step by step how a ribbon is built.
 //!
 //! Paper: Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and Xor", 2021,
 //! arXiv 2103.02515. Format and construction: RocksDB's `util/ribbon_impl.h` and

@@ -6,12 +6,12 @@
 //!                    ^ start
 //! ```
 //!
-//! The picks straddle two blocks, whose segments are neighbours in memory: `near`, the columns of
-//! block b, then as many segments of block b+1. (If block b has one column fewer than block b+1,
-//! the highest column of block b+1 is left out.) So a query reads one run of 2 × columns × 16
-//! bytes, which is 4 or 5 cache lines at 7 columns. A key that starts in the first slot of a block
-//! picks nothing of the next block. Then `far` is the same as `near`, because there may be no next
-//! block.
+//! The picks extend over two blocks, whose segments are neighbours in memory: `near` has the
+//! columns of block b, and `far` as many columns of block b+1. (If block b has one column fewer
+//! than block b+1, the highest column of block b+1 is left out.) So a query reads one run of 2 ×
+//! columns × 16 bytes, which is 4 or 5 cache lines at 7 columns. A key that starts in the first
+//! slot of a block picks no slot of the next block, which need not exist. For such a key `far` is
+//! the same as `near`.
 
 use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
@@ -32,8 +32,7 @@ pub struct RibbonGeometry {
 }
 
 impl RibbonGeometry {
-    /// The picks of a hash, from slot `start` on, with the bytes that they select from. `None` when
-    /// there is no such slot.
+    /// The query of a hash that starts in slot `start`. `None` when the filter has no such slot.
     #[inline(always)]
     pub fn query<'a>(&self, block: &'a [u8], hash: KeyHash, start: u32) -> Option<Query<'a>> {
         let Equation { coefficients, fingerprint, .. } =
@@ -92,7 +91,8 @@ impl Geometry for RibbonGeometry {
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
         let start = start_of(rehash(hash, self.raw_seed), self.layout.starts());
         let first = self.layout.first_segment(start / BLOCK_SLOTS) * SEGMENT_BYTES;
-        // Fetches as many bytes as two full blocks have, because a loop of constant length is not
+        // Fetches as many bytes as two full blocks have, even if the key's blocks have fewer
+        // columns. So the loop is equally long for every key of a filter, and its end is not
         // mispredicted.
         let bytes = 2 * self.layout.columns() as usize * SEGMENT_BYTES;
         for offset in (0..bytes).step_by(LINE_BYTES) {
@@ -140,7 +140,6 @@ mod tests {
         let layout = Layout::new(blocks, segments).unwrap();
         let mut block = LineBuf::zeroed(layout.stored_bytes());
         let (bytes, trailer) = block.split_at_mut(layout.segments() * SEGMENT_BYTES);
-        // With many columns most bits of the filter are 0, so that some keys pass.
         let ones = if layout.columns() > 8 { 0.02 } else { 0.5 };
         bytes.fill_with(|| if rng.random_bool(ones) { rng.random() } else { 0 });
         trailer.copy_from_slice(&layout.trailer(rng.random()));

@@ -18,7 +18,8 @@ pub fn trace(filter: &[u8], hash: KeyHash) -> Result<QueryTrace, &'static str> {
     let equation = Equation::new(rehash(hash, raw_seed(seed)), layout.starts());
     let Equation { start, coefficients, .. } = equation;
     let first = start / BLOCK_SLOTS;
-    // All but the first of a row's slots may be in the next block.
+    // If a row starts in the first slot of a block, all its slots are in that block. All other rows
+    // continue in the next block.
     let blocks = if start % BLOCK_SLOTS == 0 { 1 } else { 2 };
     let segment = layout.first_segment(first) * SEGMENT_BYTES;
     let bytes = layout.columns_of(first) as usize * blocks * SEGMENT_BYTES;

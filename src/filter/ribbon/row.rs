@@ -13,7 +13,8 @@
 //! Multiplications compute a row from the key's 64-bit hash and a seed. The constants are RocksDB's
 //! (`util/ribbon_impl.h`, `StandardHasher`, `StandardRehasherAdapter`).
 
-/// Scrambles the stored seed number, so that seeds differ in all their bits.
+/// The seed that is stored as the number `ordinal`. Seeds of neighbouring numbers differ in many
+/// bits.
 pub fn raw_seed(ordinal: u8) -> u32 {
     let t = u64::from(ordinal).wrapping_mul(0xc782_19a2_3eea_dd03);
     (t ^ ((t & 0xf0f0_f0f0_f0f0_f0f0) >> 4)) as u32
@@ -55,8 +56,8 @@ impl Equation {
     }
 }
 
-/// The content of a slot after banding: the coefficients of this slot and the slots after it, and
-/// the fingerprint. The lowest coefficient of a row is 1; an empty slot is all zero.
+/// The content of a slot after banding: the coefficients of this slot and of the 127 slots after
+/// it, and the fingerprint. The lowest coefficient of a row is 1. In an empty slot everything is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Row {
     pub coefficients_low: u64,

@@ -7,9 +7,9 @@
 //!
 //! *How many columns?* One for each halving of the false-positive rate. [`fit`] meets a target in
 //! stored bits (7 bits a key give a rate of 1 %), a target rate, or RocksDB's target, which is the
-//! rate of a Bloom filter of a given number of bits. The filter must be as long as RocksDB's, to
-//! the byte. So this file keeps RocksDB's order of floating-point operations. Like RocksDB, it
-//! biases rounding by the hash of the first key.
+//! rate of a Bloom filter of a given number of bits. With RocksDB's target the filter must be as
+//! long as RocksDB's, to the byte. So this file keeps RocksDB's order of floating-point operations
+//! and, for this target, biases rounding by the hash of the first key, as RocksDB does.
 //!
 //! A layout has at least 256 slots. For few keys that is wasteful, and a Bloom filter is built
 //! instead.
@@ -100,8 +100,9 @@ fn bloom_is_better(target: Target, keys: usize, layout: &Layout) -> bool {
     }
 }
 
-/// The number of segments of a filter with `millibits / 1000` bits a key, trailer included. The
-/// stored size differs from the requested one by at most half a segment.
+/// The number of segments of a filter with `millibits / 1000` bits a key, trailer included. It is
+/// rounded, so the stored size differs from the requested one by at most half a segment, unless
+/// that would be less than one segment or more than 32 columns.
 fn segments_for_size(blocks: u32, keys: usize, millibits: u32) -> usize {
     let bytes = keys as f64 * f64::from(millibits) / 8000.0 - TRAILER_BYTES as f64;
     let segments = (bytes / SEGMENT_BYTES as f64).round();
@@ -109,10 +110,10 @@ fn segments_for_size(blocks: u32, keys: usize, millibits: u32) -> usize {
     (segments as usize).clamp(1, (blocks * MAX_COLUMNS) as usize)
 }
 
-/// The number of segments for one false positive in `one_in` absent keys. For a rate between two
-/// powers of two, some blocks have one column fewer than the others (`layout.rs`), and each of them
-/// saves a segment. The number of such blocks is rounded down. Like RocksDB, the function adds
-/// `bias / 2^32` of a slot before it rounds, so that sometimes one more segment is saved.
+/// The number of segments with which one of `one_in` absent keys passes. For a rate between two
+/// powers of two, some blocks have one column fewer than the others (`layout.rs`), which saves one
+/// segment for each of these blocks. Their number is rounded down. Like RocksDB, the function first
+/// adds `bias / 2^32` of a slot, so that sometimes one more segment is saved.
 fn segments_for_rate(blocks: u32, one_in: f64, bias: u32) -> usize {
     if one_in <= 1.0 {
         return 1;
@@ -195,8 +196,8 @@ mod tests {
         let saved: Vec<usize> =
             (5000..10_000).map(|keys| segments(keys, 0) - segments(keys, u64::MAX)).collect();
         assert!(saved.iter().all(|&saved| saved <= 1));
-        // The bias is at most one of the 128 slots of a block, so about 1 in 128 of these filters
-        // saves a segment.
+        // The bias adds at most one slot to the slots with one column fewer. A block has 128 slots,
+        // so about 1 in 128 of these filters saves a segment.
         let share = saved.iter().sum::<usize>() as f64 / saved.len() as f64;
         assert!((0.0..1.0 / 32.0).contains(&share) && share > 0.0, "{share}");
     }

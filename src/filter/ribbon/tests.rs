@@ -11,9 +11,9 @@ use crate::hash64;
 /// Made by RocksDB 7.8.3's `db_bench --benchmarks=fillseq,flush`, with an options file that names
 /// the filter policy `ribbonfilter:BITS:-1`. Each line gives the length of a table's filter block
 /// and the block's [`hash64`]. The formula for the number of slots changes at every entry of
-/// `KEYS_AT_POWER_OF_TWO`. Every interval between two entries has a filter with the most keys for
-/// this interval, and most have one with the fewest. Among the filters are some that the first seed
-/// does not solve, and small ones that became Bloom filters.
+/// `KEYS_AT_POWER_OF_TWO`. For every interval between two entries there is a filter with the
+/// largest number of keys in the interval, and for most intervals also one with the smallest. Some
+/// filters need a second seed, and small ones became Bloom filters.
 const WRITTEN_BY_ROCKSDB: &str =
     include_str!("../../../tests/data/rocksdb-filters/ribbon-sizes.csv");
 
@@ -68,11 +68,12 @@ fn the_order_of_all_keys_but_the_first_does_not_matter() {
 #[test]
 fn keys_that_crowd_under_every_seed_are_left_to_a_bloom_filter() {
     // `row::rehash` changes the lower half of a hash by the seed, and multiplies the result by a
-    // constant, whose lower half is `multiplier`. Here only the upper halves of the hashes differ,
-    // and they are small numbers times the inverse of `multiplier`. So under every seed the upper
-    // halves of the products differ only by these small numbers, and all keys start in one of a few
-    // slots. (If they all started in one slot, no equations would contradict each other, because
-    // the bits of a fingerprint are bits of the coefficients.)
+    // constant, whose lower half is `multiplier`. These hashes are equal in the lower half. Their
+    // upper halves are small numbers times the inverse of `multiplier`, so the upper halves of the
+    // products are the small numbers plus one number that is the same for all hashes. Therefore
+    // under every seed all keys start in a few neighbouring slots. (If they all started in one
+    // slot, no equations would contradict each other, because the bits of a fingerprint are bits of
+    // the coefficients.)
     let multiplier = 0x236a_3a0du32;
     let inverse = (0..5).fold(multiplier, |inverse: u32, _| {
         inverse.wrapping_mul(2u32.wrapping_sub(multiplier.wrapping_mul(inverse)))

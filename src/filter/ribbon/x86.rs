@@ -133,8 +133,8 @@ impl Kernels for Avx2 {
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
 fn matches_avx512(query: &Query) -> bool {
     let (near_picks, far_picks) = picks_avx512(query);
-    // Which column's sum each lane will have, once the two halves of every segment are added
-    // (below).
+    // For each lane, the column whose sum the lane holds after the code below has added the two
+    // halves of every segment.
     let order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
     let mut fingerprint = _mm512_srlv_epi64(_mm512_set1_epi64(query.fingerprint.into()), order);
     let (mut near, mut far) = (query.near, query.far);
@@ -158,7 +158,8 @@ fn matches_avx512(query: &Query) -> bool {
         };
         let (sum_0, sum_1) = (pick(near_0, far_0), pick(near_1, far_1));
         let halves = (_mm512_unpacklo_epi64(sum_0, sum_1), _mm512_unpackhi_epi64(sum_0, sum_1));
-        // Only bit 0 counts. The sum and the fingerprint of missing columns are 0.
+        // Only bit 0 of a lane counts: the parity of its column. In a lane without a column, the
+        // sum and the fingerprint are both 0.
         let sum = _mm512_popcnt_epi64(_mm512_xor_si512(halves.0, halves.1));
         wrong = _mm512_or_si512(wrong, _mm512_xor_si512(sum, fingerprint));
         if near.len() <= REGISTER_COLUMNS * SEGMENT_BYTES {
@@ -170,7 +171,8 @@ fn matches_avx512(query: &Query) -> bool {
     }
 }
 
-/// The coefficients, shifted to the bits of the two blocks, in each quarter of a register.
+/// The coefficients, shifted to their slots in the blocks `near` and `far`. Both results are
+/// repeated in each quarter of a register.
 ///
 /// ```text
 /// words               0    0  low high   0    0         shifted up by bit mod 64
@@ -191,7 +193,9 @@ fn picks_avx512(query: &Query) -> (__m512i, __m512i) {
     let bit = _mm512_set1_epi64(query.bit.into());
     let by_a_word = _mm512_test_epi64_mask(bit, _mm512_set1_epi64(64));
     let choose = |below_64, from_64| _mm512_mask_mov_epi64(below_64, by_a_word, from_64);
-    // The double shift takes the count mod 64, and shifts in the bits from the previous word.
+    // The double shift takes its count modulo 64. It shifts each word of the first operand, and
+    // fills its lowest bits with the highest bits of the same word of the second operand. So for
+    // each word, the second operand has the next lower one.
     let near = _mm512_shldv_epi64(choose(low_high, zero_low), choose(zero_low, zero), bit);
     let far = _mm512_shldv_epi64(choose(zero, high_zero), choose(high_zero, low_high), bit);
     (near, far)
@@ -202,8 +206,8 @@ fn picks_avx512(query: &Query) -> (__m512i, __m512i) {
 #[target_feature(enable = "avx2,bmi2")]
 fn matches_avx2(query: &Query) -> bool {
     let (near_picks, far_picks) = picks_avx2(query);
-    // Which column's sum each lane will have, once the four 32-bit words of every segment are added
-    // (below).
+    // For each lane, the column whose sum the lane holds after the code below has added the four
+    // 32-bit words of every segment.
     let order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     let mut fingerprint = _mm256_srlv_epi32(_mm256_set1_epi32(query.fingerprint as i32), order);
     let (mut near, mut far) = (query.near, query.far);
@@ -242,7 +246,8 @@ fn matches_avx2(query: &Query) -> bool {
         // Bit i of 0x6996 is the parity of i.
         let nibbles = _mm256_and_si256(sums, _mm256_set1_epi32(15));
         let parity = _mm256_srlv_epi32(_mm256_set1_epi32(0x6996), nibbles);
-        // Only bit 0 counts. The sum and the fingerprint of missing columns are 0.
+        // Only bit 0 of a lane counts: the parity of its column. In a lane without a column, the
+        // sum and the fingerprint are both 0.
         wrong = _mm256_or_si256(wrong, _mm256_xor_si256(parity, fingerprint));
         if near.len() <= REGISTER_COLUMNS * SEGMENT_BYTES {
             return _mm256_testz_si256(wrong, _mm256_set1_epi32(1)) == 1;
@@ -253,9 +258,9 @@ fn matches_avx2(query: &Query) -> bool {
     }
 }
 
-/// Does the work of [`picks_avx512`], in each half of a register. Each result is the OR of three
-/// shifts. For a given `bit` some of them do not apply: their counts are 64 or more, or negative,
-/// and such shifts give 0.
+/// Does the work of [`picks_avx512`], in each half of a register. AVX2 has no double shift, so each
+/// result is the OR of three shifts. A shift whose count is not 0 to 63 gives 0, so that only the
+/// shifts that apply to `bit` add to the result.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn picks_avx2(query: &Query) -> (__m256i, __m256i) {

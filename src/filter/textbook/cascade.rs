@@ -112,8 +112,9 @@ impl Cascade {
         Some(cascade)
     }
 
-    /// Whether a key of the universe is in. The first layer that answers "no" decides; if no layer
-    /// does, the last one holds the key.
+    /// Whether a key of the universe is in. The layers hold, alternately, keys that are in and keys
+    /// that are out. The first layer that answers "no" decides: the key is of the other kind. If no
+    /// layer answers "no", the last layer holds the key.
     pub fn contains(&self, hash: u64) -> bool {
         let says_no = |(layer, (filter, _)): (usize, &(BloomFilter, LayerInfo))| {
             !filter.contains(salted(hash, layer))
@@ -160,14 +161,15 @@ mod tests {
             let ratio = three[2].keys as f64 / three[0].keys as f64;
             assert!((ratio - 0.5).abs() < 0.1, "{layers:?}");
         }
-        // A key takes 1.44 bits for each halving of the rate: log2(s/r) + 1/2 halvings in the first
-        // layer, and one in each later layer. The second, fourth, … layers together hold √½ + √½/2
-        // + … times as many keys as the first layer; the third, fifth, … layers hold 1/2 + 1/4 + …
-        // times as many.
+        // A key takes 1.44 bits for each halving of the rate. The first layer halves the rate
+        // log2(s/r) + 1/2 times, and each later layer once. The second, fourth, … layers together
+        // hold √½ + √½/2 + … = 2 · √½ times as many keys as the first layer; the third, fifth, …
+        // layers together hold 1/2 + 1/4 + … = 1 times as many.
         let bits_per_key = cascade.bytes() as f64 * 8.0 / 4000.0;
         let expected = 1.44 * (25f64.log2() + 0.5 + 2.0 * 0.5f64.sqrt() + 1.0);
         assert!((bits_per_key / expected - 1.0).abs() < 0.15, "{bits_per_key} {expected}");
-        // A single filter with this rate would be larger.
+        // A single filter that is right for all 100,000 keys out with a probability of 90 % would
+        // be larger.
         assert!(bits_per_key < formulas::bits_per_key(0.1 / 100_000.0));
     }
 

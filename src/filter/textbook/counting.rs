@@ -12,9 +12,9 @@
 //! Counters have four bits: at the best number of hashes about one counter in 10^15 reaches 15, if
 //! no key is added twice. So the filter is four times as large as a standard one.
 //!
-//! Invariants: a counter below [`STUCK`] is the number of probes of present keys that fall on it. A
-//! counter at [`STUCK`] no longer counts, and is never decremented: it could drop to 0 while keys
-//! still need it.
+//! Invariants, as long as only present keys are removed: a counter below [`STUCK`] is the number of
+//! probes of present keys that fall on it. A counter at [`STUCK`] no longer counts, and is never
+//! decremented, because it could drop to 0 while keys still need it.
 //!
 //! The danger: removing a key that was never added, but looks present, decrements counters of other
 //! keys, and these keys may be lost. A filter cannot detect this. Only a caller that knows the keys
@@ -52,8 +52,8 @@ impl CountingBloom {
     /// A filter of `counters` counters, `hashes` of them for each key.
     ///
     /// # Panics
-    /// Unless `hashes` is 1 to [`MAX_HASHES`], and if memory is short: see
-    /// [`CountingBloom::try_new`].
+    /// If `hashes` is not 1 to [`MAX_HASHES`], and if [`CountingBloom::try_new`] would return an
+    /// error.
     pub fn new(counters: usize, hashes: u32) -> CountingBloom {
         CountingBloom::try_new(counters, hashes).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -70,11 +70,12 @@ impl CountingBloom {
         Ok(CountingBloom { counters: Packed::new(4, counters.max(1))?, hashes })
     }
 
-    /// The smallest filter whose rate with `keys` keys is at most `rate`, between 0 and 1, in the
-    /// mean over all sets of keys: see [`formulas::whole_shape`].
+    /// The smallest filter for `keys` keys whose mean rate over all sets of keys is at most `rate`:
+    /// see [`formulas::whole_shape`].
     ///
     /// # Panics
-    /// Unless `rate` is above 0 and below 1, and if memory is short.
+    /// If `rate` is not above 0 and below 1, and if [`CountingBloom::try_new`] would return an
+    /// error.
     pub fn for_rate(keys: usize, rate: f64) -> CountingBloom {
         let (counters, hashes) = formulas::whole_shape(keys, rate);
         CountingBloom::new(counters, hashes)
@@ -116,7 +117,7 @@ impl CountingBloom {
         true
     }
 
-    /// Counters that have overflowed and will never be 0 again.
+    /// The number of counters that have overflowed and will never be 0 again.
     pub fn stuck(&self) -> usize {
         (0..self.counters.len()).filter(|&position| self.counters.get(position) == STUCK).count()
     }
@@ -175,7 +176,8 @@ mod tests {
         (0..15).for_each(|_| filter.insert(1));
         assert_eq!(filter.stuck(), 4);
         assert!((0..40).all(|_| filter.remove(1)), "it looks present for ever");
-        // Fourteen additions are counted, so fourteen removals bring the counters back to 0.
+        // After fourteen additions no counter of the key has overflowed, so fourteen removals bring
+        // them back to 0.
         (0..14).for_each(|_| filter.insert(2));
         assert!((0..14).all(|_| filter.remove(2)));
         assert!(!filter.remove(2));

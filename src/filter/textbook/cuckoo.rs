@@ -17,9 +17,10 @@
 //! bucket. The paper takes the xor of hash and bucket instead of their difference, so the paper's
 //! number of buckets must be a power of two.
 //!
-//! A query compares a fingerprint of `f` bits with the slots of two buckets, four each, so the rate
-//! is about `8 · load / 2^f`. The eight slots cost 3 of the `f` bits, and 5 % of the slots stay
-//! empty. That is why a cuckoo filter beats a Bloom filter for small rates only.
+//! A query compares a fingerprint of `f` bits with the eight slots of two buckets, so the rate is
+//! about `8 · load / 2^f`. With a single comparison 3 bits fewer would be enough for the same rate,
+//! and 5 % of the slots stay empty. That is why a cuckoo filter is smaller than a Bloom filter for
+//! low rates only.
 //!
 //! Invariants: a slot that holds 0 is empty, and no fingerprint is 0. A key's two buckets together
 //! hold its fingerprint at least as often as the key was added and not removed. A failed insertion
@@ -65,7 +66,7 @@ pub struct CuckooFilter {
 }
 
 impl CuckooFilter {
-    /// A filter for `keys` keys, with fingerprints of 2 to 32 bits.
+    /// A filter for `keys` keys. `fingerprint_bits` is limited to 2 to 32.
     ///
     /// # Panics
     /// If memory is short: see [`CuckooFilter::try_new`].
@@ -84,9 +85,8 @@ impl CuckooFilter {
         Ok(CuckooFilter { slots, fingerprint_bits, len: 0, kicks: 0 })
     }
 
-    /// A filter for `keys` keys whose rate is at most `rate`, between 0 and 1, in the mean over all
-    /// sets of keys. Fingerprints have at most 32 bits, so no filter has a rate below one in 565
-    /// million.
+    /// A filter for `keys` keys whose mean rate over all sets of keys is at most `rate`.
+    /// Fingerprints have at most 32 bits, so a lower `rate` than one in 565 million is not reached.
     ///
     /// # Panics
     /// If memory is short: see [`CuckooFilter::try_new`].
@@ -112,7 +112,7 @@ impl CuckooFilter {
         (sum + buckets - bucket) % buckets
     }
 
-    /// The slot in `bucket` that holds `fingerprint`; with 0, an empty slot.
+    /// The slot in `bucket` that holds `fingerprint`, or an empty slot if `fingerprint` is 0.
     fn find(&self, bucket: usize, fingerprint: u32) -> Option<usize> {
         (bucket * SLOTS..(bucket + 1) * SLOTS).find(|&slot| self.slots.get(slot) == fingerprint)
     }
@@ -132,7 +132,7 @@ impl CuckooFilter {
     /// [`Full`] if no slot was found for the key.
     pub fn insert(&mut self, hash: u64) -> Result<(), Full> {
         let (mut fingerprint, mut bucket) = self.locate(hash);
-        // The slots whose fingerprints were evicted, to restore them if no slot is found.
+        // The slots whose fingerprints were evicted. If no slot is found, the fingerprints go back.
         let mut thrown = Vec::new();
         loop {
             let other = self.other_bucket(fingerprint, bucket);
@@ -144,8 +144,8 @@ impl CuckooFilter {
             if thrown.len() == MAX_KICKS {
                 break;
             }
-            // A fingerprint that was just evicted comes from `bucket`, which is full, so it goes to
-            // its other bucket.
+            // After an eviction, `fingerprint` comes from `bucket`, which is full, so it goes to
+            // its other bucket. The fingerprint of the new key may go to either bucket.
             let random = mix(self.kicks, 4) as usize;
             self.kicks += 1;
             bucket = if thrown.is_empty() && random & SLOTS == 0 { bucket } else { other };

@@ -34,22 +34,24 @@ use crate::filter::bloom::sizing::bisect;
 /// The most hashes of a key.
 pub const MAX_HASHES: u32 = 64;
 
-/// The most bits of a filter that is sized exactly, 2^53: doubles represent every integer up to it.
+/// The most bits of an array that is sized exactly: 2^53, because doubles represent every integer
+/// up to it.
 const MAX_EXACT_BITS: f64 = 9_007_199_254_740_992.0;
 
-/// Bits a key at the best number of hashes, if that could be a fraction: `-ln(rate) / (ln 2)²`.
+/// The bits a key for this rate, if the number of hashes could be the best fraction:
+/// `-ln(rate) / (ln 2)²`.
 pub fn bits_per_key(rate: f64) -> f64 {
     -rate.ln() / (LN_2 * LN_2)
 }
 
-/// The best number of hashes, as a fraction: `ln 2 · bits_per_key`.
+/// The best number of hashes, which is rarely whole: `ln 2 · bits_per_key`.
 pub fn best_hashes(bits_per_key: f64) -> f64 {
     LN_2 * bits_per_key
 }
 
-/// The best whole number of hashes: the better neighbour of [`best_hashes`], which rounding does
-/// not always find. The result may be as high as 1,001, so a caller that makes a filter limits it
-/// to [`MAX_HASHES`].
+/// The best whole number of hashes: of the two neighbours of [`best_hashes`] the one with the lower
+/// rate, which is not always the nearer one. The result may be as high as 1,001, so a caller that
+/// makes a filter limits it to [`MAX_HASHES`].
 pub fn whole_hashes(bits_per_key: f64) -> u32 {
     let down = best_hashes(bits_per_key).floor().clamp(1.0, 1000.0) as u32;
     let better_up = rate(bits_per_key, down + 1) < rate(bits_per_key, down);
@@ -75,16 +77,16 @@ pub fn rate_of_split(bits: usize, keys: usize, hashes: u32) -> f64 {
 /// The exact rate of one shared array with independent hashes: the mean of `(set / m)^k` over the
 /// number of set bits.
 ///
-/// It is computed from the query's point of view. The query reads `d ≤ k` distinct bits. Each of
-/// the `kn` bits that keys set hits, with probability `u / m`, one of the `u` bits of the query
-/// that are still 0:
+/// The computation follows one query, which reads `d ≤ k` distinct bits, while the keys set their
+/// `kn` bits one after the other. Each of these `kn` bits is, with probability `u / m`, one of the
+/// `u` bits of the query that are still 0:
 ///
 /// ```text
 /// zeros among the bits of the query   3 ──3/m──► 2 ──2/m──► 1 ──1/m──► 0    wrong
 /// ```
 ///
-/// All terms are positive, so nothing cancels, unlike in the sum over inclusions and exclusions of
-/// Bose et al. The computation takes `k³ log(kn)` steps.
+/// All terms are positive, so no precision is lost by cancellation, unlike in the sum over
+/// inclusions and exclusions of Bose et al. The computation takes `k³ log(kn)` steps.
 ///
 /// # Panics
 /// Unless `hashes` is 1 to [`MAX_HASHES`].
@@ -93,8 +95,8 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
     const STATES: usize = MAX_HASHES as usize + 1;
     let m = bits.max(1) as f64;
     let most = (hashes as usize).min(bits.max(1));
-    // zeros[u]: the probability that u bits of the query are 0. At first all its distinct bits are
-    // 0.
+    // zeros[u]: the probability that u bits of the query are 0. Before any key is added, u is the
+    // number of the query's distinct bits.
     let mut zeros = [0.0; STATES];
     zeros[0] = 1.0;
     for _ in 0..hashes {
@@ -104,7 +106,8 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
         }
         zeros[0] = 0.0;
     }
-    // step[u][v]: the probability that 2^i further bits leave v of u zeros, in round i of the loop.
+    // step[u][v]: the probability that v of u zeros are left after 2^i more bits were set, in round
+    // i of the loop.
     let mut step = [[0.0; STATES]; STATES];
     step[0][0] = 1.0;
     for u in 1..=most {
@@ -128,10 +131,11 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
     zeros[0]
 }
 
-/// The fewest bits of one shared array for `keys` keys, at least 1, and their number of hashes, at
-/// most [`MAX_HASHES`]. The mean rate over all sets of keys, [`exact_rate`], is at most
-/// `rate_wanted`. The usual formula, [`bits_per_key`], gives up to 1 % too few bits at the usual
-/// rates, because hashes come in whole numbers. For few keys it is wrong by more.
+/// The fewest bits of one shared array, and its number of hashes, with which the mean rate over all
+/// sets of `keys` keys, [`exact_rate`], is at most `rate_wanted`. `keys` counts as at least 1, and
+/// the hashes are at most [`MAX_HASHES`]. The usual formula, [`bits_per_key`], gives up to 1 % too
+/// few bits at the usual rates, because it assumes a fraction of a hash. For few keys its error is
+/// larger.
 ///
 /// # Panics
 /// Unless `rate_wanted` is above 0 and below 1.
@@ -159,9 +163,9 @@ fn fewest(
 ) -> (usize, u32) {
     assert!(wanted > 0.0 && wanted < 1.0, "a rate between 0 and 1, not {wanted}");
     let keys = keys.max(1) as f64;
-    // If there are few hashes, one hash more or less matters, and the usual formula chooses a wrong
-    // number. If there are many, one hash more or less matters little. So the search starts at the
-    // formula's number and moves while the result improves.
+    // With few hashes, one hash more or less makes a difference, and the usual formula may choose a
+    // wrong number. So the search starts at the formula's number and moves while the result
+    // improves.
     let start = whole_hashes(bits_per_key(wanted)).min(MAX_HASHES);
     let with = |hashes: u32| {
         let arrays = f64::from(hashes.min(most_arrays));
@@ -173,8 +177,9 @@ fn fewest(
             return most(guess);
         }
         let rate = |array: usize| rate(array.saturating_mul(arrays as usize), hashes);
-        // One step of Newton's method, on the logarithms, because the exact rate falls with the
-        // bits nearly as the usual formula does. The remaining error is a few bits.
+        // One step of Newton's method on the logarithms of bits and rate. Its slope is that of the
+        // usual formula, from which the slope of the exact rate hardly differs. The remaining error
+        // is a few bits.
         let guess = guess.max(1.0).floor();
         let per_bit = f64::from(hashes) * keys / arrays / guess;
         let slope = f64::from(hashes) * per_bit / per_bit.exp_m1();
@@ -226,15 +231,16 @@ fn first_that(guess: usize, fits: impl Fn(usize) -> bool) -> usize {
     bisect(too_few, enough, fits)
 }
 
-/// The shape by the usual formula, which is too small for few keys. Layers of dumps with `SBF1`
-/// have this size, so the function must not change.
+/// The bits and hashes by the usual formula, which gives too few bits for few keys. Layers of
+/// scalable filters that were saved as `SBF1` have this shape, so the function must not change.
 pub(super) fn classical_shape(keys: usize, rate_wanted: f64) -> (usize, u32) {
     let keys = keys.max(1) as f64;
     let best = |bits: usize| {
         let hashes = whole_hashes(bits as f64 / keys);
         (rate(bits as f64 / keys, hashes), hashes)
     };
-    // One hash reaches every rate, with more bits than any better number of hashes.
+    // One hash can reach every rate, and the best number of hashes takes no more bits. So this
+    // number of bits is enough.
     let enough = (-keys / (-rate_wanted).ln_1p()) as usize;
     let enough = bisect(0, enough.saturating_add(1), |bits| best(bits).0 <= rate_wanted);
     (enough, best(enough).1)
@@ -308,7 +314,7 @@ mod tests {
             }
         }
         // These numbers are too large for the recurrence. But the variance of the number of set
-        // bits, (0.5 - 0.25 (1 + ln 2)) m, gives the first term of the error of the usual formula.
+        // bits, 0.25 (1 - ln 2) m, gives the first term of the error of the usual formula.
         let (keys, hashes) = (10_000_000, 10u32);
         let bits = (f64::from(hashes) * keys as f64 / LN_2) as usize;
         let lacks = exact_rate(bits, keys, hashes) / 0.5f64.powi(10) - 1.0;
@@ -317,9 +323,9 @@ mod tests {
         assert!(lacks > 0.0 && lacks < 2.0 * expected / bits as f64 + 1e-6, "{lacks}");
     }
 
-    /// The shape once came from the usual formula, which is an approximation for many keys. Filters
-    /// of 1, 2 and 10 keys were wrong 7, 4 and 1.5 times as often as intended. Now the exact rate
-    /// decides the size, and no smaller array would be enough.
+    /// The shape once came from the usual formula, which holds only for many keys. Filters of 1, 2
+    /// and 10 keys were wrong 7, 4 and 1.5 times as often as intended. Now the exact rate decides
+    /// the size, and no smaller array would be enough.
     #[test]
     fn a_whole_shape_reaches_the_exact_rate_and_is_the_smallest() {
         for keys in [1, 2, 3, 5, 10, 20] {
@@ -340,7 +346,7 @@ mod tests {
             let fraction = bits as f64 / 1e4 / bits_per_key(wanted);
             assert!((0.9999..1.05).contains(&fraction), "{wanted}: {fraction}");
         }
-        // Impossible sizes are returned as well, and cost no time.
+        // For a filter that no memory holds, a size is returned without a long search.
         assert!(whole_shape(usize::MAX, f64::MIN_POSITIVE).0 > 1 << 60);
     }
 

@@ -20,11 +20,12 @@
 //! shared     (mixing, errors)          code that all of them use
 //! ```
 //!
-//! All of them take the 64-bit hash of a key ([`super::KeyHash`]) and mix it with their own salt.
-//! Two keys with the same hash are one key to them. So where the formulas give a rate below `keys /
-//! 2^64`, more absent keys pass, because some have the hash of a present key. A rate is a mean over
-//! all sets of keys: one filter of few keys may be wrong more often or less often than the mean.
-//! `for_rate` bounds the mean, for any number of keys.
+//! All of them take the 64-bit hash of a key ([`super::KeyHash`]) and mix it with their own salt
+//! ([`mix`]). Two keys with the same hash are one key to them. So an absent key passes with a
+//! probability of about `keys / 2^64` because it has the hash of a present key, even where the
+//! formulas give a lower rate. A rate is a mean over all sets of keys: one filter of few keys may
+//! be wrong more often or less often than the mean. `for_rate` bounds the mean, for any number of
+//! keys.
 //!
 //! Absent on purpose: SIMD, prefetching, and cache lines of the processor. [`super`] has those.
 

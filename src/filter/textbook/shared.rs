@@ -27,11 +27,11 @@ pub struct Full;
 #[error("a filter of this size does not fit into memory")]
 pub struct TooLarge;
 
-/// The most bits of one array, 1 TiB. A system that overcommits memory would grant any number, and
-/// kill the process when the array is written.
+/// The most bits of one array, 1 TiB. Without this limit, a system that overcommits memory would
+/// grant any number, and kill the process when the array is written.
 const MAX_BITS: u64 = 1 << 43;
 
-/// Words of zeros for `bits` bits. `None` means more bits than can be counted.
+/// Words of zeros for `bits` bits. `bits` is `None` if the number does not fit into a `usize`.
 pub(super) fn zeros(bits: Option<usize>) -> Result<Vec<u64>, TooLarge> {
     let bits = bits.filter(|&bits| bits as u64 <= MAX_BITS).ok_or(TooLarge)?;
     let (mut words, len) = (Vec::new(), bits.div_ceil(64));
@@ -79,7 +79,7 @@ pub(super) fn checksum(words: &[u64]) -> u64 {
     words.iter().fold(words.len() as u64, |sum, &word| mix(sum.rotate_left(1) ^ word, 1))
 }
 
-/// Little-endian words; a remainder of less than 8 bytes is left out.
+/// The bytes as little-endian words; a remainder of less than 8 bytes is left out.
 pub(super) fn as_words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
@@ -90,9 +90,9 @@ pub(super) fn keys(seed: u64, range: std::ops::Range<u64>) -> Vec<u64> {
     range.map(|i| mix(seed << 40 | i, 0xbeef)).collect()
 }
 
-/// The share of false positives of `filters` filters of `keys_each` keys each, and its standard
-/// deviation. `filled` makes a filter of the given keys, and returns its `contains`. Each filter is
-/// queried for `asked` absent keys.
+/// The mean false-positive rate of `filters` filters, and the standard deviation of this mean.
+/// `filled` makes a filter of the given keys, `keys_each` of them, and returns its `contains`. Each
+/// filter is queried for `asked` absent keys.
 #[cfg(test)]
 pub(super) fn measured<F: Fn(u64) -> bool>(
     [filters, keys_each, asked]: [u64; 3],
@@ -105,8 +105,8 @@ pub(super) fn measured<F: Fn(u64) -> bool>(
     let rates: Vec<f64> = rates.collect();
     let mean = rates.iter().sum::<f64>() / filters as f64;
     let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
-    // The deviation among a few filters may be low by chance. The number of false positives is a
-    // count of rare events, so the result is at least the deviation of such a count.
+    // The deviation among a few filters may be low by chance. False positives are rare events, so
+    // the result is at least the deviation of a Poisson distribution with as many events.
     let by_count = mean / (filters * asked) as f64;
     (mean, (variance / (filters * filters.max(2) - filters) as f64).max(by_count).sqrt())
 }

@@ -26,8 +26,8 @@ pub(in crate::fs) struct PooledFile {
     identity: Identity,
     slot: Arc<Slot>,
     pool: Arc<DescriptorPool>,
-    /// Whether the file keeps its descriptor until it is dropped. The mutex is held while the file
-    /// is opened again.
+    /// Whether the file keeps its descriptor until it is dropped. A thread that opens the file
+    /// again holds the mutex, so that other threads do not open it too.
     kept: Mutex<bool>,
 }
 
@@ -71,7 +71,7 @@ impl PooledFile {
         self.pin_alone()
     }
 
-    /// Like [`PooledFile::pin`], but the caller holds the file's lock.
+    /// Like [`PooledFile::pin`], but the caller holds the lock of `kept`.
     fn pin_alone(&self) -> Result<Pinned<'_>> {
         if let Some(pinned) = self.slot.descriptor.pin() {
             return Ok(pinned);
@@ -135,8 +135,8 @@ impl RandomAccessFile for PooledFile {
     }
 }
 
-/// Counts one more kept descriptor. Returns `false` if the process already keeps a quarter of its
-/// limit.
+/// Counts one more file that keeps its descriptor. Returns `false` if such files already take a
+/// quarter of the process's limit on descriptors.
 fn keep_one() -> bool {
     let most = (open_files_limit().soft.min(4 * MAX_FILES) / 4) as usize;
     let one_more = |kept| (kept < most).then_some(kept + 1);
@@ -151,8 +151,8 @@ impl Drop for PooledFile {
         if *lock(&self.kept) {
             KEPT.fetch_sub(1, Ordering::Relaxed);
         }
-        // A slot that is not in the ring belongs to this value alone, so its descriptor is closed
-        // with this value.
+        // After this call the slot is not in the ring and belongs to this value alone. So its
+        // descriptor is closed with this value.
         self.pool.forget(&self.slot);
     }
 }

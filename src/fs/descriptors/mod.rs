@@ -16,15 +16,16 @@
 //!   that is not in use and was not used since the hand last passed it. If all are in use, the file
 //!   is opened nevertheless, because a read never waits for another read. So the pool exceeds its
 //!   capacity by at most the number of reading threads. A thread that reads many files at once does
-//!   not break this bound: when the pool is at its capacity, the thread lets its reads in flight
+//!   not break this bound: when the pool exceeds its capacity, the thread lets its reads in flight
 //!   end before it opens another file.
 //! * When a file is opened again, its device, inode and length (on Windows: its times and length)
 //!   must be the same as at the first opening. Otherwise the read returns an error.
 //! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file, with its descriptor, out of
-//!   the pool's ring for good.
+//!   the pool's ring for good. The descriptor no longer counts towards the capacity.
 //!
-//! If the process has no descriptor left, opening a file fails only after the idle descriptors of
-//! every pool were closed ([`with_descriptor`]).
+//! If the process or the system has no descriptor left, opening a file closes idle descriptors of
+//! every pool and tries again ([`with_descriptor`]). It fails only if there is none to close, or if
+//! other threads take all that become free.
 //!
 //! No call waits until a descriptor becomes free, and nothing here knows what the files contain.
 
@@ -45,7 +46,8 @@ pub use pool::DescriptorPool;
 use pool::POOLS;
 pub(super) use urings::MakeUring;
 
-/// When the system has no descriptor left, each pool closes up to this many at a time.
+/// When the process or the system has no descriptor left, each pool closes up to this many idle
+/// descriptors before the next attempt to open the file.
 const CLOSED_AT_ONCE: usize = 16;
 /// Descriptors are closed at most this many times to open one file. Once may not be enough, because
 /// other threads may take the descriptors that become free.

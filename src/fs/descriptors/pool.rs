@@ -36,12 +36,12 @@ pub(super) const MAX_FILES: u64 = 1 << 20;
 /// ```
 pub struct DescriptorPool {
     capacity: AtomicUsize,
-    /// A forked child opens nothing through the pool, because another thread may have held the
-    /// pool's lock at the fork.
+    /// The process that made the pool. A forked child opens nothing through the pool, because
+    /// another thread may have held the pool's lock at the fork.
     pub(super) process: Process,
     pub(super) ring: Mutex<Ring>,
     /// Whether the pool has exceeded its capacity since [`DescriptorPool::has_room`] last returned
-    /// `true`. This is a hint.
+    /// `true`. The flag is read without the lock of `ring`, so it is only a hint.
     crowded: AtomicBool,
     pub(super) reopened: AtomicU64,
 }
@@ -97,7 +97,7 @@ impl DescriptorPool {
     }
 
     /// The pool of all databases that have no pool of their own. Each call sets its capacity to
-    /// half of the process's limit on descriptors at that moment.
+    /// half of the process's limit on descriptors at that moment, but at most to 2^20.
     pub fn shared() -> Arc<DescriptorPool> {
         let capacity = (open_files_limit().soft.min(2 * MAX_FILES) / 2).max(1) as usize;
         let shared = SHARED.get();
@@ -182,8 +182,8 @@ impl DescriptorPool {
 impl Drop for DescriptorPool {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // The memory of a kernel ring is not mapped in a forked child, so the child must not
-            // drop the ring.
+            // The memory of kernel rings is not mapped in a forked child, so the child must not
+            // drop them.
             let ring = self.ring.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::take(ring));
         }
@@ -205,8 +205,8 @@ impl Ring {
         self.slots.len() + self.opening + self.urings.count()
     }
 
-    /// Moves idle descriptors to `closed` until the remaining descriptors fit into `capacity`.
-    /// Returns `false` if they do not fit because all of them are in use.
+    /// Moves idle descriptors of files to `closed` until the remaining descriptors fit into
+    /// `capacity`. Returns `false` if they do not fit because every open file is in use.
     pub(super) fn make_room(
         &mut self,
         capacity: usize,

@@ -101,8 +101,8 @@ fn a_file_that_is_kept_outlives_its_name_and_leaves_its_place_to_others() {
     assert!(files[2].keep_open().is_err());
 }
 
-/// If files were opened again by name alone, a table that replaced another would be read with the
-/// index of the replaced one.
+/// Files are not opened again by name alone. Otherwise, if a table replaced another of the same
+/// name, it would be read with the index of the replaced one.
 #[test]
 fn another_file_in_the_place_of_the_first_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,12 +6,12 @@
 //!       └─► the bound is reached, or the kernel refuses: none
 //! ```
 //!
-//! * A ring serves one call at a time. No call waits for a ring, because the waiting call could
-//!   hold descriptors that the ring's user needs to continue. A call without a ring reads by
-//!   threads.
+//! * A ring serves one call of `read_many` at a time. No call waits for a ring, because the waiting
+//!   call could hold descriptors that the ring's user needs to continue. A call that gets no ring
+//!   reads by threads.
 //! * After the kernel or a sandbox has refused a ring, the pool requests no further one. A lack of
 //!   descriptors is temporary and does not count as a refusal.
-//! * When the pool's last reader is dropped, the idle rings are dropped too.
+//! * When the last `OverlappedReader` of the pool is dropped, the idle rings are dropped too.
 
 use std::io;
 

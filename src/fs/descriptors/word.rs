@@ -33,14 +33,15 @@ use crate::sync::{Mutex, lock, thread_index};
 
 const OPEN: u64 = 1 << 63;
 const ONE_PIN: u64 = 1 << 32;
-/// Closed words count pins too: those of threads that are about to find the word closed.
+/// The bits that count the pins of a word. Closed words count pins too: those of threads that are
+/// about to find the word closed.
 const PINS: u64 = OPEN - ONE_PIN;
 
 /// The number of words of a descriptor. With this many, most threads that use a file at the same
 /// time use different words. More words would take more memory for each table.
 const WORDS: usize = if cfg!(loom) { 2 } else { 4 };
 
-/// The word that some threads use, alone on its cache line. It stores a descriptor as its number.
+/// A word that some threads use, alone on its cache line. It stores the number of the descriptor.
 #[repr(align(64))]
 struct Word(AtomicU64);
 
@@ -66,7 +67,7 @@ impl Word {
 
     /// Opens the word, which is closed.
     fn open(&self, descriptor: u32) {
-        // An addition, because other threads may add pins.
+        // An addition and not a store, because other threads may add pins at the same time.
         let before = self.0.fetch_add(OPEN | u64::from(descriptor), Ordering::Release);
         debug_assert_eq!(before & !PINS, 0);
     }
@@ -112,7 +113,7 @@ impl Words {
         Some((word, number))
     }
 
-    /// Tries again under the lock, because `take_idle` closes words for a moment.
+    /// Tries again under the lock, because `take_idle` may have closed the word only for a moment.
     #[cold]
     fn pin_unchanging(&self, word: &Word) -> Option<u32> {
         let _unchanging = lock(&self.changes);
@@ -133,8 +134,8 @@ impl Words {
     /// Takes the descriptor out, if there is one and it is not pinned.
     fn take_idle(&self) -> Option<u32> {
         let _unchanging = lock(&self.changes);
-        // Pins are checked first, because closing words and opening them again makes the threads
-        // that use them wait for the lock.
+        // Pins are checked before any word is closed. While words are closed, even if they are
+        // opened again, the threads that use them must wait for the lock.
         if self.words.iter().any(|word| word.is_pinned()) {
             return None;
         }
@@ -360,7 +361,7 @@ mod models {
             let kept = keeper.join().unwrap();
             evictor.join().unwrap();
             assert_eq!(model.words.is_open(), kept);
-            // If one word has no descriptor, no word has.
+            // Either all words hold the descriptor, or none does.
             assert_eq!(model.words.pin(0).is_some(), kept);
         });
     }

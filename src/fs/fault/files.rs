@@ -70,8 +70,9 @@ impl RandomAccessFile for FaultRandomAccessFile {
         fn drop_page_cache(&self) -> Result<()>;
     }
 
-    /// Returns `false`, so that reads requested together run in order and the n-th call is the same
-    /// in every run. Reads through the descriptor would also bypass the rules.
+    /// Returns `false`, so that an `OverlappedReader` executes the reads in order, and the n-th
+    /// read is the same in every run. `descriptor` is not passed on, because reads through a
+    /// descriptor would bypass the rules.
     fn waits_for_device(&self) -> bool {
         false
     }

@@ -1,12 +1,13 @@
 //! A file system that fails on demand.
 //!
 //! Every call of an [`Operation`] passes [`Control::decide`], which counts the call, runs the hook
-//! before anything changes, and decides whether the call fails. A test runs its workload once to
-//! count the calls. Then it runs the workload once for each call, and makes this call fail, as in
-//! the example of [`FaultFs`].
+//! if the call can change files, and decides whether the call fails. A test runs its workload once
+//! to count the calls. Then, for each counted call, it runs the workload again and makes that call
+//! fail, as in the example of [`FaultFs`].
 //!
 //! A failed sync behaves as on Linux: the unsynced bytes may be lost, yet later syncs of the file
-//! report success. So a crash after the failed sync exposes code that retries it.
+//! report success. If code trusts such a later sync, a simulated crash of the wrapped file system
+//! shows the loss.
 
 mod files;
 mod rules;
@@ -48,7 +49,8 @@ impl FaultFs {
         FaultFs { inner, control: Arc::default() }
     }
 
-    /// Fails one call of `target`: the next one after `nth` other calls of `target`.
+    /// Fails one call of `target`: the next `nth` calls of `target` still succeed, and the call
+    /// after them fails.
     pub fn fail_once(&self, target: Target, nth: u64, fault: Fault) {
         self.add(Rule { target, name_end: "", calls_before: nth, forever: false, fault });
     }
@@ -58,8 +60,8 @@ impl FaultFs {
         self.add(Rule { target, name_end: "", calls_before: nth, forever: true, fault });
     }
 
-    /// Like [`FaultFs::fail_from`], but only for files whose names end in `name_end`. `nth` counts
-    /// the calls for these files only.
+    /// Like [`FaultFs::fail_from`], but counts and fails only the calls for paths that end in
+    /// `name_end`.
     pub fn fail_files_from(&self, name_end: &'static str, target: Target, nth: u64, fault: Fault) {
         self.add(Rule { target, name_end, calls_before: nth, forever: true, fault });
     }
@@ -68,7 +70,7 @@ impl FaultFs {
         self.control.state().rules.push(rule);
     }
 
-    /// Removes all rules, so that no call fails any more, as if the disk had space again or the
+    /// Removes the effect of all earlier `fail_…` calls, as if the disk had space again or the
     /// device worked again.
     pub fn heal(&self) {
         self.control.state().rules.clear();
@@ -84,10 +86,10 @@ impl FaultFs {
         self.control.state().faults
     }
 
-    /// Calls `hook` before every call that can change what a crash leaves. The hook gets the number
-    /// of earlier such calls, the operation and the path. It may take an image of the wrapped file
-    /// system, but must not change files through this `FaultFs`, because that would call the hook
-    /// again.
+    /// Runs `hook` before every call for which [`Operation::is_change`] holds. The hook gets the
+    /// number of earlier such calls, the operation and the path. It may take an image of the
+    /// wrapped file system, as [`MemFs::crash`](super::MemFs::crash) does. It must not change files
+    /// through this `FaultFs`, because that would run the hook again.
     pub fn before_changes(&self, hook: impl Fn(u64, Operation, &Path) + Send + Sync + 'static) {
         self.control.state().hook = Some(Hook(Arc::new(hook)));
     }

@@ -40,7 +40,7 @@ pub enum Operation {
 const OPERATIONS: usize = Operation::ReadExactAt as usize + 1;
 
 impl Operation {
-    /// Whether the call can change what a crash leaves.
+    /// Whether calls of this kind can change the files and names that are left after a crash.
     pub fn is_change(self) -> bool {
         use Operation::*;
         !matches!(self, Open | Exists | List | ReadExactAt)
@@ -117,8 +117,8 @@ pub enum Fault {
     Io,
     /// The call does nothing; no space is left (ENOSPC).
     NoSpace,
-    /// An append writes the first half of its bytes; then no space is left. For every other call
-    /// this is the same as `NoSpace`.
+    /// An append writes the first half of its bytes before it fails, because no space is left.
+    /// Every other call fails as with `NoSpace`.
     ShortWrite,
 }
 
@@ -146,7 +146,7 @@ pub(super) struct FaultState {
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) target: Target,
-    /// Only files whose names end in this; "" for all files.
+    /// The rule applies to paths that end in this string. The empty string stands for all paths.
     pub(super) name_end: &'static str,
     pub(super) calls_before: u64,
     pub(super) forever: bool,
@@ -173,7 +173,8 @@ impl FaultState {
         }
     }
 
-    /// The fault that the rules have for this call.
+    /// Counts the call in every rule that applies to it. Returns the fault if a rule makes the call
+    /// fail, and removes rules that fail only one call.
     fn fault(&mut self, operation: Operation, path: &Path) -> Option<Fault> {
         let mut fault = None;
         self.rules.retain_mut(|rule| {
@@ -206,7 +207,8 @@ impl Control {
             let before = state.changes;
             state.changes += 1;
             if let Some(Hook(hook)) = state.hook.clone() {
-                // The lock is released first, because the hook may be slow and may read the counts.
+                // The lock is released first, because the hook may be slow and may read the counts,
+                // which takes the lock.
                 drop(state);
                 hook(before, operation, path);
                 state = self.state();

@@ -1,19 +1,19 @@
 //! A file system in memory that can lose power.
 //!
-//! [`MemFs::crash`] makes an image that a power loss may leave. The image may be as bad as POSIX
-//! permits:
+//! [`MemFs::crash`] returns an image: a second [`MemFs`] with the files as a power loss may leave
+//! them. They may be as damaged as POSIX permits:
 //!
-//! * Each unsynced block of 4 KiB of a file survives or not, independently of the others. If the
-//!   length of the file survives, but a block does not, the block reads as zeros or, sometimes, as
-//!   other bytes of the file.
+//! * A file may lose the end of its unsynced bytes. Each other unsynced block of 4 KiB survives or
+//!   not, independently of the others. A lost block reads as zeros or, sometimes, as other bytes of
+//!   the file.
 //! * Each unsynced change to a directory survives or not, independently of the others. A rename
 //!   within one directory is one change.
-//! * Synced bytes survive if the file still has a name.
-//! * Zeros follow a log that is being written, also in the image of a killed process, because the
-//!   real file system allocates space for logs ahead.
+//! * Synced bytes survive if the image has a name for their file.
+//! * If a log is being written, zeros follow its bytes, because [`super::RealFs`] allocates space
+//!   for logs ahead.
 //!
-//! Bytes that were appended but not flushed are in the buffer of the process, so they are in no
-//! image.
+//! [`MemFs::kill`] returns an image after the end of the process, which has such zeros too. Bytes
+//! that were appended but not flushed are in the buffer of the process, so they are in no image.
 
 mod power_loss;
 mod tree;
@@ -29,7 +29,7 @@ use crate::sync::lock;
 use power_loss::PowerLoss;
 use tree::{Change, Directory, File, FileNode, Node, Tree};
 
-/// The number of zeros that follow a log that is being written.
+/// The number of zeros that follow a log in an image, if the log is being written.
 const LOG_AHEAD_BYTES: usize = 5000;
 
 /// A file system in memory. Clones share it.
@@ -69,8 +69,8 @@ impl MemFs {
         MemFs::from_directories(directories)
     }
 
-    /// The image after the process is killed while the system continues. It has everything that was
-    /// flushed, but a crash of the image can still lose what was not synced.
+    /// An image after the process is killed while the system continues. It has all flushed bytes
+    /// and all names, but a later [`MemFs::crash`] of the image can still lose what was not synced.
     pub fn kill(&self) -> MemFs {
         let directories = lock(&self.tree).directories.iter().map(Directory::detached).collect();
         MemFs::from_directories(directories)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::tree::{Directory, File, Node};
 use crate::sync::lock;
 
-/// A block survives a power loss as a whole or not at all.
+/// The size of the blocks of a file. A block survives a power loss as a whole or not at all.
 const BLOCK_BYTES: usize = 4 << 10;
 
 /// Decides which changes a power loss leaves.
@@ -19,8 +19,9 @@ impl PowerLoss {
     pub fn new(seed: u64) -> PowerLoss {
         let mut loss =
             PowerLoss { random: seed, block_survival_tenths: 0, change_survival_tenths: 0 };
-        // The odds of survival, in tenths, include 0 and 10, so that some images lose everything or
-        // nothing, which independent decisions rarely do.
+        // Each image has its own odds of survival, in tenths. With odds of 0 or 10 it loses all or
+        // nothing. With the other odds this would be rare, because each block and each change is
+        // decided independently.
         let odds = [0, 2, 5, 8, 10];
         loss.block_survival_tenths = odds[loss.below(odds.len())];
         loss.change_survival_tenths = odds[loss.below(odds.len())];

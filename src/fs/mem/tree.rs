@@ -26,7 +26,7 @@ impl Default for Tree {
 }
 
 impl From<Vec<Directory>> for Tree {
-    /// The locks are left out, because the process that held them is gone.
+    /// The tree of an image. It has no held locks, because the process that held them is gone.
     fn from(directories: Vec<Directory>) -> Tree {
         Tree { directories, held_locks: BTreeSet::new() }
     }
@@ -138,8 +138,8 @@ impl Node {
     }
 }
 
-/// A file, which open handles keep alive after its name is removed. Its mutex is taken after the
-/// mutex of the tree.
+/// A file, which open handles keep alive after its name is removed. A thread that takes both this
+/// mutex and that of the tree takes that of the tree first.
 pub type FileNode = Arc<Mutex<File>>;
 
 #[derive(Debug, Clone, Default)]
@@ -147,7 +147,8 @@ pub struct File {
     /// Shared with images until the file grows.
     pub bytes: Arc<Vec<u8>>,
     pub synced_bytes: usize,
-    /// The number of zeros that follow the bytes in an image taken while the file is being written.
+    /// The number of zeros that follow the bytes in an image; 0 unless the file is a log that is
+    /// being written.
     pub zeros_behind: usize,
 }
 

@@ -1,22 +1,22 @@
-//! [`ReadBuffer`]: memory that moves into a read and out of it.
+//! [`ReadBuffer`]: memory that the caller passes to a read, and gets back with the bytes.
 //!
 //! ```text
 //!   ReadBuffer ─► ReadRequest ─► the kernel, or a thread ─► done(number, Ok(ReadBuffer))
 //! ```
 //!
-//! The reader owns the memory during the read, so nothing can free it while the kernel writes to
-//! it. The address of the bytes does not change when the value moves, so a block is read directly
-//! into the memory in which the cache keeps it.
+//! The reader owns the memory during the read, so no other code can free it while the kernel writes
+//! to it. The bytes keep their address when the `ReadBuffer` moves, so a block is read directly
+//! into the memory in which the block cache keeps it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use crate::memory::LineBuf;
 
-/// Memory for a range of a file, before and after the range is read.
+/// Memory for the bytes of one range of a file. A read takes it empty and returns it filled.
 pub struct ReadBuffer {
     memory: LineBuf,
-    /// The length of the range, which is at the front of the memory.
+    /// The length of the range, whose bytes are at the start of `memory`.
     bytes: usize,
 }
 

@@ -11,23 +11,20 @@
 //!   (uring.rs: io_uring, Linux)         memory: one after the other
 //! ```
 //!
-//! * Every request is answered once, by the calling thread, before the call returns.
+//! * Before `read_many` returns, the calling thread calls `done` once for every request.
 //! * Errors are those of `read_exact_at`. The ring has no errors of its own: a read that the ring
 //!   cannot finish (because the device fails, the file ends, or the file system refuses) is
 //!   repeated by `read_exact_at`, which returns the error.
 //! * The reader owns the buffer of a request during the read, and then passes it to `done`. A ring
-//!   takes a request only when it has room for it, so a caller that creates each buffer with its
-//!   request needs only about 64 buffers at a time, if the ring finishes all requests.
-//! * `read_many` neither returns nor unwinds while the kernel has a buffer.
-//! * No call waits for another call: a call that finds no ring reads by threads. The threads never
-//!   call `done`, and the calling thread reads too, so a call ends even if the system starts no
-//!   thread.
+//!   takes the next request from the iterator only when it has a free place for it. So if the
+//!   iterator creates the buffers, and the ring finishes all requests, only about 64 buffers exist
+//!   at a time.
+//! * `read_many` neither returns nor unwinds while the kernel may write to a buffer.
+//! * No call waits for the ring of another call: a call that gets no ring reads by threads. The
+//!   calling thread reads too, so the call ends even if the system starts no thread.
 //!
-//! Without a ring, several threads read at one time, because a device is fast only with many reads
-//! in flight.
-//!
-//! There are no writes, cancellations or priorities. Neighbouring ranges are not joined, because a
-//! caller, which knows its blocks, can request several of them as one range.
+//! There are no writes, cancellations or priorities. Neighbouring ranges are not joined, because
+//! the caller can request neighbouring blocks as one range.
 
 mod buffer;
 mod threads;
@@ -90,10 +87,11 @@ pub struct ReadRequest<'a> {
     pub buffer: ReadBuffer,
 }
 
-/// Receives each answer: the index of the request, and its bytes or an error.
+/// The callback of a call, which receives each answer: the index of the request, and its bytes or
+/// an error.
 type Done<'a> = dyn FnMut(usize, Result<ReadBuffer>) + 'a;
 
-/// A request in flight. `'r` is the duration of one call.
+/// A request with its index. `'r` is the duration of one call.
 struct Part<'r> {
     number: usize,
     request: ReadRequest<'r>,
@@ -118,8 +116,8 @@ impl OverlappedReader {
     }
 
     /// Reads every range, many at one time, in any order. Calls `done` for each completed request,
-    /// with its index in `requests`. Returns when all requests have been answered. With a ring,
-    /// reads are in flight while `requests` produces the third request and later ones.
+    /// with its index in `requests`. Returns when `done` has been called for all requests. With a
+    /// ring, the first two reads are already in flight while `requests` produces the third request.
     ///
     /// `done` gets the error of a request as [`RandomAccessFile::read_exact_at`] returns it. The
     /// error does not affect the other requests. Other reads continue while `done` works. If `done`
@@ -200,8 +198,8 @@ trait Reads<'r> {
 
 impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
     fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)> {
-        // The call holds a descriptor for each read in flight. Without this check it could exceed
-        // the pool's capacity by any number.
+        // Each read in flight holds a descriptor. Without the check of `has_room`, one call could
+        // exceed the pool's capacity by any number of descriptors.
         while !others_in_flight || self.pool.has_room() {
             let part = self.parts.next()?;
             match part.descriptor() {
@@ -223,8 +221,8 @@ impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
 impl<'r> Part<'r> {
     /// The file's descriptor, if a ring can read the range.
     fn descriptor(&self) -> Option<HeldDescriptor<'r>> {
-        // Offsets beyond the range of `i64` are left to `read_exact_at`, because the kernel
-        // interprets the offset −1 as the descriptor's current position.
+        // A ring does not read at offsets beyond the range of `i64`, because the kernel interprets
+        // the offset −1 as the descriptor's current position. `read_exact_at` rejects them.
         let ReadRequest { file, offset, buffer } = &self.request;
         let end = offset.checked_add(buffer.len() as u64)?;
         let is_possible = !buffer.is_empty() && i64::try_from(end).is_ok();

@@ -1,4 +1,4 @@
-//! Replaces `uring.rs` where the kernel has no such ring.
+//! Replaces `uring.rs` on systems other than Linux, which have no `io_uring`.
 
 use std::convert::Infallible;
 use std::io;

@@ -1,4 +1,4 @@
-//! Reads by threads, where there is no ring.
+//! Reads by threads: all reads of a call without a ring, and reads that the ring did not finish.
 //!
 //! ```text
 //!   caller ─► Batch: jobs ◄── helper threads: read into a buffer of their own, send it
@@ -6,12 +6,12 @@
 //!     └─────────┘  reads too while no answer has arrived, and calls `done` for all
 //! ```
 //!
-//! The caller reads too. If the system has the bytes in memory, the caller reads most of them
-//! before a thread has woken up. The price is that a result that arrives during such a read waits
-//! until the read ends.
+//! The caller reads too, because if the system has cached the bytes, the caller reads most of them
+//! before a thread has woken up. The price is that the answer of a thread waits while the caller
+//! reads.
 //!
-//! A job owns its buffer and shares its file. A finished job no longer holds its file, so when
-//! `read_all` has returned, no thread holds a file of its jobs.
+//! A job owns its buffer and holds a reference to its file, which it drops when it has finished. So
+//! when `read_all` has returned, no thread holds a file of its jobs.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -27,7 +27,7 @@ use crate::sync::{Process, lock};
 
 /// The most threads of one reader.
 const MAX_THREADS: usize = 16;
-/// How long a thread waits for its next batch.
+/// How long a thread without a batch waits for the next one before it ends.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The threads of one reader. They start when needed, and end after [`PATIENCE`] without a batch,
@@ -37,7 +37,7 @@ pub(super) struct Threads(pub(super) Arc<Shared>);
 
 #[derive(Default)]
 pub(super) struct Shared {
-    /// A forked child has none of the threads.
+    /// The process that has the threads. A forked child has none of them.
     process: Process,
     state: Mutex<State>,
     /// Signalled when an idle thread should take a batch, and when the reader is dropped.
@@ -46,7 +46,8 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Contains each batch once for each thread that should help with it.
+    /// The batches that wait for a thread. A batch is in the queue once for each thread that shall
+    /// help with it.
     batches: VecDeque<Arc<Batch>>,
     /// Includes threads that have already ended.
     handles: Vec<JoinHandle<()>>,
@@ -72,7 +73,7 @@ struct Job {
 /// A job's number, and what its read gave: the bytes, an error or a panic.
 type Answer = (usize, thread::Result<Result<ReadBuffer>>);
 
-/// When this value is dropped, also by a panic of `done`, it removes the jobs that have not begun.
+/// Removes the jobs that have not begun when it is dropped, also if a panic of `done` drops it.
 struct Closing<'a>(&'a Batch);
 
 impl Drop for Closing<'_> {
@@ -116,8 +117,8 @@ impl Threads {
         lock(&self.0.state).threads
     }
 
-    /// Lets threads help with `batch`: at most `count`, at most [`MAX_THREADS`], and fewer if the
-    /// system starts no more threads.
+    /// Lets up to `count` threads help with `batch`, but not more than [`MAX_THREADS`], and fewer
+    /// if the system refuses to start a thread.
     fn help(&self, batch: &Arc<Batch>, count: usize) {
         let mut state = lock(&self.0.state);
         for _ in 0..count.min(MAX_THREADS) {
@@ -136,9 +137,9 @@ impl Threads {
     }
 }
 
-/// Returns the next answer. Answers that have arrived come first, because the threads continue to
-/// read while the caller processes these answers. If no answer has arrived, the caller does a job
-/// that no thread has begun.
+/// Returns an answer that has arrived, so that the caller processes it while the threads continue
+/// to read. If none has arrived, does a job that no thread has begun. If there is no such job,
+/// waits for an answer.
 fn next_answer(batch: &Batch, received: &Receiver<Answer>) -> Answer {
     if let Ok(answer) = received.try_recv() {
         return answer;
@@ -158,7 +159,7 @@ impl Batch {
             let number = job.number;
             // The caller resumes the panic.
             let answer = catch_unwind(AssertUnwindSafe(|| job.read()));
-            // This fails if the caller has ended by a panic, and then nobody needs the answer.
+            // Sending fails if a panic has ended the caller. The answer is then not needed.
             let _ = self.answers.send((number, answer));
         }
     }

@@ -13,17 +13,16 @@
 //! takes the kernel several µs for each read, so the device can work on the first reads while the
 //! later ones are being submitted.
 //!
-//! Why the kernel never writes to memory that the ring does not own:
+//! The kernel never writes to memory that the ring does not own, for these reasons:
 //!
-//! * A read in flight occupies a place, which owns the buffer and keeps the file's descriptor open.
-//!   The place is emptied only after the read has completed, or when the kernel has none of the
-//!   reads. In both cases the kernel no longer writes to the buffer.
+//! * A read in flight occupies a *place*, which owns the buffer and keeps the file's descriptor
+//!   open. The place is emptied only when the read has completed, or when the kernel has none of
+//!   the submitted reads. In both cases the kernel no longer writes to the buffer.
 //! * The places are a local variable of [`Uring::read_all`], so no caller can forget them. When
-//!   they are dropped, also by a panic of `ended`, they wait until the kernel has none of their
-//!   reads. If this wait fails, the process ends.
+//!   they are dropped, also by a panic of `ended`, the drop waits until the kernel has none of
+//!   their reads. If this wait fails, the process aborts.
 //! * When `read_all` ends early, the submission queue may hold a read that the kernel has not
-//!   taken. The ring is then closed and not used again, because its next use would submit that
-//!   read.
+//!   taken. The next use of the ring would submit that read, so the ring is closed instead.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -43,7 +42,7 @@ use crate::fs::block_buffer::{BlockBuffer, BlockRange};
 pub(super) const DEPTH: usize = 64;
 /// Reads that are submitted together.
 const TOGETHER: usize = 2;
-/// Larger block buffers are not kept for the next read.
+/// The greatest size of a block buffer that the ring keeps for later reads.
 const MAX_KEPT_BYTES: usize = 16 << 10;
 /// A longer read is submitted in pieces, because a queue entry has 32 bits for the length.
 const MAX_BYTES: usize = 1 << 30;
@@ -62,13 +61,14 @@ impl Uring {
     /// If the kernel has no `io_uring`, or one without the read operation (before Linux 5.6), if a
     /// sandbox forbids rings, or if memory or descriptors are short.
     pub fn new() -> io::Result<Uring> {
-        // With this option (Linux 5.19) the kernel does not interrupt the caller at each
-        // completion, but waits until the caller enters the kernel, which the caller does anyway.
+        // With this option (Linux 5.19) the kernel does not interrupt the caller for each
+        // completion, but processes completions when the caller next enters the kernel.
         let ring = match IoUring::builder().setup_coop_taskrun().build(DEPTH as u32) {
             Err(error) if error.kind() == ErrorKind::InvalidInput => IoUring::new(DEPTH as u32)?,
             made => made?,
         };
-        // The kernel reports this feature since the version that brought the read operation.
+        // Linux 5.6 brought both this feature and the read operation. The kernel reports only the
+        // feature.
         match ring.params().is_feature_rw_cur_pos() {
             true => Ok(Uring { ring, spare: Vec::new() }),
             false => Err(ErrorKind::Unsupported.into()),
@@ -90,9 +90,10 @@ impl Uring {
                 drop(flight);
                 return Some(self);
             }
-            // Waits for a completion if no further read can begin.
+            // Waits for one completion only if no further read can begin before it.
             if flight.hand_over(usize::from(begun < TOGETHER)).is_err() {
-                // The kernel has none of the reads in flight, so they are read without the ring.
+                // The kernel has none of the reads, so no buffer is in use. The caller reads them
+                // without the ring.
                 let left = flight.places.iter_mut().filter_map(Option::take);
                 left.for_each(|read| reads.ended(read.part, false));
                 return None;
@@ -110,10 +111,10 @@ struct InFlight<'r> {
     part: Part<'r>,
     descriptor: HeldDescriptor<'r>,
     range: BlockRange,
-    /// The destination if the file is read in whole blocks. If `None`, the destination is the
-    /// request's own buffer.
+    /// The memory that the kernel fills if the file is read in whole blocks. If `None`, the kernel
+    /// fills the request's own buffer.
     blocks: Option<BlockBuffer>,
-    /// The number of bytes that are already read, from the start of the first block on.
+    /// The number of bytes that have been read, counted from the start of the range's first block.
     filled: usize,
 }
 
@@ -129,7 +130,8 @@ impl<'r> InFlight<'r> {
         InFlight { part, descriptor, range, blocks, filled: 0 }
     }
 
-    /// The part, whether its buffer is filled, and the block buffer.
+    /// Ends the read, and fills the buffer of the part if all bytes were read. Returns the part,
+    /// whether its buffer is filled, and the block buffer for reuse.
     fn end(self) -> (Part<'r>, bool, Option<BlockBuffer>) {
         let InFlight { mut part, range, mut blocks, filled, .. } = self;
         let is_filled = filled >= range.needed();
@@ -195,7 +197,7 @@ impl<'u, 'r> Flight<'u, 'r> {
     /// the kernel takes no more reads at the moment.
     ///
     /// # Errors
-    /// If the kernel has none of the reads, and takes none.
+    /// If the kernel has none of the reads and refuses to take one.
     fn hand_over(&mut self, answers: usize) -> io::Result<()> {
         let Err(error) = self.ring.submit_and_wait(answers) else { return Ok(()) };
         // A signal interrupted the call, or a completion arrived meanwhile.
@@ -207,8 +209,8 @@ impl<'u, 'r> Flight<'u, 'r> {
         }
         let full = [Errno::AGAIN, Errno::BUSY].map(Errno::raw_os_error);
         if error.raw_os_error().is_some_and(|code| full.contains(&code)) {
-            // The kernel still works on the reads that it has taken. This function returns, so that
-            // the caller processes their completions.
+            // The kernel takes no more reads at the moment, but works on those that it has. The
+            // caller can process their completions and then try again.
             thread::sleep(PAUSE);
             return Ok(());
         }
@@ -216,7 +218,8 @@ impl<'u, 'r> Flight<'u, 'r> {
         process::abort()
     }
 
-    /// The next read that has ended, either with all of its bytes or because it cannot continue.
+    /// Takes the next read that has ended, with all of its bytes or without, out of its place. A
+    /// read that got only a part of its bytes is submitted again instead, for the rest.
     fn land(&mut self) -> Option<InFlight<'r>> {
         loop {
             let answer = self.ring.completion().next()?;

@@ -1,13 +1,13 @@
 //! The operating system's files. [`super::anchored`] finds them, and this module reads and writes
 //! them.
 //!
-//! A buffer gathers writes, so that the blocks of a table or the parts of a log record together
-//! cost one system call. Reads are positioned (`pread`), so that threads can share a descriptor.
+//! A buffer gathers writes, so that one system call writes many blocks of a table, or all parts of
+//! a log record. Reads are positioned (`pread`), so that threads can share a descriptor.
 //! [`super::descriptors`] decides which table files have a descriptor at the moment, and
 //! [`super::system`] handles differences between systems.
 //!
 //! A write that would exceed the process's limit on file length (RLIMIT_FSIZE) is rejected before
-//! the system call, because the system would send SIGXFSZ.
+//! the system call, because the system would end the process by the signal SIGXFSZ.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -67,7 +67,8 @@ pub(super) struct RealWritableFile {
     buffer: Vec<u8>,
     /// Bytes passed to the operating system.
     written_bytes: u64,
-    /// A forked child writes nothing, because its parent continues at the same position.
+    /// The process that created the file. A forked child writes nothing, because its parent may
+    /// write to the same position of the file.
     process: Process,
 }
 
@@ -100,7 +101,7 @@ impl RealWritableFile {
     }
 }
 
-/// The methods that a mapping of the file needs.
+/// The methods that `mapped.rs` needs to write the file through a mapping.
 #[cfg(target_os = "linux")]
 impl RealWritableFile {
     pub fn file(&self) -> &File {
@@ -125,8 +126,8 @@ impl RealWritableFile {
 impl WritableFile for RealWritableFile {
     fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         loop {
-            // The distance from the end of the file to the next multiple of the buffer's size,
-            // never 0.
+            // The number of bytes from the end of the file to the next multiple of the buffer's
+            // size. If the file ends at a multiple, this is the whole size.
             let room = WRITE_BUFFER_BYTES - self.len() as usize % WRITE_BUFFER_BYTES;
             if bytes.len() < room {
                 self.buffer.extend_from_slice(bytes);
@@ -162,7 +163,8 @@ impl WritableFile for RealWritableFile {
     fn sync(&mut self) -> Result<()> {
         self.process.check()?;
         self.flush()?;
-        // fdatasync covers the length of the file, and leaves the time stamps out of the journal.
+        // `fdatasync` makes the bytes and the length of the file durable, and leaves the time
+        // stamps out of the journal.
         let synced = self.file.sync_data().and_then(|()| match system::has_name(&self.file)? {
             true => Ok(()),
             // The file has no name any more, so it is lost when this process ends, and nothing can
@@ -222,11 +224,11 @@ impl RandomAccessFile for RealRandomAccessFile {
 
 /// Reads from `file` through its descriptor.
 ///
-/// This function is inlined to save a stack frame between the lookup and the system call. Each
-/// other function between the two is inlined too if it has only one caller on the path of a cache
-/// miss. The reason is a mitigation that Linux enables on many AMD processors (speculative return
-/// stack overflow): with it each system call spoils the processor's return stack, so that the
-/// processor mispredicts the return from each frame between the system call and the lookup.
+/// Linux enables a mitigation on many AMD processors (speculative return stack overflow) with which
+/// each system call spoils the processor's return stack. The processor then mispredicts the return
+/// from each stack frame between the system call and the lookup. To save a frame, this function is
+/// inlined, and so is each other function between the two that has only one caller on the path of a
+/// cache miss.
 #[inline(always)]
 pub(super) fn read_exact_at(
     descriptor: Borrowed<'_>,
@@ -241,8 +243,8 @@ pub(super) fn read_exact_at(
             Ok(0) => return Err(past_end(file.path(), offset, buffer.len(), filled as u64)),
             Ok(count) => filled += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // The offset may come from a damaged file. An offset that is impossible for any file
-            // counts as past the end.
+            // The system rejects an offset that is impossible for any file. Such an offset may come
+            // from a damaged file, so it is reported like any other offset past the end.
             Err(error) if error.kind() == ErrorKind::InvalidInput && offset >= file.len() => {
                 return Err(past_end(file.path(), offset, buffer.len(), 0));
             }
@@ -260,19 +262,19 @@ pub(super) fn drop_page_cache(descriptor: Borrowed<'_>, path: &Path) -> Result<(
 
 const NO_NAME: &str = "the file was removed while it was being written, with its directory perhaps";
 
-/// The lock files that this process holds. The operating system's lock excludes other processes,
-/// but on some file systems it does not exclude a second descriptor of the same process. This
-/// registry excludes it. A forked child starts with an empty registry, but the locks of its parent
-/// still exclude the child.
+/// The registry of the lock files that this process holds. The operating system's lock excludes
+/// other processes, but on some file systems it does not exclude a second descriptor of the same
+/// process. So the registry excludes it. A forked child starts with an empty registry, but the
+/// system's locks of its parent still exclude it.
 static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>>> = PerProcess::new(Mutex::default);
 
 pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFileLock> {
     let io_error = |error| Error::io(path, "lock", error);
     let held_elsewhere = || Error::Locked { path: parent(path).to_owned() };
 
-    // The registry is checked before the file is opened, because closing a descriptor may release a
-    // lock: if the lock is a POSIX one (flock on NFS), closing any descriptor of the file releases
-    // the lock that this process holds.
+    // The registry is checked before the file is opened. If the lock is a POSIX one, as flock on
+    // NFS is, closing any descriptor of the file releases the lock that this process holds. So the
+    // file must not be opened while this process holds its lock.
     let mut held = lock(HELD_LOCKS.get());
     let key = || system::lock_key(anchor, path).map_err(io_error);
     if key()?.is_some_and(|key| held.contains(&key)) {
@@ -284,9 +286,9 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
         Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
         Err(TryLockError::Error(error)) => return Err(io_error(error)),
     }
-    // `Db::destroy` removes the lock file last. If this call opened the file just before its
-    // removal, the lock of the nameless file does not exclude a process that creates a new lock
-    // file.
+    // `Db::destroy` removes the lock file last, perhaps after this call has opened it. A lock on
+    // the removed file does not exclude a process that creates a new lock file. So the lock counts
+    // only if the path still names the locked file.
     let Some(key) = key()?.filter(|_| system::is_at(&file, anchor, path).unwrap_or(false)) else {
         return Err(held_elsewhere());
     };
@@ -310,9 +312,9 @@ impl Drop for RealFileLock {
         if !self.process.is_current() {
             return;
         }
-        // Closing is not enough, because a child that was forked and has not yet executed its
-        // program has the descriptor too. If unlocking fails, the lock ends with the last
-        // descriptor.
+        // The file is unlocked before it is closed, because a lock ends only with the last
+        // descriptor, and a forked child that has not yet executed its program has one too. If
+        // unlocking fails, the lock ends when the child closes its descriptor.
         let _ = self.file.unlock();
         lock(HELD_LOCKS.get()).remove(&self.key);
     }

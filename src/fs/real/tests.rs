@@ -5,15 +5,15 @@ use std::fs;
 use super::*;
 
 /// A program once closed a database while another of its threads started a child process. Between
-/// fork and exec the child has every descriptor, so the lock outlived the database, and opening it
-/// again found it "already open elsewhere". Now the lock is released before its descriptor is
-/// closed.
+/// fork and exec the child has a copy of every descriptor, so the lock outlived the database, and
+/// opening the database again failed with "already open elsewhere". Now closing the database
+/// unlocks the file before it closes the descriptor.
 #[test]
 fn a_lock_is_given_back_although_a_child_still_has_its_descriptor() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("LOCK");
     let held = lock_file(None, &path).unwrap();
-    // A second descriptor of the same open file, as a child has.
+    // A second descriptor of the same open file, like the one that a forked child has.
     let of_the_child = held.file.try_clone().unwrap();
     assert!(matches!(lock_file(None, &path), Err(Error::Locked { .. })));
     drop(held);
@@ -46,7 +46,7 @@ fn what_is_handed_on_ends_at_multiples_of_the_buffer() {
     let mut all = Vec::new();
     for (i, bytes) in [1000, 300_000, 7, 0, 262_144, 1 << 20, 600_000].into_iter().enumerate() {
         if i == 3 {
-            // An early flush does not shift the later pieces.
+            // After an early flush, later pieces still end at multiples of the buffer's size.
             file.flush().unwrap();
         }
         let piece: Vec<u8> = (0..bytes).map(|at| (at / 7 + i) as u8).collect();

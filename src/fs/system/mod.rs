@@ -12,11 +12,11 @@
 //! log by a mapping    yes (mapped.rs)  no               no            no
 //! ```
 //!
-//! [`super`] states what the store needs of each system; `windows.rs` states what Windows does not
-//! promise.
+//! The documentation of [`super`] states what the store needs of each system. That of `windows.rs`
+//! states what Windows does not promise.
 //!
-//! A *descriptor* is Unix' file descriptor or Windows' handle. Both fit into 32 bits, and
-//! [`super::descriptors`] stores them as 32-bit numbers.
+//! Here and in [`super::descriptors`], a *descriptor* is a file descriptor of Unix or a handle of
+//! Windows. Both fit into 32 bits, and [`super::descriptors`] stores them as 32-bit numbers.
 
 #[cfg(unix)]
 mod unix;

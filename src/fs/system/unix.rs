@@ -19,7 +19,7 @@ pub type Borrowed<'a> = BorrowedFd<'a>;
 /// The error codes of a failing device and of a full one.
 pub const DEVICE_ERROR: i32 = Errno::IO.raw_os_error();
 pub const NO_SPACE: i32 = Errno::NOSPC.raw_os_error();
-/// The codes that say that the process, or the system, has no descriptor left.
+/// The error codes if the process, or the system, has no descriptor left.
 pub const EXHAUSTED: &[i32] = &[Errno::MFILE.raw_os_error(), Errno::NFILE.raw_os_error()];
 
 #[inline]
@@ -27,7 +27,7 @@ pub fn borrow(descriptor: &Descriptor) -> Borrowed<'_> {
     descriptor.as_fd()
 }
 
-/// The number of `descriptor`, for [`own`] and [`lend`].
+/// The number of `descriptor`, from which [`lend`] makes a borrowed descriptor.
 #[inline]
 pub fn number_of(descriptor: &Descriptor) -> u32 {
     descriptor.as_raw_fd() as u32
@@ -74,9 +74,9 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.write_all_at(bytes, offset)
 }
 
-/// A directory that is held open, and the path by which it was opened. With an anchor, this path
-/// refers to the open directory, and the path with a file name appended refers to a file in it,
-/// even if another directory has the path now. Every other path has its usual meaning.
+/// A directory that is held open, and the path by which it was opened. Functions that get an anchor
+/// find this path, and the path with a file name appended, in the open directory, even if another
+/// directory has the path now. Every other path has its usual meaning.
 #[derive(Debug)]
 pub struct Anchor {
     dir: PathBuf,
@@ -145,8 +145,8 @@ pub fn exists(anchor: Option<&Anchor>, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The identity of a locked file: device and inode. The path would not do, because a directory may
-/// have several names.
+/// The identity of a locked file: device and inode. Its path does not identify it, because several
+/// paths may lead to the same directory.
 pub type LockKey = (u64, u64);
 
 /// The key of the lock file that has this path; `None` if there is no such file.
@@ -178,9 +178,9 @@ pub fn has_name(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.nlink() > 0)
 }
 
-/// Opens a file or a directory for reading. On Linux, reads do not change the file's time of last
-/// access if the process owns the file, because noting this time takes a tenth of the duration of a
-/// read of 4 KiB. If the file is a pipe, the call does not wait for its writer.
+/// Opens a file or a directory for reading. On Linux, reads through the returned file do not update
+/// its time of last access, if the process owns the file. The update would take a tenth of the
+/// duration of a read of 4 KiB. If the file is a pipe, the call does not wait for its writer.
 pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let open = |flags: OFlags| open_at(anchor, path, OFlags::RDONLY | flags);
     #[cfg(target_os = "linux")]
@@ -198,7 +198,8 @@ pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
 pub fn open_directly(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let file = open_unnoted(anchor, path)?;
     let flags = rustix::fs::fcntl_getfl(&file)?;
-    // A file system that cannot bypass the cache rejects the flag.
+    // A file system that cannot bypass the cache rejects the flag. The file then keeps its old
+    // flags, and its reads go through the cache.
     let _ = rustix::fs::fcntl_setfl(&file, flags | OFlags::DIRECT);
     Ok(file)
 }
@@ -210,10 +211,10 @@ pub fn read_through_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(descriptor, flags - OFlags::DIRECT)?)
 }
 
-/// Sets the descriptor's flags to `flags`, which removes `NONBLOCK`. Only the call of `open` needed
-/// `NONBLOCK`, so as not to wait for the writer of a pipe. `pread` of a regular file ignores
-/// `NONBLOCK`, but on some file systems `io_uring` obeys it, and returns "try again" instead of
-/// waiting for the device.
+/// Sets the descriptor's flags to `flags`, which removes `NONBLOCK`. Only opening the file needed
+/// `NONBLOCK`, so that it did not wait for the writer of a pipe. On some file systems a read by
+/// `io_uring` obeys `NONBLOCK` and returns "try again" instead of waiting for the device. `pread`
+/// of a regular file ignores it.
 fn wait_for_reads(file: &File, flags: OFlags) {
     let _ = rustix::fs::fcntl_setfl(file, flags);
 }
@@ -244,7 +245,7 @@ pub fn drop_page_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Distinguishes a file from another one of the same name.
+/// Shows whether a file that is opened again is still the same, or another one of the same name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
@@ -277,8 +278,8 @@ pub fn raise_open_files_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The greatest length of a file in bytes; `None` if there is no limit. The limit is read each
-/// time, because it may change, and the call is cheap.
+/// The greatest length in bytes of a file that this process may write; `None` if there is no limit.
+/// The limit is read from the system at each call, because it may change and reading it is cheap.
 pub fn longest_file_bytes() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }

@@ -1,16 +1,16 @@
 //! Windows, and the promises that it does not make.
 //!
 //! * **Names.** Microsoft documents no call that makes the names of a directory durable.
-//!   `FlushFileBuffers` accepts the handle of a directory on NTFS and ReFS. Other file systems
-//!   reject such a handle, so [`sync_dir`] does nothing there. NTFS logs changes of names in order,
-//!   so a power loss leaves an earlier state of the names. Whether the newest name survives is not
-//!   known.
-//! * **Open files.** Every file is opened so that other programs may rename and remove it. Windows
-//!   10 since version 1809 removes the name at once on NTFS. On FAT, and in earlier versions of
-//!   Windows, the name stays until the last handle of the file is closed, and until then no other
-//!   file can take the name.
-//! * **Limits.** A process may have sixteen million handles, and files of any length, so there are
-//!   no limits to query.
+//!   `FlushFileBuffers` accepts the handle of a directory on NTFS and ReFS, and [`sync_dir`] calls
+//!   it. Other file systems reject such a handle, so [`sync_dir`] does nothing there. NTFS logs
+//!   changes of names in order, so a power loss leaves the names as they once were. It is not known
+//!   whether a name survives if it was flushed just before the power loss.
+//! * **Open files.** Every file is opened so that other programs may rename and remove it. When an
+//!   open file is removed, Windows 10 since version 1809 removes its name at once on NTFS. On FAT,
+//!   and in earlier versions of Windows, the name stays until the last handle of the file is
+//!   closed, and until then no other file can take the name.
+//! * **Limits.** A process may have sixteen million handles, and Windows does not limit the length
+//!   of its files, so there are no limits to query.
 //! * **Logs** are not mapped, because Windows can neither truncate nor replace a mapped file.
 
 use std::fmt;
@@ -37,7 +37,7 @@ const INVALID_PARAMETER: i32 = 87;
 /// The error codes of a failing device and of a full one.
 pub const DEVICE_ERROR: i32 = 1117;
 pub const NO_SPACE: i32 = 112;
-/// The codes that say that the process has no handle left.
+/// The error codes if the process has no handle left.
 pub const EXHAUSTED: &[i32] = &[4];
 
 /// `FILE_FLAG_BACKUP_SEMANTICS`: without it no directory can be opened.
@@ -47,8 +47,9 @@ pub fn borrow(descriptor: &Descriptor) -> Borrowed<'_> {
     descriptor.as_handle()
 }
 
-/// The number of `descriptor`, for [`own`] and [`lend`]. Handles have 32 significant bits, so that
-/// programs of 32 and of 64 bits can exchange them.
+/// The number of `descriptor`, from which [`lend`] makes a borrowed descriptor. It loses nothing,
+/// because handles have only 32 significant bits, so that 32-bit and 64-bit programs can exchange
+/// them.
 pub fn number_of(descriptor: &Descriptor) -> u32 {
     descriptor.as_raw_handle().addr() as u32
 }
@@ -58,7 +59,7 @@ pub fn into_number(descriptor: Descriptor) -> u32 {
     descriptor.into_raw_handle().addr() as u32
 }
 
-/// The inverse of [`number_of`]: the number is sign-extended.
+/// The handle that has this number: the number, sign-extended to the width of a pointer.
 fn handle(number: u32) -> RawHandle {
     std::ptr::without_provenance_mut(number as i32 as isize as usize)
 }
@@ -86,7 +87,8 @@ pub unsafe fn lend<'a>(number: u32) -> Borrowed<'a> {
 /// Reads bytes from `offset` on, perhaps fewer than the buffer holds. Returns 0 at the end of the
 /// file, and `InvalidInput` for an offset that is impossible for a file.
 pub fn read_at(descriptor: Borrowed<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    // The system interprets negative offsets as commands: −2 means "where the last read ended".
+    // The system interprets some negative offsets as commands. For example, −2 means "where the
+    // last read ended". So offsets beyond the range of `i64` must not reach it.
     if i64::try_from(offset).is_err() {
         return Err(ErrorKind::InvalidInput.into());
     }
@@ -109,7 +111,8 @@ pub fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Resul
     Ok(())
 }
 
-/// A type without values, because files on Windows are reached by their names.
+/// A type without values, because on Windows files are always found by their paths, and no
+/// directory is held open.
 #[derive(Debug)]
 pub enum Anchor {}
 
@@ -157,12 +160,12 @@ pub fn lock_key(_: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> 
     Ok(Some(fs::canonicalize(dir)?.join(name)))
 }
 
-/// Not checked: assumes that an open file keeps its name.
+/// Returns `true` without a check, because the store assumes that an open file keeps its name.
 pub fn is_at(_: &File, _: Option<&Anchor>, _: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Not checked: assumes that an open file keeps its name.
+/// Returns `true` without a check, because the store assumes that an open file keeps its name.
 pub fn has_name(_: &File) -> io::Result<bool> {
     Ok(true)
 }
@@ -171,14 +174,14 @@ pub fn has_name(_: &File) -> io::Result<bool> {
 /// the file's time of last access.
 pub fn open_unnoted(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
     File::open(path).map_err(|error| match error.kind() {
-        // Windows does not open a directory, and does not report that the path is one.
+        // Windows refuses to open a directory, but reports only that permission is denied.
         ErrorKind::PermissionDenied if path.is_dir() => ErrorKind::IsADirectory.into(),
         _ => error,
     })
 }
 
-/// Requests that the names in `dir` be made durable. Does nothing on file systems that do not
-/// support this (see the module documentation).
+/// Requests that the names in `dir` be made durable. Returns `Ok` without an effect on file systems
+/// that reject the handle of a directory (see the module documentation).
 pub fn sync_dir(_: Option<&Anchor>, dir: &Path) -> io::Result<()> {
     // Flushing requires the right to write.
     let open = OpenOptions::new().write(true).custom_flags(OPEN_DIRECTORIES).open(dir);
@@ -200,13 +203,14 @@ pub fn drop_page_cache(_descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Distinguishes a file from another one of the same name, by the length and two times, which are
-/// in Windows' own units. The number that NTFS gives each file would be better, but the standard
-/// library does not provide it. The time of creation alone is not enough, because a file that gets
-/// a removed file's name within seconds also gets its time of creation.
+/// Shows whether a file that is opened again is still the same, or another one of the same name, by
+/// its length and two times in Windows' own units. The number that NTFS gives each file would be
+/// better, but the standard library does not provide it. The time of creation alone is not enough:
+/// if a file is created within seconds under the name of a removed file, Windows gives it the
+/// removed file's time of creation.
 ///
-/// Only files of a descriptor pool are compared. Their writers have closed them, so both times are
-/// final.
+/// Only files of a descriptor pool have identities. Nothing writes to them any more, so neither
+/// time changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     created: u64,

@@ -101,7 +101,8 @@ impl Cursor for SkipListCursor {
 
     fn prev(&mut self) -> Result<()> {
         let before = self.node().previous().load(Ordering::Acquire);
-        // Every node but the head has a predecessor.
+        // The pointer is not null: the cursor is never on the head, the only node without a
+        // predecessor.
         self.stand_on(NonNull::new(before).unwrap_or(self.list.head));
         Ok(())
     }

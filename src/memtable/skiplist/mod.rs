@@ -23,8 +23,9 @@
 //!
 //! # What was measured
 //!
-//! Nanoseconds for an insert and a get, measured on prototypes with 100,000 entries of 20 + 100
-//! bytes in random order (16 MiB of memory); medians of 9 runs on an AMD Zen 4:
+//! The first column has the nanoseconds of an insert, the second those of a get. They were measured
+//! on prototypes with 100,000 entries of 20 + 100 bytes in random order (16 MiB of memory); medians
+//! of 9 runs on an AMD Zen 4:
 //!
 //! ```text
 //! 470  590   1/4 of the nodes reach the next level, keys compared by memcmp
@@ -34,10 +35,10 @@
 //! 610  340   this version, all of it on huge pages
 //! ```
 //!
-//! Gets are faster on huge pages, so the arena of a large memtable puts its largest chunks on such
-//! pages ([`super::arena`]). The figures above are of prototypes. In the memtable as it is now,
-//! inserts are faster on huge pages too (`docs/measurements/2026-11-24-writes.md`);
-//! `benches/memtable.rs` measures inserts and gets.
+//! Because gets are faster on huge pages, the arena of a large memtable puts its largest chunks on
+//! such pages ([`super::arena`]). In the memtable as it is now, unlike in the prototype, huge pages
+//! make inserts faster too (`docs/measurements/2026-11-24-writes.md`). `benches/memtable.rs`
+//! measures inserts and gets.
 
 mod cursor;
 mod node;
@@ -116,8 +117,8 @@ impl SkipList {
     }
 
     /// The neighbours of the internal key `user_key | trailer`: the last node before the key, which
-    /// may be the head, and the first node at or after it. For every level, from the highest to 0,
-    /// `passed` gets the last node before the key.
+    /// may be the head, and the first node at or after it. Calls `passed` for every level, from the
+    /// highest to 0, with the level and the last node of this level before the key.
     #[inline(always)]
     fn search<'a>(
         &'a self,
@@ -166,9 +167,9 @@ impl SkipList {
 pub(super) struct SkipListWriter {
     list: Arc<SkipList>,
     bump: Bump,
-    /// For each level, the last node at or before the latest insert; the head at first. `splice[0]`
-    /// is the latest insert itself. If keys arrive in order, each insert follows the latest one and
-    /// needs no search.
+    /// For each level, the last node at or before the node of the latest insert; the head at first.
+    /// `splice[0]` is the latest node itself. If keys arrive in order, each new node follows the
+    /// latest one, so the splice has its predecessors and no search is needed.
     splice: [NonNull<Node>; MAX_HEIGHT],
     random: u64,
 }
@@ -194,7 +195,7 @@ impl SkipListWriter {
 
     /// Adds an entry. The list must not hold the same internal key.
     ///
-    /// Panics when key or value is 4 GiB or more.
+    /// Panics when the internal key or the value has 4 GiB or more.
     pub fn insert(&mut self, user_key: &[u8], trailer: u64, value: &[u8]) {
         let height = self.random_height();
         self.insert_with_height(height, user_key, trailer, value);
@@ -237,8 +238,9 @@ impl SkipListWriter {
             // SAFETY: `left` is the head or was reached at `level`, and `node` is higher than
             // `level`.
             let (left_link, link) = unsafe { (NodeRef::new(*left).link(level), node.link(level)) };
-            // A reader follows a link of the node only after it reached the node on that level, so
-            // each link is set in time. The key is written before the first link to the node.
+            // A reader follows the node's link of a level only after it reached the node through a
+            // link of that level or a higher one, or through a back pointer. All of these are
+            // stored after the node's own link, so the reader finds it set.
             link.store(left_link.load(Ordering::Relaxed), Ordering::Relaxed);
             left_link.store(node.as_ptr(), Ordering::Release);
             *left = node.node;

@@ -32,8 +32,9 @@ pub(super) struct Node {
     previous: Link,
     key_bytes: u32,
     value_bytes: u32,
-    /// Represents the bytes of the node, so that loom reports an access that is not ordered after
-    /// their write.
+    /// loom does not see the key and the value, which follow the node in memory. Each access to
+    /// them also accesses this cell, so that loom reports a read that is not ordered after the
+    /// write.
     #[cfg(loom)]
     bytes: loom::cell::UnsafeCell<()>,
 }
@@ -43,8 +44,9 @@ const _: () = assert!(size_of::<Link>().is_multiple_of(align_of::<Node>()));
 
 /// A node of a list that outlives `'a`.
 ///
-/// Invariants: the node is built, and this thread's accesses are ordered after that (the thread
-/// followed a link to the node, or built it itself); the arena of the list lives for `'a`.
+/// Invariants: the node is built, and this thread sees everything that was written to build it,
+/// because the thread followed a link to the node or built the node itself; the arena of the list
+/// lives for `'a`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeRef<'a> {
     pub node: NonNull<Node>,

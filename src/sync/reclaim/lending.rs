@@ -11,24 +11,25 @@
 //! collector                         drops the rest, takes a count of the block    drops the block
 //! ```
 //!
-//! Announcing the address is enough. Only two events free the memory at `v`. In the first, a
-//! collection drops the last owner of the memory, or the container of this owner
-//! ([`Retired::part_at`] finds the part). In the second, a thread destroys the container when no
-//! guard can reach it any more ([`drop_at_once`]). In both events, the thread that would free the
-//! memory reads `lent` after the reader's guard was seen to be gone: the reader stored `lent`
-//! before it withdrew the guard, with release, and the collector loads the reader's announcement
-//! with acquire. A guard that began later cannot reach the memory any more. So the value of `lent`
-//! is either `v`, or one that the reader stored after reading the bytes, again with release.
+//! Announcing the address is enough. Only two events free the memory at `v`: a collection drops the
+//! last owner of the memory, or the container of this owner ([`Retired::part_at`] finds the part);
+//! or a thread destroys the container when no guard can reach it any more ([`drop_at_once`]). In
+//! both events, the freeing thread reads `lent` after it is certain that the reader's guard is
+//! gone. The reader stores `lent` before it withdraws the guard, with release, and a collector
+//! loads the announcement of the guard with acquire. So the freeing thread reads either `v`, or a
+//! value that the reader stored after reading the bytes, again with release. A guard that began
+//! later cannot reach the memory any more.
 //!
-//! The part that contains the address in `lent` is kept, so no other memory can get this address
-//! while `lent` shows `v`.
+//! A part is kept until `lent` no longer shows the address at which the part was found. Because the
+//! kept memory is not reused meanwhile, the address cannot mean other memory.
 //!
 //! The reader executes two plain stores, and the collector reads one more word of each thread. Two
 //! alternatives were rejected: a reference count for each part, because all readers of a memtable
 //! would write the cache line of its count, which would move between processors; and copies,
 //! because only small values are cheap to copy.
 //!
-//! Each thread has at most one loan: a lookup by user code that already reads a loan gets a copy.
+//! Each thread has at most one loan. If user code that reads a loan looks up another value, it
+//! reads a copy of that value.
 
 use std::sync::Arc;
 
@@ -79,7 +80,8 @@ impl Record {
 }
 
 impl Guard {
-    /// Ends the protection of the guard, and calls `read` with `bytes`, which were found under it.
+    /// Calls `read` with `bytes`, which were found under this guard. The guard protects nothing any
+    /// more; while `read` runs, a loan protects `bytes`.
     ///
     /// # Safety
     ///
@@ -108,7 +110,7 @@ impl Guard {
     }
 }
 
-/// While this value lives, its thread's guard is suspended.
+/// While this value lives, its thread holds no guard, so that user code can take guards of its own.
 struct Suspended {
     record: &'static Record,
     /// The loan of the enclosing user code; 0 if there is none.

@@ -12,23 +12,28 @@
 //! bag 2                   x  x  x  x  |sealed 2          waits for A
 //! ```
 //!
-//! Retired objects gather in an open bag. Sealing this bag ends the current global epoch, and
-//! stamps the bag with the epoch that ended. A thread's record announces the epoch at which the
-//! thread last pinned, and whether the thread still holds that guard. A collection reads all
-//! records, and drops the bags whose stamps are below the epoch of every thread that may still
-//! reach garbage. A thread that keeps doing lookups soon announces a later epoch, so it does not
-//! keep a bag for long.
+//! Retired objects gather in an open bag. A collection seals this bag: it ends the current global
+//! epoch, and stamps the bag with the epoch that ended. A thread *pins* when it takes a guard. Its
+//! record announces the epoch at which it last pinned, and whether it still holds that guard. A
+//! collection reads all records, and drops the bags whose stamps are below the epoch of every
+//! thread that may still reach garbage. A thread that keeps doing lookups soon announces a later
+//! epoch, so it does not keep a bag for long.
 //!
-//! If a thread has become idle, the collector marks its record and executes the heavy barrier
-//! (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no later
-//! collection needs a barrier for it. After [`MARKED_PINS`] pins the thread clears the mark.
+//! A pin usually executes no fence, so a collector may read a record before the latest pin becomes
+//! visible. A thread that shows no guard but an old epoch may therefore hold a guard. If such an
+//! *idle* thread keeps garbage, the collector marks its record and executes the heavy barrier
+//! (`barrier.rs`), after which it can trust the record. A marked thread executes a fence in each
+//! pin, so later collections need no barrier for it. After [`MARKED_PINS`] pins the thread clears
+//! the mark.
 //!
-//! A thread that is about to read a file marks itself ([`before_reading`]) and clears this mark in
-//! its next pin. So collections need no barrier for threads whose lookups miss the cache, although
-//! such threads hold no guard while they read.
+//! A thread that is about to read a file will be idle meanwhile. So it marks itself
+//! ([`before_reading`]), and clears this mark in its next pin. Threads whose lookups miss the cache
+//! therefore cost no barriers.
 //!
 //! The proof that no object is dropped too early: an object is unlinked at U, and the bag that
-//! holds it is sealed with stamp e. The collector finds one of these in a thread's record:
+//! holds it is sealed with stamp e. In each thread's record, a later collection finds one of the
+//! following states. In each state, either the thread cannot reach the object any more, or its
+//! record keeps the bag.
 //!
 //! - An epoch above e, held or idle. The thread read this epoch from an increment that came after
 //!   U, so from there on it sees U and never finds the object. It announced the epoch with release,
@@ -44,24 +49,24 @@
 //!   - The next pin sees the mark, so it executes a fence. If this fence had come before the
 //!     collector's, the collector would have read that pin. So the pin's fence comes later, and the
 //!     thread's later loads see U.
-//!   - A collector set the mark, and the next pin does not see it. Then the pin came before the
-//!     barrier that followed the mark, and the collector reads the pin. Collectors mark, execute
-//!     the barrier and read the records under one mutex.
+//!   - A collector set the mark, and the next pin does not see it. This case cannot occur: that pin
+//!     would have come before the barrier that followed the mark. Collectors mark, execute the
+//!     barrier and read the records under one mutex, so the collector would have read that pin.
 //!   - The thread marked itself, after pins that the collector may not have read yet. The thread
 //!     stored the mark with release after its accesses under the guards of these pins; the
 //!     collector loads the mark with acquire, before the drop. The thread's next pin sees the mark,
 //!     as above.
-//!   - The thread has cleared the mark. It cleared the mark under a guard, after the fence of that
-//!     guard's pin. Either this fence came later than the collector's, and everything that follows
-//!     sees U. Or the collector reads that pin or a later value. If it reads the pin, the guard is
-//!     held, as in a case above. If it reads the end of that pin or a later value, it also reads
-//!     that the mark is gone, because it reads the mark last.
+//!   - The thread has cleared the mark. It did so under a guard, after the fence of that guard's
+//!     pin. If this fence came after the collector's, the thread's later loads see U. Otherwise the
+//!     collector reads that pin or a later value. If it reads the pin, the guard is held, so the
+//!     record keeps the bag. If it reads a later value, it also reads that the mark is gone,
+//!     because it reads the mark last; then another case of this proof applies.
 //! - An epoch of e or less, idle, without a barrier and without a mark. The record keeps the bag.
 //!
 //! Cost of a pin: two plain stores to a line that other threads rarely write, and one load of the
 //! epoch. A pin takes no lock and writes no shared line. It executes a full fence only if the
-//! thread is marked. A collection costs a load for each thread, and a barrier if threads became
-//! idle.
+//! thread is marked. A collection costs a few loads for each thread, and a barrier if threads
+//! became idle.
 //!
 //! Alternatives. `crossbeam-epoch` fences at every pin, so the processor cannot overlap successive
 //! lookups. `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, which is
@@ -70,9 +75,9 @@
 //! pointers need a barrier for every object, whereas this scheme needs one for each lookup.
 //!
 //! A guard delays the release of everything that is retired while it is held. Hold it for one
-//! lookup, not while waiting for another thread or a device, and not while user code runs, for
-//! which there is [`lending`]. [`assert_no_guard`] checks this where the crate reads files and
-//! calls user code.
+//! lookup, but not while the thread waits for another thread or for a device. Do not hold it while
+//! user code runs either: [`lending`] protects the bytes that user code reads. [`assert_no_guard`]
+//! checks this where the crate reads files and calls user code.
 
 mod lending;
 
@@ -120,9 +125,9 @@ struct Record {
     /// the thread sets it before it reads a file. The thread clears it, or a collector whose
     /// barrier failed. On systems without a heavy barrier it is always set.
     marked: AtomicBool,
-    /// The number of pins since a collector set the mark. If the thread set the mark, the count
-    /// starts so high that the next pin clears the mark. Only the thread reads it, so loom does not
-    /// model it.
+    /// The number of pins since a collector set the mark. If the thread sets the mark, it sets this
+    /// count so high that its next pin clears the mark. No other thread uses the count, so loom
+    /// does not model it.
     marked_pins: AtomicU32,
     /// How many guards the thread holds. Only the thread reads it.
     depth: AtomicU32,
@@ -175,7 +180,8 @@ impl Record {
         }
     }
 
-    /// Must be read before [`is_marked`](Record::is_marked): see the proof.
+    /// Read the announcement before the mark ([`is_marked`](Record::is_marked)), as the proof
+    /// requires.
     fn shown(&self) -> Shown {
         let announced = self.announced.load(Ordering::Acquire);
         Shown { epoch: announced >> 1, held: announced & HELD != 0 }
@@ -216,8 +222,8 @@ impl Collector {
     }
 }
 
-/// Starts at 1, because a record that has announced nothing shows 0. A child continues from its
-/// parent's value.
+/// The global epoch. It starts at 1, because 0 in a record means that the thread has announced
+/// nothing yet. A forked child continues from its parent's value.
 #[cfg(not(loom))]
 static EPOCH: Padded<AtomicU64> = Padded(AtomicU64::new(1));
 #[cfg(not(loom))]
@@ -297,13 +303,14 @@ pub(crate) fn assert_no_guard() {
 pub(crate) fn before_reading() {
     assert_no_guard();
     let record = this_thread();
-    // The next pin clears the mark: its fence is cheap compared with a system call.
+    // The next pin executes one fence, which is cheap compared with a system call, and clears the
+    // mark.
     record.marked_pins.store(MARKED_PINS - 1, Ordering::Relaxed);
     record.marked.store(true, Ordering::Release);
 }
 
-/// Drops `object` when every guard that is held now is gone. The caller has unlinked the object: no
-/// later guard can reach it.
+/// Lets a collection drop `object` when every guard that is held now is gone. The caller has
+/// unlinked the object, so no later guard can reach it.
 ///
 /// The drop will free `heap_bytes`. If more than `limit_bytes` of garbage have gathered since the
 /// last collection, this call collects. A collection runs destructors, so with a finite limit hold
@@ -323,9 +330,9 @@ pub(crate) fn collect() -> usize {
     collect_bags(lock(&collector().garbage), 0)
 }
 
-/// Like [`collect`], but executes no barrier for an idle thread that announced one of the newest
-/// `patience` epochs. Such a thread was active a short time ago, and may announce a later epoch
-/// before the next collection.
+/// Like [`collect`], but executes no barrier for an idle thread that announced one of the
+/// `patience` epochs that ended last. Such a thread was active a short time ago, and may announce a
+/// later epoch before the next collection.
 fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     if !bags.open.is_empty() {
         // AcqRel: the increment publishes the unlinking of everything in the bag.
@@ -361,10 +368,10 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
 }
 
 /// Returns the epoch below which bags may be dropped, and the loans. `first` and `last` are the
-/// stamps of the oldest and the newest sealed bag. The epoch is the least one of all threads that
-/// may still reach garbage. It is at most `last + 1`, because bags that are sealed from here on
-/// wait for another collection. Executes a barrier if the epoch would otherwise be at most
-/// `urgent`, and if more bags may be dropped after the barrier.
+/// stamps of the oldest and the newest sealed bag. The returned epoch is the lowest that a thread
+/// which may still reach garbage has announced. It is at most `last + 1`, because bags that are
+/// sealed from here on wait for another collection. Executes a barrier if the epoch would otherwise
+/// be at most `urgent`, and if more bags may be dropped after the barrier.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);
@@ -384,9 +391,9 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     if without_barrier > urgent {
         return without_barrier;
     }
-    // A barrier interrupts every processor, so none is executed if it would free nothing: a guard
-    // that is held keeps its bags, with or without a barrier. While one thread is suspended under
-    // its guard, every cache miss of other threads may reach this line.
+    // A barrier interrupts every processor, so none is executed if it would free nothing. With or
+    // without a barrier, a held guard keeps its bags. While the system suspends one thread that
+    // holds a guard, every cache miss of other threads may reach this line.
     let held = |_: &Record, shown: Shown| shown.held;
     if oldest(held) <= without_barrier.max(first) {
         return without_barrier;
@@ -411,7 +418,7 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
 
 /// Collects until no object that was retired before this call waits for a guard any more. The
 /// collection of another thread may still be about to drop some of these objects. Returns `false`
-/// after `patience`, if some thread holds its guard for so long. Hold no guard, and no lock that a
+/// if a guard still keeps one of them after `patience`. Hold no guard, and no lock that a
 /// destructor could take.
 pub(crate) fn drain(patience: Duration) -> bool {
     let start = Instant::now();
@@ -481,8 +488,8 @@ fn enter_thread() -> &'static Record {
         }
     };
     RECORD.with(|cell| cell.set(Some(record)));
-    // If a destructor runs after the destructor of `AT_EXIT`, and pins, it gets a record that is
-    // never given back. This is rare and costs one record.
+    // If the destructor of another thread local runs after that of `AT_EXIT`, and pins, the thread
+    // gets a second record, which is never given back. This is rare and costs one record.
     #[cfg(not(loom))]
     let _ = AT_EXIT.try_with(|_| ());
     record

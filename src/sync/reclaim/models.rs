@@ -6,7 +6,8 @@ use super::super::canary::Canary;
 use super::super::{ArcCell, check_model};
 use super::*;
 
-/// A cell with one canary. The process-wide state is created before the threads start.
+/// A cell with one canary. The call of `collect` creates the process-wide state before the threads
+/// start.
 fn canary_cell() -> Arc<ArcCell<Canary>> {
     collect();
     Arc::new(ArcCell::new(Arc::new(Canary::new(0))))
@@ -110,7 +111,8 @@ fn loom_a_marked_thread_needs_no_barrier_and_may_clear_its_mark() {
     check_model(|| {
         let cell = canary_cell();
         read(&cell);
-        // This idle thread keeps the garbage alive, so the collection marks the thread.
+        // Without a mark, this idle thread would keep the garbage. So the collection marks it, and
+        // executes a barrier.
         retire(Arc::new(()), 0, usize::MAX);
         assert_eq!(collect(), 0);
         assert!(this_thread().is_marked());
@@ -165,8 +167,8 @@ impl Retired for Holder {
     }
 }
 
-/// Like a table that holds its blocks: the content is dropped with the container, and not by a
-/// collection.
+/// Like a table that holds its blocks: a collection drops only the container, whose destructor
+/// drops the content with [`drop_at_once`].
 struct Container(Option<Holder>);
 
 impl Retired for Container {}
@@ -185,8 +187,8 @@ fn read_lent<T: Retired>(cell: &ArcCell<T>, lent: fn(&T) -> &Lent) {
         lent.canary.touch();
         assert_eq!(byte, [7]);
     };
-    // SAFETY: only the byte and the canary next to it are used, and both containers find their
-    // part.
+    // SAFETY: only the byte and the canary are used, and both are in the part that [`Holder`]
+    // finds. A [`Container`] drops its `Holder` at once.
     unsafe { guard.lend(&lent.byte, read) }
 }
 

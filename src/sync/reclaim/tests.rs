@@ -97,8 +97,8 @@ fn readers_that_come_again_cost_no_barrier() {
         for _ in 0..COLLECTIONS {
             retire(Arc::new(()), 1, 0);
             let seen = lookups.load(Ordering::Acquire);
-            // The second lookup that ends after this load also began after the load, and so
-            // announced a later epoch.
+            // The second lookup that ends after this load also began after it, and so announced the
+            // epoch that the collection above began.
             while lookups.load(Ordering::Acquire) < seen + 2 {
                 thread::yield_now();
             }
@@ -115,7 +115,8 @@ fn readers_that_come_again_cost_no_barrier() {
 /// which had dropped its guard in order to read. Now a thread marks itself before it reads.
 #[test]
 fn a_thread_that_reads_files_costs_no_barrier() {
-    // A mark that a collector sets lasts `MARKED_PINS` pins, a quarter of the reads of a round.
+    // A mark that a collector sets lasts `MARKED_PINS` pins, so it cannot save the barriers of a
+    // whole round.
     const READS: usize = 4 * MARKED_PINS as usize;
     const ROUNDS: usize = 20;
     let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -146,8 +147,9 @@ fn a_thread_that_reads_files_costs_no_barrier() {
         };
         (0..ROUNDS).map(round).min()
     });
-    // If `before_reading` did not set the mark, each read would cost a barrier: the next pin would
-    // clear the mark that the collector set. Idle threads of other tests cost some barriers.
+    // If `before_reading` counted pins but did not set the mark, each read would cost a barrier,
+    // because the next pin would clear the mark that the collector set. Idle threads of other tests
+    // cost some barriers.
     assert!(fewest < Some(READS / 2), "{fewest:?} barriers in the round with the fewest");
 }
 

@@ -1,6 +1,6 @@
-//! The engines behind one interface, with the same compression, cache and memtable, the WAL on, and
-//! a Bloom filter of 10 bits a key, except for [`Kind::MaypoleNone`]. Writes are synced only where
-//! the workload asks for it.
+//! The engines behind one interface. All have the same compression, cache and memtable, the WAL on,
+//! and a Bloom filter of 10 bits a key; only [`Kind::MaypoleNone`] has no filters. Writes are
+//! synced only where a workload asks for it.
 //!
 //! Three differences remain. Maypole and fjall charge filters and indexes to the cache, whereas
 //! RocksDB by default keeps them outside it. fjall's filters of level 0 have more bits, for a rate
@@ -42,7 +42,9 @@ impl Compression {
 pub enum Kind {
     Rocksdb,
     RocksdbLru,
-    /// Filters and indexes in parts of 4 KiB, whose top levels are pinned in the cache.
+    /// Filters and indexes in parts of 4 KiB. The top levels, which lead to the parts, always stay
+    /// in memory: pinned in the cache with `--charge-metadata true`, and outside the cache
+    /// otherwise.
     RocksdbParts,
     Maypole,
     /// All filters and indexes in parts.
@@ -81,8 +83,8 @@ impl Kind {
         })
     }
 
-    /// As [`Kind::open`]. RocksDB gets its options for trees with many deletions, and counts the
-    /// bytes that it writes.
+    /// Like [`Kind::open`], except that RocksDB gets its options for trees with many deletions, and
+    /// counts the bytes that it writes.
     pub fn open_for_deletions(self, dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         match self {
             _ if self.is_rocksdb() => {
@@ -106,14 +108,15 @@ pub trait Engine: Send + Sync {
     fn get(&self, key: &[u8]) -> Result<Option<usize>>;
     /// Returns how many of the keys are present.
     fn multi_get(&self, keys: &[Key]) -> Result<usize>;
-    /// Reads up to `count` entries from `key` on; returns their bytes.
+    /// Reads up to `count` entries from `key` on; returns the sum of their bytes.
     fn seek(&self, key: &[u8], count: usize) -> Result<usize>;
     /// The number and the bytes of all entries, by the engine's cheapest method of scanning.
     fn scan(&self) -> Result<(u64, usize)>;
     /// As [`Engine::scan`], through an iterator that returns owned items; `None` if the engine has
     /// no such iterator.
     fn iterate(&self) -> Result<Option<(u64, usize)>>;
-    /// The number of blocks that the lookups of this thread have read so far.
+    /// The number of reads so far: blocks that this thread has read (RocksDB), or reads of files by
+    /// all threads (Maypole).
     fn blocks_read(&self) -> Result<u64> {
         Err("this engine does not count the blocks that it reads".into())
     }
@@ -136,7 +139,7 @@ pub trait Engine: Send + Sync {
     /// The number of tables in each level, as text.
     fn shape(&self) -> String;
     fn delete(&self, key: &[u8]) -> Result<()>;
-    /// Deletes the keys from `begin` up to before `end`.
+    /// Deletes the keys from `begin` on that are below `end`.
     fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()>;
     /// Drops the tables whose keys all are from `begin` to `end`. Only RocksDB can do this.
     fn delete_files(&self, _begin: &[u8], _end: &[u8]) -> Result<()> {
@@ -179,5 +182,6 @@ impl<T> Held for T {}
 
 /// The size at which a run is cut into tables: the engines' own default.
 const TABLE_BYTES: u64 = 64 << 20;
-/// Larger than any tree: no level is ever too large.
+/// A target size of the first level that no tree reaches, so that no compaction starts because a
+/// level is too large.
 const NO_LIMIT: u64 = 1 << 40;

@@ -9,12 +9,12 @@ use super::{Compression, Engine, Held, Kind, NO_LIMIT, Result, Scan, TABLE_BYTES
 use crate::Options;
 use crate::keys::{Key, Run};
 
-/// A table is compacted when half of this many consecutive entries are tombstones, or half of all
-/// its entries.
+/// RocksDB compacts a table if half of this many consecutive entries are tombstones, or half of all
+/// entries of the table.
 const DELETION_WINDOW: usize = 1000;
 const DELETION_RATIO: f64 = 0.5;
-/// This option of RocksDB flushes a memtable when one operation of an iterator has stepped over
-/// this many of its tombstones.
+/// This option of RocksDB flushes the memtable when one operation of an iterator has stepped over
+/// [`SCAN_TRIGGER_ENTRIES`] tombstones or hidden versions in it.
 const SCAN_TRIGGER: &str = "memtable_op_scan_flush_trigger";
 const SCAN_TRIGGER_ENTRIES: &str = "100";
 
@@ -185,7 +185,8 @@ impl Engine for Rocks {
     fn metadata_bytes(&self) -> Result<u64> {
         let properties = self.db.property_value("rocksdb.aggregated-table-properties")?;
         let properties = properties.ok_or("no properties of tables")?;
-        // The name of the index's property continues in parentheses.
+        // The property of the index is named `index block size (user-key? 1, delta-value? 1)`,
+        // where the figures vary. So only the beginning of a name is compared.
         let bytes = |name: &str| -> Result<u64> {
             let property = properties.split("; ").find(|text| text.starts_with(name));
             let (_, bytes) = property.and_then(|text| text.rsplit_once('=')).ok_or(name)?;
@@ -261,7 +262,8 @@ impl Engine for Rocks {
         Ok(self.db.live_files()?.len() as u64)
     }
     fn table_bytes_written(&self) -> Result<Option<u64>> {
-        // The statistics are read as text because the numbers of tickers differ between versions.
+        // The statistics are read as text, because the enum values of tickers differ between
+        // versions.
         let Some(statistics) = self.options.get_statistics() else { return Ok(None) };
         let count = |name: &str| {
             let line = statistics.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,5 +1,5 @@
-//! The loads. Each opens its engine, does its work, waits until compaction settles, and measures
-//! the space that is left.
+//! The loads. Each load opens its engine, does its work, waits until compaction settles, and
+//! measures the bytes that are then on disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ pub struct Load {
     pub text: &'static str,
     /// Engines that cannot run the load.
     pub not: &'static [Kind],
-    /// Further rows of the table: an engine, and the help that the application gives it.
+    /// Each pair adds a row to the table: the engine runs the load once more, with this help from
+    /// the application.
     pub helps: &'static [(Kind, &'static str)],
     pub run: fn(Place) -> Result<Figures>,
 }
@@ -159,7 +160,7 @@ impl Place<'_> {
         self.kind.open_for_deletions(&self.dir.join("db"), &self.options)
     }
 
-    /// A number in the load's text, multiplied by the scale.
+    /// A number that the load's text names, multiplied by the scale; at least 1.
     fn scaled(&self, count: u64) -> u64 {
         ((count as f64 * self.scale) as u64).max(1)
     }
@@ -168,7 +169,7 @@ impl Place<'_> {
         self.options.keys()
     }
 
-    /// Values that make an entry of `bytes` bytes.
+    /// Values of a size such that a key and its value have `entry_bytes` bytes together.
     fn values(&self, entry_bytes: usize) -> Values {
         Values { bytes: entry_bytes - self.options.key_bytes, halves: false }
     }
@@ -181,7 +182,8 @@ impl Place<'_> {
         pace(self.phase, count, operation)
     }
 
-    /// As [`Place::pace`] without a time limit, for phases whose entries the next phases need.
+    /// Like [`Place::pace`], but without a time limit: later phases need the entries that this
+    /// phase writes.
     fn fill(&self, count: u64, operation: impl FnMut(u64) -> Result<()>) -> Result<Phase> {
         pace(Duration::MAX, count, operation)
     }
@@ -381,7 +383,8 @@ fn retention(place: Place, together: u64) -> Result<Figures> {
     Ok([own, settled].concat())
 }
 
-/// Pops the first entry at or after `position`, where the consumer of a queue begins to look.
+/// Pops the first entry at or after `position`. With the help "position", `position` becomes the
+/// key of this entry; otherwise it stays empty, before all keys.
 fn pop(place: &Place, engine: &dyn Engine, position: &mut Vec<u8>) -> Result<()> {
     let key = engine.pop_first(position)?.ok_or("the queue is empty too early")?;
     if place.help == "position" {
@@ -436,7 +439,7 @@ fn queue(place: Place) -> Result<Figures> {
 }
 
 fn overwrite_hot(mut place: Place) -> Result<Figures> {
-    // All versions are in memory until the flush.
+    // The memtable has room for all versions, so that they stay in memory until the flush.
     place.options.memtable_mb = place.options.memtable_mb.max(256);
     let (keys, count, neighbours) = (place.keys(), place.scaled(300_000), 3);
     let values = Values { bytes: 8, halves: false };
@@ -618,7 +621,8 @@ mod tests {
                         let found = all.iter().find(|(name, _)| name == wanted);
                         found.unwrap_or_else(|| panic!("{name}: no {wanted}")).1
                     };
-                    // Entries of 1 KB, except in a queue (120 bytes) and of hot keys (28 bytes).
+                    // The bytes of the entries that are alive at the end: 1 KB each, 120 bytes in
+                    // `queue`, 28 bytes in `overwritehot`.
                     let live = match load.name {
                         "putdelete" | "reopen" | "deleteall" | "deleterange" | "popfirst" => 0.0,
                         "deletehalf" => 500.0 * 1024.0,

@@ -5,10 +5,10 @@
 //! loads   what each load does to an engine      pace   operations against a clock
 //! ```
 //!
-//! The engines run each load one after the other. Each run has a process and a directory of its
-//! own, and the directory is removed afterwards. RocksDB runs with its options for trees with many
-//! deletions. A row with a `+` is the same engine with help from the application; the text of the
-//! load says what the help is.
+//! The loads run one after the other, each on one engine after the other. Each run has a process
+//! and a directory of its own, and the directory is removed afterwards. RocksDB runs with its
+//! options for trees with many deletions. A row with a `+` is the same engine with help from the
+//! application; the text of the load says what the help is.
 
 mod loads;
 mod pace;
@@ -27,11 +27,11 @@ pub struct Living {
     /// Scale of the loads: the number of operations and entries is multiplied by it.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// The most seconds of a phase of a load. A phase that has not ended by then is cut short, and
-    /// the figures say how much of it was done.
+    /// The most seconds of a phase that pops entries (popfirst, queue) or scans (overwritehot).
+    /// Such a phase is cut short at this time, and the figures say how many entries were popped.
     #[arg(long, default_value_t = 12)]
     phase_seconds: u64,
-    /// Ingest: the puts a second; 0 for as many as there can be.
+    /// Ingest: the puts a second; 0 for no limit.
     #[arg(long, default_value_t = loads::PUTS_PER_SECOND)]
     puts_per_second: u64,
     #[command(flatten)]
@@ -161,8 +161,8 @@ fn digits(figure: f64) -> String {
     }
 }
 
-/// Bytes of all files in a directory. Space that a file has reserved but not filled does not count:
-/// neither holes within its length nor blocks behind its end.
+/// Bytes of all files in a directory and below it. Space that a file has reserved but not filled
+/// does not count: neither holes within the file's length nor blocks behind its end.
 fn directory_bytes(dir: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
 

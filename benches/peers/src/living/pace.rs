@@ -10,8 +10,8 @@ pub struct Phase {
     pub done: u64,
     /// Nanoseconds an operation.
     pub ns: f64,
-    /// Nanoseconds an operation in the first and in the last thousandth of all operations; the mean
-    /// of all if less than a thousandth was done.
+    /// Nanoseconds an operation in the first and in the last complete stretch, each a thousandth of
+    /// the requested operations. If no stretch was completed, both are the mean of all operations.
     pub ns_at_start: f64,
     pub ns_at_end: f64,
 }
@@ -23,7 +23,7 @@ pub fn pace(
     mut operation: impl FnMut(u64) -> Result<()>,
 ) -> Result<Phase> {
     let stretch = (count / 1000).max(1);
-    // When each stretch, a thousandth of all operations, began.
+    // When each stretch began. The last element is the end of the last complete stretch.
     let mut begun = vec![Instant::now()];
     let start = begun[0];
     let mut now = start;

@@ -65,8 +65,8 @@ fn of_bits(bits: u32, row: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..u32::BITS).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| (bit, row))
 }
 
-/// Draws the cells `(column, row)`, which come row by row. Neighbouring cells of a row become one
-/// rectangle.
+/// Draws the cells, each a pair `(column, row)`. The cells must be sorted by row and then by
+/// column, because neighbours that follow each other are drawn as one rectangle.
 fn cells(
     canvas: &mut Canvas,
     class: &str,

@@ -11,17 +11,17 @@
 use super::plot::{Scale, Spread, range};
 use super::svg::Canvas;
 
-/// The bars of several series, group by group.
+/// A chart of horizontal bars. Each group has one bar for each series.
 pub struct Bars<'a> {
     /// The title of the axis, with the unit.
     pub title: &'a str,
-    /// The x coordinates at which all bars begin and the longest bar may end.
+    /// The x coordinates of the axis: where all bars begin, and where the longest one may end.
     pub x: (f64, f64),
     /// The CSS class of each series.
     pub classes: &'a [&'a str],
     /// For each group the figures of the series.
     pub groups: Vec<Vec<f64>>,
-    /// How a figure is written at its bar.
+    /// Formats the figure that is written at the end of its bar.
     pub figure: fn(f64) -> String,
 }
 
@@ -71,7 +71,7 @@ pub fn legend(canvas: &mut Canvas, at: (f64, f64), class: &str, says: &str) {
     canvas.text("", (at.0 + 18.0, at.1), "start", says);
 }
 
-/// Groups of columns: a histogram of several series.
+/// A chart of vertical bars, for histograms. Each group has one column for each series.
 pub struct Columns<'a> {
     pub x_title: &'a str,
     pub y_title: &'a str,

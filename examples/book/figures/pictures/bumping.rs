@@ -56,8 +56,8 @@ pub fn draw() -> String {
     svg::file(title, (WIDTH, bottom + 24.0), 1.0, &canvas.body)
 }
 
-/// Draws the buckets of a layer at the scale of the first layer. The bumped part of a bucket is its
-/// left end.
+/// Draws the buckets of a layer at the scale of the first layer. The part of a bucket whose keys
+/// are bumped is at the bucket's left end.
 fn buckets(canvas: &mut Canvas, top: f64, layer: usize, parts: &BandParts) {
     let unit = (WIDTH - 2.0 * LEFT) / f64::from(parts.layers[0].starts);
     let layer = &parts.layers[layer];

@@ -1,8 +1,9 @@
 //! Filters and indexes larger than the cache: what a lookup reads if they are whole, and if they
 //! are in parts. Bytes are counted, because times depend on the device.
 //!
-//! The picture is drawn from the figures in the chapter. A test counts the figures again. It allows
-//! a small difference, because other threads of the process have an effect on evictions.
+//! The picture is drawn from the figures in the chapter `parts.md`. A test counts the bytes again
+//! and compares. It allows a small difference, because other threads of the process have an effect
+//! on evictions.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ fn key(i: u64) -> [u8; 8] {
     hash64(&i.to_le_bytes()).to_be_bytes()
 }
 
-/// KiB that a lookup of an absent key reads, for each cache.
+/// The KiB that a lookup of an absent key reads on average, for each size of the block cache.
 fn read_kib(form: MetadataForm) -> [f64; CACHE_KIB.len()] {
     let fs = Arc::new(MemFs::new());
     let open = |cache_kib: usize| {
@@ -61,8 +62,8 @@ pub fn counted() -> String {
     out
 }
 
-/// The rows of a figure: the cache in KiB, then the KiB that a lookup reads if filters and indexes
-/// are whole, and if they are in parts.
+/// The rows of the figure in `text`. Each has three numbers: the cache in KiB, the KiB that a
+/// lookup reads if filters and indexes are whole, and the KiB that it reads if they are in parts.
 pub fn rows(text: &str) -> Vec<[f64; 3]> {
     let row = |line: &str| {
         let (cache, read) = line.split_once(" KiB ")?;

@@ -19,8 +19,8 @@ use maypole::{Compression, Db, FilterPolicy, hash64};
 use super::svg::{self, Canvas};
 
 const WIDTH: f64 = 760.0;
-/// The number of lookups of absent keys, and the number of lookups of present keys. The means are
-/// over that many lookups.
+/// The number of lookups in each of the two groups, absent keys and present keys. The means in the
+/// picture are over one group.
 const LOOKUPS: usize = 2_000;
 const ROUNDS: u32 = 14;
 /// Keys of a flush.
@@ -34,8 +34,8 @@ enum Step {
     Found,
 }
 
-/// A tree with this filter. The writes are the same for every filter, and leave two tables in level
-/// 0 and two levels below.
+/// A tree whose tables have filters of the policy `filter`. Every tree has the same writes, which
+/// leave two tables in level 0 and two levels below.
 fn tree(filter: &str) -> Db {
     let db = Db::builder("/book")
         .fs(Arc::new(MemFs::new()))
@@ -58,8 +58,8 @@ fn key(i: u32) -> [u8; 8] {
     hash64(&i.to_le_bytes()).to_be_bytes()
 }
 
-/// What happened in each run that the lookup reached. A run without a table whose range includes
-/// the key is treated like a run whose filter says no.
+/// What happened in each run that the lookup reached. If no table of the run has a range that
+/// includes the key, the step is the same as if a filter had said no.
 fn steps(trace: &LookupTrace) -> Vec<Step> {
     let step = |file: &FileTrace| match (&file.table.index, &file.table.found) {
         (None, _) => Step::FilterSaidNo,
@@ -69,8 +69,8 @@ fn steps(trace: &LookupTrace) -> Vec<Step> {
     trace.levels.iter().map(|level| level.file.as_ref().map_or(Step::FilterSaidNo, step)).collect()
 }
 
-/// What happens in each run to a lookup that searches the median number of blocks, and the mean
-/// number of blocks that all lookups search.
+/// A group of lookups. `steps`: what happens in each run to a lookup that searches the median
+/// number of blocks. `blocks`: the mean number of blocks that a lookup searches.
 struct Fall {
     steps: Vec<Step>,
     blocks: f64,
@@ -87,11 +87,12 @@ impl Fall {
     }
 }
 
-/// How lookups of absent keys fall through the runs, and how lookups of present keys do. Each key
-/// is in the range of some table in every run.
+/// How lookups of absent keys fall through the runs, and how lookups of present keys do. Only
+/// lookups count that reach every run and find a table there whose range includes the key. So a
+/// present key is in the last run.
 fn falls(db: &Db, runs: usize) -> [Fall; 2] {
     let traces = |from: u32| (from..).map(|i| db.explain(key(i)).unwrap());
-    // Whether every run has a table whose range includes the key.
+    // Whether the lookup reaches every run, and each has a table whose range includes the key.
     let reaches_all = |trace: &LookupTrace| {
         trace.levels.len() == runs && trace.levels.iter().all(|level| level.file.is_some())
     };

@@ -12,9 +12,9 @@ use crate::figures::keys::key_hash;
 
 const LINE_BITS: u32 = 512;
 const BITS_ACROSS: u32 = 32;
-/// As many keys as one line is planned for, at 10 bits each.
+/// The number of keys that one line of 512 bits is planned for, at 10 bits each.
 const PLANNED: u64 = 51;
-/// Keys in the line, picture by picture: up to twice as many as planned.
+/// The number of keys in the line in each of the six grids: up to twice as many as planned.
 const KEYS: [u64; 6] = [1, 5, 20, PLANNED, 75, 2 * PLANNED];
 const ABSENT: u64 = 20_000;
 

@@ -38,8 +38,8 @@ pub const PICTURES: &[Picture] = &[
     ("dead.svg", dead::draw),
 ];
 
-/// A plot as a file of its own, as large as the other pictures. It has a margin because labels
-/// reach a little beyond the plot if the viewer's font is wide.
+/// The SVG file of a plot, about as wide as the other pictures. The file has a margin, because
+/// labels extend a little beyond the plot if the viewer's font is wide.
 fn plot_file(plot: &plot::Plot) -> String {
     const MARGIN: f64 = 10.0;
     let size = (plot::WIDTH + 2.0 * MARGIN, plot::HEIGHT);

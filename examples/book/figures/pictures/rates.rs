@@ -7,7 +7,7 @@ use super::plot::{Axis, Look, Plot, Point, Series, Spread};
 use super::plot_file;
 use crate::figures::rates::{filled, observed};
 
-/// The color of the textbook's filter. The families have their own.
+/// The number of the color of the textbook's filter. Each family has another color.
 const TEXTBOOK: usize = 6;
 const BOUND: usize = 0;
 
@@ -89,7 +89,7 @@ pub fn probes() -> String {
     })
 }
 
-/// Rate against the keys held, of a filter planned for 10 bits a key.
+/// Rate against the number of keys held, for a filter that has 10 bits for each planned key.
 pub fn overfull() -> String {
     let theory = |times: f64| (times, standard_bloom_fpr(10.0 / times, 7));
     let counted = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0].into_iter().map(|times| {

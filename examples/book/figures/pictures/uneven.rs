@@ -9,9 +9,9 @@ use crate::figures::keys::key_hash;
 
 const KEYS: u64 = 51_200;
 const ABSENT: u64 = 500_000;
-/// Each column of the picture counts the lines that have from n to n + `STEP` - 1 keys; n is
-/// `FIRST` in the first column. The first column also counts lines with fewer keys, the last column
-/// lines with more.
+/// Each column of the picture counts the lines that have from n to n + `STEP` - 1 keys. n is
+/// `FIRST` in the first column and `STEP` more in each following one. The first column also counts
+/// lines with fewer keys, and the last one lines with more.
 const STEP: usize = 5;
 const FIRST: usize = 30;
 const COLUMNS: usize = 9;
@@ -39,7 +39,8 @@ pub fn draw() -> String {
         let all: u32 = counts.iter().sum();
         counts.map(|count| f64::from(count) / f64::from(all) * 100.0)
     };
-    // Every line gets the same share of the queries for absent keys.
+    // The rate of the lines of a column. The queries for absent keys are taken to be spread evenly
+    // over all lines.
     let rates = (0..COLUMNS).map(|column| {
         let queried = ABSENT as f64 * f64::from(lines[column]) / keys_of.len() as f64;
         f64::from(passed[column]) / queried * 100.0

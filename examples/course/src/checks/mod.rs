@@ -37,7 +37,7 @@ fn key(kind: &str, i: u64) -> Vec<u8> {
     format!("{kind}{i:06}").into_bytes()
 }
 
-/// The share of `count` absent keys that passes.
+/// The share of `count` absent keys for which `passes` is true.
 fn rate(count: u64, passes: impl Fn(&[u8]) -> bool) -> f64 {
     let passed = (0..count).filter(|&i| passes(&key("absent", i))).count();
     passed as f64 / count as f64

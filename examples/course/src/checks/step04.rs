@@ -86,7 +86,7 @@ fn seek_finds() {
 
 fn seek_jumps() {
     let mut bytes = block_of(100);
-    // The second entry now shares more than the key before it has.
+    // The second entry now shares 100 bytes with the key before it, which has only 14.
     let second = 3 + key(0).len() + "value 0".len();
     bytes[second] = 100;
     let block = open(&bytes);

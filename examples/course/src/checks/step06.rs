@@ -118,7 +118,7 @@ fn sst_dump(path: &Path, command: &str) -> Option<String> {
     let dumped = Command::new("sst_dump").args([&file, command, "--verify_checksum"]).output();
     match dumped {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
-        // Its exit status is 0 for a damaged table too.
+        // The exit status is not checked, because it is 0 for a damaged table too.
         dumped => {
             let dumped = dumped.expect("sst_dump is run");
             let printed = [dumped.stdout, dumped.stderr].concat();

@@ -62,7 +62,7 @@ fn flush_writes_all() {
     assert!(table.has_filter(), "the table has no filter");
 }
 
-/// Three entries in a log, and its bytes.
+/// Writes three entries to a log. Returns the entries and the bytes of the log.
 fn log_of_three(scratch: &Scratch) -> (Vec<(Vec<u8>, Entry)>, Vec<u8>) {
     let path = scratch.0.join("log");
     let entries = vec![

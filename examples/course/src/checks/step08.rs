@@ -13,8 +13,8 @@ pub const CHECKS: &[Check] = &[
     Check { says: "a database that is opened again has everything", run: opened_again },
 ];
 
-/// 400 keys of each kind: "deep" in level 2, "low" in level 1, "new" in two tables of level 0, and
-/// "mem" in the memtable.
+/// A database with 400 keys of each kind: "deep" in level 2, "low" in level 1, "new" in two tables
+/// of level 0, and "mem" in the memtable.
 fn tree(scratch: &Scratch) -> Db {
     let mut db = Db::open(&scratch.0).expect("open");
     for (kind, keys) in [("deep", 0..400), ("low", 0..400), ("new", 0..200), ("new", 200..400)] {
@@ -107,9 +107,9 @@ fn reads_are_saved() {
         db.get(&key("deep", i)).expect("get");
     }
     let FilterCounts { useful, full_positive, .. } = db.counts()[1];
-    // Each query reads the filter. If the filter says maybe, the lookup reads the table's index and
-    // a data block. (Only for a key after the last key of the table there would be no data block to
-    // read. No key here is after it.)
+    // Each query of level 1's filter reads the filter. If it says maybe, the lookup reads the
+    // table's index and a data block. (A lookup of a key after the last key of the table would read
+    // no data block. But all keys "deep" are before the table's keys "low".)
     let expected = 400 + 2 * full_positive;
     assert_eq!(
         reads(&db) - before,
@@ -148,7 +148,8 @@ fn the_rate() {
         db.get(&key("lack", i)).expect("get");
     }
     let observed = db.counts()[2].observed_rate().expect("10,000 absent keys were looked up");
-    // 400 keys at 10 bits are 7.8 lines. The filter has 8, a little more than 10 bits a key.
+    // 400 keys at 10 bits take 7.8 lines, rounded up to 8. So the filter has a little more than 10
+    // bits a key, and a lower rate than step 3 says.
     assert_near(observed, 0.0091, "Is every query counted?");
 }
 

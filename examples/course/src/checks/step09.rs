@@ -26,7 +26,7 @@ const KEYS: u64 = 3000;
 /// Bytes of a data block, about.
 const BLOCK: usize = 4200;
 
-/// A table of some 85 data blocks, an index of 1.9 KB and a filter of 3.8 KB.
+/// A table of 82 data blocks, an index of 2.4 KB and a filter of 3.8 KB.
 fn table(scratch: &Scratch, number: u64) -> Table {
     let mut builder = TableBuilder::new(ROCKSDB);
     for i in 0..KEYS {
@@ -42,7 +42,7 @@ fn get(table: &Table, cache: &Cache, i: u64) {
     assert!(found.is_some(), "key {i} is not found through the cache");
 }
 
-/// Reads of the file for one query of the filter.
+/// How many blocks of the file one query of the filter reads.
 fn reads_of_query(table: &Table, cache: &Cache, i: u64) -> u64 {
     let before = table.reads.get();
     table.may_contain(cache, hash64(&key("absent", i))).expect("may_contain");

@@ -55,7 +55,7 @@ fn no_better_exchange() {
         let sum: f64 = rates.iter().sum();
         for from in 0..4 {
             for to in 0..4 {
-                // Some bits go from one level to another.
+                // The rates if some bits are moved from level `from` to level `to`.
                 let moved = 0.001 * bits;
                 let mut other = rates.clone();
                 let shift = |keys: u64, bits: f64| (-bits * 0.480_453 / keys as f64).exp();
@@ -84,7 +84,8 @@ fn the_mean() {
     );
 }
 
-/// False positives of 20,000 absent lookups, and bytes of all filters.
+/// Fills a database whose filters have `bits_per_key`, by level, and looks up 20,000 absent keys.
+/// Returns the number of false positives, and the bytes of all filters.
 fn run(name: &str, bits_per_key: [f64; LEVELS]) -> (u64, u64) {
     let scratch = Scratch::new(name);
     let mut db = tree(&scratch, bits_per_key).expect("the database is filled");
@@ -101,7 +102,7 @@ fn in_the_engine() {
     divided[..3].copy_from_slice(&bits_by_level(&KEYS, 6.0));
     let (uniform, uniform_bytes) = run("uniform", [6.0; LEVELS]);
     let (divided, divided_bytes) = run("divided", divided);
-    // Each filter is rounded up to whole lines.
+    // Each of the three filters is rounded up to whole lines of 64 bytes.
     assert!(
         divided_bytes <= uniform_bytes + 3 * 64,
         "the filters take {divided_bytes} bytes, and {uniform_bytes} with the same bits everywhere"

@@ -68,7 +68,7 @@ fn contradiction() {
     let mut band = vec![None; SLOTS];
     let rows = [row_of(2, 0b0000_0011, 1), row_of(3, 0b0000_0101, 2)];
     assert!(rows.into_iter().all(|row| add(&mut band, row)), "two rows with slots of their own");
-    // The XOR of both: slots 2 and 5.
+    // The XOR of the two rows picks slots 2 and 5, and its fingerprint is 3.
     assert!(add(&mut band, row_of(2, 0b0000_1001, 3)), "a row that follows from the two others");
     assert_eq!(band.iter().flatten().count(), 2, "rows: it says nothing new and takes no slot");
     assert!(!add(&mut band, row_of(2, 0b0000_1001, 4)), "the same row with another fingerprint");

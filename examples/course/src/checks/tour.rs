@@ -18,7 +18,7 @@ const BITS_PER_KEY: f64 = 8.0;
 const CACHE_BYTES: usize = 256 << 10;
 const ABSENT: u64 = 20_000;
 
-/// A cache that a database uses, and whose counters the tour reads.
+/// A cache that a database owns and its caller shares, so that the caller can read the counters.
 pub struct Shared(pub Rc<Cache>);
 
 impl Blocks for Shared {
@@ -41,7 +41,7 @@ pub fn tree(scratch: &Scratch, bits_per_key: [f64; LEVELS]) -> io::Result<Db> {
     Ok(db)
 }
 
-/// The tour as a check. Its remark is the report of [`tour`].
+/// The tour as a check. The remark of this check is the report of [`tour`].
 pub const CHECK: Check =
     Check { says: "the tour", run: || remark(tour().unwrap_or_else(|error| panic!("{error}"))) };
 

@@ -1,16 +1,17 @@
-//! Step 2: all bits of a key from one hash, and the trap in this method.
+//! Step 2: double hashing, which computes all bits of a key from one hash. Its trap: with a bad
+//! step, many of the positions are the same.
 
 use super::step01_bloom::Bits;
 
-/// The positions of a key's `k` bits, below `bits`: a start, and then a step further each time.
+/// The positions of a key's `k` bits, each below `bits`. The first is the start, and each other one
+/// is a step further than the one before it, modulo `bits`.
 ///
-/// `bits` is a multiple of 64, and `k` at most 64. The positions of a key are different from each
-/// other.
+/// `bits` is a multiple of 64, and `k` at most 64. The positions of a key must all be different.
 pub fn positions(hash: u64, bits: u64, k: u32) -> Vec<u64> {
     todo!("start in the high half of the hash, step in the low half; what if the step is 0?")
 }
 
-/// A Bloom filter that hashes each key once.
+/// A Bloom filter that needs only one hash of each key.
 pub struct Bloom {
     pub bits: Bits,
     pub k: u32,

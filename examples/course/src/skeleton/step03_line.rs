@@ -10,7 +10,8 @@ use maypole::filter::sizing::bloom_probes;
 /// Bytes of a line.
 pub const LINE: usize = 64;
 
-/// The factor from one bit of a key to the next: the golden ratio as a fraction of 2^32.
+/// 2^32 divided by the golden ratio. The bits of a key come from products of the high half of its
+/// hash with powers of this number.
 const GOLDEN: u32 = 0x9e37_79b9;
 
 /// The line of a key, below `lines`.
@@ -26,7 +27,8 @@ pub fn bits_of(hash: u64, k: u32) -> Vec<u32> {
 /// The filter block of the keys with these hashes.
 pub fn build(hashes: &[u64], bits_per_key: f64) -> Vec<u8> {
     let lines = (hashes.len() as f64 * bits_per_key / 512.0).ceil().max(1.0) as u32;
-    // RocksDB's choice of `k`, which is a little less than the best `k` of step 1.
+    // RocksDB's choice of `k`: a little less than the best `k` of step 1, because more bits of each
+    // key would fill the crowded lines even more.
     let k = bloom_probes((bits_per_key * 1000.0) as u32);
     let mut block = vec![0; LINE * lines as usize];
     todo!("set each key's bits in its line (bit b: byte b / 8, bit b % 8); then ff 00 k 00 00")

@@ -41,7 +41,7 @@ impl BlockBuilder {
         self.entries == 0
     }
 
-    /// Bytes of the block if it were finished now.
+    /// The size of the block in bytes, if it were finished now.
     pub fn size(&self) -> usize {
         self.bytes.len() + 4 * self.restarts.len().max(1) + 4
     }
@@ -67,7 +67,7 @@ impl BlockBuilder {
 /// A stored block.
 pub struct Block {
     bytes: Rc<[u8]>,
-    /// Bytes of the entries. The restart points follow them.
+    /// The offset at which the entries end and the restart points begin.
     entries_end: usize,
     restarts: usize,
 }
@@ -95,9 +95,9 @@ impl Block {
         Ok(Entries { at, ..self.entries() })
     }
 
-    /// The first entry whose key is not before the sought place, if there is one. `is_before` says
-    /// whether a key is before this place. It is true for all keys up to some entry, and false for
-    /// all keys after that entry.
+    /// The first entry whose key is not before the sought place, or `None`. `is_before` says
+    /// whether a key is before this place. It must be true for all keys up to some entry, and false
+    /// for all keys after that entry.
     pub fn seek(&self, is_before: impl Fn(&[u8]) -> bool) -> io::Result<Option<KeyValue>> {
         todo!("by halving, the last restart point whose key is before; from there entry by entry")
     }

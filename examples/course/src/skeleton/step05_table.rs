@@ -28,9 +28,10 @@ use crate::given::{Entry, Handle, VALUE, damaged, split_key};
 pub const BLOCK_BYTES: usize = 4096;
 const TRAILER_BYTES: u64 = 5;
 const FOOTER_BYTES: u64 = 53;
-/// The handles in the footer and the zeros behind them.
+/// The size of the two handles in the footer, including the zeros behind them.
 const HANDLES_BYTES: usize = 40;
-/// The version of the format, and the number that says "a table".
+/// The version of the format, and the magic number, by which a reader knows that the file is a
+/// table.
 const FOOTER_END: [u8; 12] = [5, 0, 0, 0, 0xf7, 0xcf, 0xf4, 0x85, 0xb7, 0x41, 0xe2, 0x88];
 const FILTER: &[u8] = b"fullfilter.rocksdb.BuiltinBloomFilter";
 const PROPERTIES: &[u8] = b"rocksdb.properties";
@@ -51,9 +52,9 @@ pub struct Counts {
 #[derive(Clone, Copy)]
 pub struct Ending {
     pub checksum_kind: u8,
-    /// The checksum of a block and the compression byte behind it.
+    /// Computes one checksum of a block and of the compression byte behind it.
     pub checksum: fn(&[u8]) -> u32,
-    /// The block of properties. If it is empty, there is none.
+    /// Makes the block of properties. If it returns no bytes, the table gets no such block.
     pub properties: fn(Counts) -> Vec<u8>,
 }
 
@@ -103,12 +104,14 @@ impl TableBuilder {
         todo!("the block, a byte 0, the checksum of both; the handle is of the block alone")
     }
 
-    /// The whole file. There is at least one entry. With 0 bits a key there is no filter.
+    /// Returns the whole file. At least one entry must have been added. With 0 bits a key there is
+    /// no filter.
     pub fn finish(mut self, bits_per_key: f64) -> Vec<u8> {
         if !self.data.is_empty() {
             self.end_data_block();
         }
-        // Names in the metaindex ascend: "f" is before "r".
+        // Names in the metaindex must ascend, so the filter ("fullfilter…") is added before the
+        // properties ("rocksdb…").
         let mut metaindex = BlockBuilder::new(1);
         if bits_per_key > 0.0 {
             todo!("build the filter with step 3, write it, enter its handle under FILTER")
@@ -222,14 +225,16 @@ impl Table {
         self.filter.is_some()
     }
 
-    /// Whether the table may have the key with this hash. Without a filter it may.
+    /// Whether the table may have the key with this hash, as its filter says. If the table has no
+    /// filter, the answer is `true`.
     pub fn may_contain(&self, blocks: &dyn Blocks, hash: u64) -> io::Result<bool> {
         todo!("get the filter from `blocks`, and query it with step 3")
     }
 
-    /// The table's entry of a key. The filter is not queried.
+    /// Searches the table for the entry of a key, without a query of the filter.
     pub fn get(&self, blocks: &dyn Blocks, user_key: &[u8]) -> io::Result<Option<Entry>> {
-        // A key is compared by its user key. The eight bytes behind it do not count here.
+        // Keys of the table are compared by their user keys only: the eight bytes behind them do
+        // not count.
         let is_before = |key: &[u8]| split_key(key).0 < user_key;
         todo!("seek in the index, get the data block, seek in it; is it this key?")
     }
@@ -248,7 +253,7 @@ impl Table {
     }
 }
 
-/// The meaning of a stored key and value.
+/// Decodes a stored key and value.
 pub fn entry_of(internal_key: &[u8], value: Vec<u8>) -> Entry {
     let (_, sequence, kind) = split_key(internal_key);
     Entry { sequence, value: (kind == VALUE).then_some(value) }

@@ -24,7 +24,7 @@ use crate::given::{Entry, split_key};
 
 pub const LEVELS: usize = 4;
 
-/// What lookups learned of the filters of a level.
+/// How often the filters of a level said no or maybe to lookups, and how often rightly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilterCounts {
     /// The filter said no: the table was skipped.
@@ -36,8 +36,8 @@ pub struct FilterCounts {
 }
 
 impl FilterCounts {
-    /// The share of the queries for absent keys that passed. `None` before the first query for an
-    /// absent key.
+    /// The share of the queries for absent keys that the filters let through. `None` before the
+    /// first query for an absent key.
     pub fn observed_rate(&self) -> Option<f64> {
         todo!("the false positives, divided by all queries for absent keys")
     }
@@ -95,8 +95,8 @@ impl Db {
             db.last_sequence = db.last_sequence.max(entry.sequence);
             db.memtable.insert(&key, entry);
         }
-        // What was logged becomes a table, and the log starts again: behind a torn record at its
-        // end, a replay would not find new records.
+        // The replayed entries become a table, and the log is emptied. If new records were appended
+        // to it instead, the next replay could end at a torn record before them.
         db.flush()?;
         Ok(db)
     }
@@ -163,7 +163,8 @@ impl Db {
         }
         let mut merged = Memtable::default();
         for (key, entry) in newest {
-            // If no deeper level has a table, there is nothing to hide, so tombstones are dropped.
+            // A tombstone hides older entries in deeper levels. If no deeper level has a table, it
+            // is dropped.
             if entry.value.is_some() || !is_last {
                 merged.insert(&key, entry);
             }

@@ -11,7 +11,7 @@ use crate::given::Handle;
 struct Cached {
     bytes: Rc<[u8]>,
     kind: Kind,
-    /// The time of the last use: a larger number is later.
+    /// The time of the last use. A later use has a larger number.
     used: u64,
 }
 
@@ -44,8 +44,8 @@ impl Cache {
     }
 
     /// Removes the data block that was not used for the longest time. If there is no data block,
-    /// removes the filter or index that was not used for the longest time. `false`: the cache is
-    /// empty.
+    /// removes the filter or index that was not used for the longest time. Returns `false` if the
+    /// cache is empty.
     fn evict(&self) -> bool {
         todo!("the smallest by (is it no data?, time of the last use)")
     }

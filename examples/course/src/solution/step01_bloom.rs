@@ -1,6 +1,6 @@
 //! Step 1: an array of bits, and a Bloom filter in it.
 //!
-//! Each key sets `k` bits. Each of these bits has a hash function of its own.
+//! Each key sets `k` bits, which `k` hash functions choose.
 
 use maypole::hash64;
 
@@ -10,7 +10,7 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// At least `bits` bits, rounded up to whole words of 64.
+    /// An array of at least `bits` bits: the number is rounded up to whole words of 64.
     pub fn new(bits: u64) -> Bits {
         Bits { words: vec![0; bits.div_ceil(64).max(1) as usize] }
     }
@@ -32,7 +32,7 @@ impl Bits {
         // end
     }
 
-    /// The share of the bits that is set, 0 to 1.
+    /// The share of the bits that are set, from 0 to 1.
     pub fn fill(&self) -> f64 {
         // yours: count the ones, divide by the number of bits
         let ones: u32 = self.words.iter().map(|word| word.count_ones()).sum();
@@ -41,7 +41,7 @@ impl Bits {
     }
 }
 
-/// Hash function number `i`: the hash of the key with the byte `i` behind it.
+/// Hash function number `i`: the hash of the key with the byte `i` appended.
 pub fn hash_number(i: u32, key: &[u8]) -> u64 {
     hash64(&[key, &[i as u8]].concat())
 }

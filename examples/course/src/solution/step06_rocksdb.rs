@@ -7,10 +7,11 @@ use crate::given::put_varint;
 /// A table that RocksDB reads.
 pub const ROCKSDB: Ending = Ending { checksum_kind: 1, checksum, properties };
 
-/// The polynomial of CRC-32C (Castagnoli), lowest bit first.
+/// The polynomial of CRC-32C (Castagnoli), with its bits in reverse order.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// `TABLE[b]` is the remainder of the byte `b`.
+/// `TABLE[b]` is the remainder of the byte `b` and 32 zero bits after it, divided by the
+/// polynomial.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -27,7 +28,7 @@ const TABLE: [u32; 256] = {
     table
 };
 
-/// CRC-32C. The crate `crc32fast` has the polynomial of zlib, which is another one.
+/// CRC-32C. The crate `crc32fast` computes another CRC: that of zlib, with another polynomial.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     // yours: from !0, for each byte: TABLE[lowest byte of crc ^ byte] ^ crc >> 8; at last !crc
     let step = |crc: u32, &byte: &u8| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8;
@@ -60,7 +61,8 @@ pub fn properties(counts: Counts) -> Vec<u8> {
         ("rocksdb.comparator", b"leveldb.BytewiseComparator".to_vec()),
         ("rocksdb.compression", b"NoCompression".to_vec()),
         ("rocksdb.filter.policy", b"bloomfilter".to_vec()),
-        // A fixed32 of 0: the index is a single block, searched by halving.
+        // A fixed32 of 0 is RocksDB's code for an index that is a single block, searched by
+        // halving.
         ("rocksdb.block.based.table.index.type", vec![0; 4]),
     ];
     // yours: sort them by name, and put them into one block

@@ -25,14 +25,14 @@ pub struct Memtable {
 }
 
 impl Memtable {
-    /// Takes an entry. It replaces an older one of the same key.
+    /// Inserts an entry, which replaces an older one of the same key.
     pub fn insert(&mut self, key: &[u8], entry: Entry) {
         // yours: one line
         self.entries.insert(key.to_vec(), entry);
         // end
     }
 
-    /// The entry of a key. A tombstone is an entry too.
+    /// The entry of a key, which may be a tombstone. `None`: the memtable has no entry of the key.
     pub fn get(&self, key: &[u8]) -> Option<&Entry> {
         // yours: one line
         self.entries.get(key)
@@ -59,7 +59,7 @@ impl Memtable {
     }
 }
 
-/// The writes that are in no table yet.
+/// The file with the writes that are in no table yet.
 pub struct Log {
     file: File,
 }
@@ -89,8 +89,8 @@ impl Log {
     }
 }
 
-/// The keys and entries of a log, up to the first record that is incomplete or wrong: a crash may
-/// have torn this record. If there is no log, there are no entries.
+/// The keys and entries of a log. They end before the first record that is incomplete or wrong,
+/// which a crash may have torn. A log that does not exist has no entries.
 pub fn replay(path: &Path) -> io::Result<Vec<(Vec<u8>, Entry)>> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),

@@ -22,7 +22,7 @@ pub fn best_rates(keys: &[u64], bits: f64) -> Vec<f64> {
     let rates = |log2_lambda: f64| -> Vec<f64> {
         keys.iter().map(|&keys| (log2_lambda.exp2() * keys as f64).min(1.0)).collect()
     };
-    // A larger λ takes less memory. At 2^0 every rate is 1, which takes none.
+    // The larger λ is, the less memory the filters take. At 2^0 every rate is 1, which takes none.
     let (mut low, mut high) = (-1000.0, 0.0);
     for _ in 0..100 {
         let middle = (low + high) / 2.0;

@@ -10,7 +10,8 @@ use maypole::hash64;
 /// Coefficients of a row.
 pub const WIDTH: usize = 8;
 
-/// The equation of a key: the XOR of the slots that `coefficients` picks is `fingerprint`.
+/// An equation: the XOR of the slots that `coefficients` picks must be `fingerprint`. It is the
+/// equation of a key, or the XOR of several such equations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     pub start: usize,
@@ -19,8 +20,8 @@ pub struct Row {
     pub fingerprint: u8,
 }
 
-/// The equation of a key in a filter of `slots` slots, at least [`WIDTH`]. Another seed gives
-/// another equation.
+/// The equation of a key in a filter of `slots` slots, which must be at least [`WIDTH`]. Another
+/// seed gives another equation.
 pub fn row(key: &[u8], slots: usize, seed: u8) -> Row {
     let hash = hash64(&[key, &[seed]].concat());
     let starts = (slots - WIDTH + 1) as u64;
@@ -39,8 +40,8 @@ pub fn picked(slots: &[u8], row: &Row) -> u8 {
     // end
 }
 
-/// Adds a row to the band. A slot of the band holds one row at most, which starts there. `false`:
-/// the row contradicts the rows of the band.
+/// Adds a row to the band, which has a place for each slot. A place holds at most one row, whose
+/// first coefficient picks the slot. Returns `false` if the row contradicts the rows of the band.
 pub fn add(band: &mut [Option<Row>], mut row: Row) -> bool {
     // yours: a free slot takes the row; else XOR both rows, move to the first coefficient
     loop {
@@ -60,7 +61,7 @@ pub fn add(band: &mut [Option<Row>], mut row: Row) -> bool {
     // end
 }
 
-/// The contents of the slots that fulfil all rows of the band.
+/// Computes slots that fulfil the equations of all rows of the band.
 pub fn solve(band: &[Option<Row>]) -> Vec<u8> {
     // yours: from the last slot to the first; a slot without a row is 0
     let mut slots = vec![0; band.len()];

@@ -62,8 +62,8 @@ record! {
         index_bytes: u64,
         queries: u64,
         measured_fpr: Option<f64>,
-        /// What is wrong with the filter, as [`Table::finding`] says it. If nothing is wrong with
-        /// the filter, says how the data of the table is damaged, if it is.
+        /// What is wrong with the filter ([`Table::finding`]), or else how the data of the table is
+        /// damaged. `None` if both are in order.
         finding: Option<String>,
     }
 }
@@ -83,7 +83,8 @@ record! {
         build_seconds: Option<f64>,
         blocks_per_absent_get: f64,
         blocks_per_present_get: Option<f64>,
-        /// Microseconds saved compared with the stored filters, at the given cost of a read.
+        /// The microseconds by which an absent lookup is faster than with the stored filters, if
+        /// each read of a data block takes `--read-cost`.
         saved_micros_per_absent_get: f64,
     }
 }
@@ -161,7 +162,8 @@ impl Findings {
 }
 
 impl Seen<'_> {
-    /// The deepest level. Tables are in the order of levels.
+    /// The deepest level that has tables: that of the last table, because tables are in the order
+    /// of their levels.
     fn last_level(&self) -> usize {
         self.tables.last().map_or(0, |table| table.level)
     }
@@ -248,7 +250,8 @@ impl Seen<'_> {
         let bits: u64 = of_family.iter().map(|table| table.filter_bytes * 8).sum();
         let filter_block = |table: &Table| match table.filter() {
             Some(filter) if filter.largest_part > 0 => filter.largest_part,
-            // 0 stands for partitions of unknown size, which are about as large as data blocks.
+            // The partitions of a filter that was not read have an unknown size. It counts as 0,
+            // because it is usually small: about that of a data block.
             _ if table.form == Some(Form::Partitioned) => 0,
             _ => table.filter_bytes,
         };

@@ -24,7 +24,8 @@ const TAIL_BYTES: u64 = 4 << 20;
 #[derive(Debug, Default, PartialEq)]
 pub struct LogFile {
     capacities: BTreeMap<String, u64>,
-    /// The counts of filter queries of all column families since the database was opened.
+    /// How the filters answered queries since the database was opened, counted over all column
+    /// families.
     pub counters: Option<FilterCounts>,
 }
 
@@ -57,8 +58,8 @@ fn capacities(text: &str) -> BTreeMap<String, u64> {
         } else if let Some(value) = line.trim().strip_prefix("capacity : ")
             && let (Some(family), Ok(bytes)) = (&family, value.trim().parse())
         {
-            // The first capacity is that of the block cache; those of compressed and blob caches
-            // follow.
+            // The first capacity in the options of a column family is that of the block cache.
+            // Those of its compressed cache and its blob cache follow, and are ignored.
             found.entry(family.clone()).or_insert(bytes);
         }
     }

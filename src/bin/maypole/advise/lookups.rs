@@ -20,15 +20,15 @@ const LOOKUPS_OF_SAMPLE: usize = 2_000;
 
 const MAX_RECORDED: usize = 100_000;
 
-/// Means over the lookups of absent keys, or over those of present keys.
+/// The number of lookups of absent keys, or of present keys, and means over these lookups.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lookups {
     pub count: u64,
     /// Data blocks that a lookup reads.
     pub blocks: f64,
     pub blocks_without_filters: f64,
-    /// For each level, the number of tables that a lookup would search without filters although
-    /// they hold no entry of the key.
+    /// For each level, the number of tables that a lookup would search in vain without filters: it
+    /// comes to them before it finds the key, the key is in their range, but they do not hold it.
     pub tables_in_vain: Vec<f64>,
 }
 
@@ -40,9 +40,10 @@ pub struct Measured {
     pub not_read: u64,
 }
 
-/// Looks up present keys, which are drawn from the [`Anchors`] (keys of some data blocks of the
-/// tables). From each drawn key it makes up an absent key, and looks this up too. The number of
-/// keys drawn from a level is proportional to the level's entries.
+/// Draws keys at random from the [`Anchors`] (keys of some data blocks of the tables) and looks
+/// them up: these are the lookups of present keys. The number of keys drawn from a level is
+/// proportional to the level's entries. From each drawn key, also makes up a key that is probably
+/// absent, and looks it up.
 pub fn run(
     db: &Db,
     tables: &[Table],
@@ -91,8 +92,8 @@ fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8
     levels.into_values().collect()
 }
 
-/// Looks up recorded keys, present or not. If there are more than [`MAX_RECORDED`] keys, it looks
-/// up only every n-th key.
+/// Looks up recorded keys, present or not: all of them, or every n-th key, so that at most
+/// [`MAX_RECORDED`] keys are looked up.
 pub fn replay(db: &Db, tables: &[Table], recorded: &[Vec<u8>]) -> Measured {
     let mut measured = Measured::default();
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
@@ -126,8 +127,8 @@ impl Measured {
             self.not_read += 1;
             return;
         };
-        // A made-up key may exist, and a range deletion may have dropped a drawn key. Such lookups
-        // do not count.
+        // A made-up key may exist after all, and a range deletion may hide a drawn key. Such
+        // lookups do not count.
         match (present, is_met(&trace)) {
             (true, true) => self.present.add(&trace, levels),
             (false, false) => self.absent.add(&trace, levels),

@@ -65,13 +65,14 @@ use tables::Table;
 /// - their measured false-positive rate: each filter is queried with keys of other tables and with
 ///   made-up keys within the range of its table;
 /// - the data blocks that lookups of absent and present keys read;
-/// - memory, build time and data blocks with other policies, computed on the keys of the tables;
+/// - memory, build time and data blocks read with other policies, from filters that the command
+///   builds of the tables' keys;
 /// - advice: what to do, when not to do it, and the options to set.
 ///
-/// All tables are read, unless --sample is given: then some are read, at least one a level, and
-/// only some blocks of tables above 72 MiB. Times are those of one thread on this machine. An entry
-/// that only RocksDB reads, such as a merge operand, counts as a key, but a lookup that meets one
-/// does not count.
+/// All tables are read, unless --sample is given. Then only some tables are read, at least one a
+/// level, and of tables above 72 MiB only some blocks. Build times are those of one thread on this
+/// machine. An entry that only RocksDB reads, such as a merge operand, counts as a key, but a
+/// lookup that meets one does not count.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Advise {
@@ -93,9 +94,9 @@ pub struct Advise {
     /// operating system
     #[arg(long, value_name = "MICROS", default_value_t = args::USUAL_READ_MICROS, value_parser = args::number_in(0.0..=1e9, "microseconds such as 80 or 2.5"), verbatim_doc_comment)]
     read_cost: f64,
-    /// Look up the keys of this file, one a line, in place of drawn keys, so that the figures are
-    /// means over recorded lookups. \xNN stands for a byte. Of more than 100,000 keys, only every
-    /// n-th is looked up
+    /// Look up the keys of this file, one a line, in place of keys drawn from the tables, so that
+    /// the figures are means over the lookups of a real program. \xNN stands for a byte. Of more
+    /// than 100,000 keys, only every n-th is looked up
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     query_file: Option<PathBuf>,
     /// Draw another sample and other keys
@@ -109,8 +110,8 @@ pub struct Advise {
     json: bool,
 }
 
-/// To estimate how long everything will take, this many entries are read, and filters are built of
-/// this many keys.
+/// The size of the trial that estimates how long the command will take: the trial reads this many
+/// entries of one table, and builds a filter of each kind from this many keys.
 const TRIAL_ENTRIES: u64 = 20_000;
 
 impl Advise {

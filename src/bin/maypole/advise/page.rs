@@ -19,7 +19,7 @@ use crate::show::plot::ticks::decimal;
 use crate::show::plot::{Axis, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
 use crate::show::text::size;
 
-/// The command that pages name as their maker.
+/// The command that a page names as its maker. A page of another maker is never replaced.
 pub const MAKER: &str = "maypole advise";
 /// The file with the figures, next to the page.
 const JSON: &str = "advise.json";

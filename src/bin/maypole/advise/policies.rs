@@ -26,11 +26,11 @@ pub const BY_LEVEL: &str = " by level";
 const BURR_BITS: [f64; 4] = [5.5, 7.0, 8.0, 10.5];
 const FUSE_BITS: [f64; 3] = [8.0, 9.1, 11.4];
 
-/// The bytes of one partition of a filter: RocksDB's `metadata_block_size`, 4096 bytes, less a
-/// tenth.
+/// The bytes of one partition of a filter: RocksDB's default `metadata_block_size`, 4096 bytes,
+/// less its `block_size_deviation`, 10 %.
 const PART_BYTES: usize = 3687;
-/// The bits per key of partitioned filters, as RocksDB counts them, and about how many bits per key
-/// a Ribbon filter with this setting stores.
+/// `advise` tries partitioned filters with only one setting: this many bits per key, as RocksDB
+/// counts them. A Ribbon filter with this setting stores about the second number of bits per key.
 const PARTED_BITS: u32 = 10;
 const PARTED_RIBBON_BITS: usize = 7;
 
@@ -73,8 +73,8 @@ pub fn kinds() -> Vec<Kind> {
 #[derive(Debug, Clone, Default)]
 pub struct Level {
     pub level: usize,
-    /// The approximate number of hashes (of keys, prefixes or both) in filters that hold the whole
-    /// level.
+    /// About how many hashes (of keys, prefixes or both) the filters of the level hold together, or
+    /// would hold if every table had a filter.
     pub keys: f64,
     pub asked: Asked,
     /// The filters that were built of keys of this level, in the order of the kinds.
@@ -129,7 +129,8 @@ pub struct Row {
 
 /// The rows of all policies, except those whose filters could not be queried.
 ///
-/// `stored_bytes` is the size of the stored filters.
+/// `stored_bytes` is the size of the stored filters: the memory that the policies "by level"
+/// divide.
 pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     let name = |kind: &Kind| match (kind.rocksdb_bits, kind.part_keys) {
@@ -216,16 +217,18 @@ fn by_level(
     let spec = |n| kind_of(n).map_or(FilterSpec::NONE, |kind| kinds[kind].spec).to_string();
     let mut specs: Vec<String> = (0..levels.len()).map(spec).collect();
     if levels[0].level > 0 {
-        // The list begins with level 0, which has no tables here.
+        // The list of a `levels(...)` policy begins with level 0. Here level 0 has no tables, so it
+        // gets the filter of the first level that has some.
         specs.insert(0, specs[0].clone());
     }
     let maypole = format!("levels({})", specs.join(", "));
     Some(Row { name: format!("{family}{BY_LEVEL}"), maypole, ..row })
 }
 
-/// The figures of the filters of a kind that were built for level `n`. If no query reached these
-/// filters, their rate is replaced by that of this kind's filters in all levels. If no filter of
-/// this kind was built for level `n`, returns the figures of this kind's filters in all levels.
+/// The size, build time and false-positive rate of the filters of a kind that were built for level
+/// `n`. What is missing is taken from the filters of this kind in all levels together: the rate, if
+/// the filters of level `n` were never queried; everything, if none was built. `None` if no filter
+/// of this kind was queried.
 fn built(levels: &[Level], n: usize, kind: usize) -> Option<Built> {
     let own = std::iter::once(levels[n].built[kind]);
     let all = levels.iter().map(|level| level.built[kind]);
@@ -236,8 +239,8 @@ fn built(levels: &[Level], n: usize, kind: usize) -> Option<Built> {
     (built.asked.queries > 0).then_some(built)
 }
 
-/// The number of tables of a level that a lookup would search without filters although they do not
-/// hold its key.
+/// The mean number of tables of `level` that a lookup without filters searches in vain. `tables` is
+/// [`Lookups::tables_in_vain`](super::lookups::Lookups::tables_in_vain).
 fn in_vain(tables: &[f64], level: &Level) -> f64 {
     tables.get(level.level).copied().unwrap_or(0.0)
 }
@@ -291,7 +294,8 @@ fn sum(built: impl Iterator<Item = Built>) -> Option<Built> {
     (all.keys > 0).then_some(all)
 }
 
-/// Blocks that a present lookup reads in the table that holds its entry.
+/// The mean number of blocks that a present lookup reads in the table that holds its entry: all
+/// blocks that it reads without filters, less one for each table that it searches in vain.
 fn own_blocks(measured: &Measured) -> f64 {
     let in_vain: f64 = measured.present.tables_in_vain.iter().sum();
     (measured.present.blocks_without_filters - in_vain).max(0.0)
@@ -341,7 +345,7 @@ mod tests {
         close(rows[0].present_blocks.unwrap(), 2.5);
         close(rows[1].absent_blocks, 2.0 * 0.01 + 0.02);
         close(rows[1].present_blocks.unwrap(), 1.0 + 1.5 * 0.01);
-        // A built filter's bytes are whole: 100 keys of 10 bits take 125 bytes.
+        // The filters that were built take 1.25 bytes a key: 100 keys of 10 bits take 125 bytes.
         close(rows[1].filter_bytes, 10_000.0 * 1.25);
         close(rows[1].build_seconds, 10_000.0 * 10e-9);
         close(rows[2].filter_bytes, 1000.0 * 1.25);

@@ -6,8 +6,9 @@
 //! made up      an anchor with other bytes at its end, within the range
 //! ```
 //!
-//! A filter sees only the hash of a key, so a made-up key is as good a query as a real one. A query
-//! may be a key that the table holds; reading the table shows that.
+//! A filter sees only the hash of a key, so a made-up key is as good a query as a real one. If the
+//! table holds the key of a query, the query does not count. `scan` finds that out when it reads
+//! the table.
 
 use maypole::table::SstReader;
 use rand::RngExt;
@@ -25,12 +26,14 @@ const MAX_BLOCKS: usize = 64;
 /// For each table that is read, at most this many tables that overlap it are added as sources of
 /// anchors.
 const NEIGHBOURS: usize = 4;
-/// A table gets queries of two kinds: keys of tables that overlap it, and made-up keys. The number
-/// of queries of each kind for all tables of a level together, and the fewest for one table.
+/// A table gets queries of two kinds: keys of tables that overlap it, and made-up keys. For each
+/// kind, this many queries are divided among the tables that are read in a level, but each table
+/// gets at least the second number.
 const QUERIES: usize = 60_000;
 const MIN_QUERIES: usize = 100;
-/// The most queries of each kind for a table that is read only in part. The limit exists because
-/// each of these queries may read a block.
+/// The most queries of each kind for a table that is read only in part. The limit exists because,
+/// whenever the filter answers "maybe", a lookup must read a block to learn whether the unread part
+/// holds the key.
 const MAX_BY_BLOCKS: usize = 1000;
 /// How many bytes at the end of an anchor are replaced to make up a key.
 const CHANGED_BYTES: usize = 4;
@@ -87,9 +90,9 @@ fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> V
     keys
 }
 
-/// A key between `smallest` and `largest` that differs from `anchor` in its last bytes. If two
-/// tries give no such key, bytes are appended to the anchor. `None` if that key is outside the
-/// range, too.
+/// A key from `smallest` to `largest` that differs from `anchor` only at its end. First the last
+/// four bytes are replaced by random ones, then only the last two, and then four bytes are
+/// appended, until the key is in the range. `None` if no try succeeds.
 pub fn made_up(
     anchor: &[u8],
     smallest: &[u8],

@@ -216,7 +216,7 @@ fn memory(found: &Findings, engine: Engine) -> String {
     text
 }
 
-/// Formats a size. 0 stands for partitions whose sizes were not read.
+/// Formats the size of a block, or prints "-" if it is 0, which means partitions of unknown size.
 fn or_parts(bytes: u64) -> String {
     if bytes == 0 { "-".into() } else { size(bytes) }
 }

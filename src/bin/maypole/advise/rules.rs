@@ -1,8 +1,8 @@
 //! The advice that follows from what was measured: "do X, unless Y".
 //!
-//! [`advise`] is a pure function of a [`Situation`]. The test at the foot is a table of situations
-//! and the sentences that each must give. A rule gives advice only if all figures that it needs are
-//! known.
+//! Each rule is a function that returns its advice, or `None` if a figure that it needs is unknown.
+//! [`advise`] is a pure function of a [`Situation`]. The test at the end of this file lists
+//! situations and the sentences that each must give.
 
 use maypole::filter::Family;
 
@@ -18,7 +18,8 @@ const WORTH_MICROS: f64 = 0.5;
 /// Advice for more bits names the smallest filter with which an absent lookup reads at most this
 /// many blocks, or else the largest filter.
 const FEW_BLOCKS: f64 = 0.05;
-/// Metadata that takes a larger share of the block cache than this displaces too much data.
+/// If filters and indexes take a larger share of the block cache than this, they leave too little
+/// of it to data blocks.
 const MUCH_OF_CACHE: f64 = 0.5;
 /// If at most this share of the lookups is of absent keys, the last level needs no filters.
 const FEW_ABSENT: f64 = 0.01;
@@ -40,7 +41,7 @@ pub struct Situation {
     pub damaged: usize,
     /// The number of tables with an undamaged filter that is not what OPTIONS ask for.
     pub differing: usize,
-    /// The family whose filters hold the most keys.
+    /// The filter family, such as Bloom, whose filters hold the most keys.
     pub family: Option<Family>,
     /// The bits per key that the filters of this family store.
     pub bits_per_key: f64,
@@ -54,7 +55,7 @@ pub struct Situation {
     pub cache_bytes: Option<u64>,
     pub absent_blocks: f64,
     pub absent_blocks_without: f64,
-    /// The share of absent keys among recorded lookups.
+    /// The share of lookups of absent keys among those of `--query-file`; `None` without that file.
     pub share_absent: Option<f64>,
     /// The false-positive rate of the last level's filters; `None` if none was queried.
     pub rate: Option<f64>,
@@ -131,8 +132,9 @@ impl Situation {
         blocks * self.read_cost
     }
 
-    /// Whether to advise an option that saves each absent lookup `blocks` reads. The saving is
-    /// multiplied by the share of absent lookups, where that is known.
+    /// Whether an option that saves each absent lookup `blocks` reads is worth advice: whether it
+    /// saves at least [`WORTH_MICROS`] in a mean lookup or, if the share of absent lookups is
+    /// unknown, in an absent one.
     fn is_worth(&self, blocks: f64) -> bool {
         self.micros(blocks) * self.share_absent.unwrap_or(1.0) >= WORTH_MICROS
     }
@@ -152,8 +154,9 @@ impl Situation {
         }
     }
 
-    /// Bits per key, as RocksDB counts them: with this setting, a policy of [`Situation::family`]
-    /// stores about as many bits per key as the present filters do.
+    /// The setting of the present filters in bits per key as RocksDB counts them, guessed from the
+    /// bits that they store: the one of [`policies::ROCKSDB_BITS`] with which filters of their
+    /// family store about as many.
     fn like_bloom_bits(&self) -> Option<u32> {
         let of_row = |bits: &&u32| {
             let row = self.family.and_then(|family| self.row(family, **bits));

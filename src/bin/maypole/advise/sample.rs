@@ -1,8 +1,9 @@
 //! Which tables are read, and how much of each.
 //!
 //! `share` is the fraction of the database that `--sample` asks for; 1 reads everything. In each
-//! level, whole tables are drawn at random, at least one, until they have this share of the level's
-//! bytes. Of a large table only some of its blocks are read.
+//! level, tables are drawn at random, at least one, until this share of the level's bytes is to be
+//! read. A small table is read whole. A large one is read only as far as it is needed for the
+//! share, in blocks that are drawn at random.
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
@@ -17,8 +18,8 @@ const WHOLE_TABLE_BYTES: u64 = 72 << 20;
 /// table's index must be read first.
 const MIN_BYTES: u64 = 4 << 20;
 
-/// Draws tables. Returns the position of each, and the share of its data blocks to read: 1 is the
-/// whole table.
+/// Draws tables. Returns the position of each in `tables`, and the share of its data blocks to
+/// read: 1 is the whole table.
 pub fn draw(tables: &[Table], share: f64, random: &mut SmallRng) -> Vec<(usize, f64)> {
     let mut drawn = Vec::new();
     for level in 0..=tables.iter().map(|table| table.level).max().unwrap_or(0) {
@@ -49,7 +50,8 @@ fn part_of(bytes: u64, wanted: f64, share: f64) -> f64 {
     }
 }
 
-/// Up to `count` different random numbers below `most`, ascending. Duplicates are not replaced.
+/// `count` random numbers below `most`, ascending, without duplicates. A number that is drawn twice
+/// is not replaced by another, so there may be fewer than `count`.
 pub fn distinct(count: usize, most: usize, random: &mut SmallRng) -> Vec<usize> {
     let mut numbers: Vec<usize> = match count >= most {
         true => return (0..most).collect(),

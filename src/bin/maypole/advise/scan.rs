@@ -45,7 +45,8 @@ impl std::ops::AddAssign for Asked {
     }
 }
 
-/// The figures of the filters of one kind that were built for some tables of a level, added up.
+/// The figures of the filters of one kind: of the one that was built for a table, or of those that
+/// were built for several tables, added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Built {
     pub keys: u64,
@@ -101,7 +102,7 @@ pub fn run(
     let bytes = |i: usize, part: f64| (tables[i].file_bytes as f64 * part) as u64;
     let bar = progress::bar(drawn.iter().map(|&(i, part)| bytes(i, part)).sum(), "reading tables");
     let next = AtomicUsize::new(0);
-    // For each level, the number of keys that filters may still be built of.
+    // The budget of each level: how many more keys are added to filters before building ends.
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
     let budgets: Vec<AtomicUsize> = (0..levels).map(|_| AtomicUsize::new(BUILT_KEYS)).collect();
     let done: Mutex<Vec<(usize, Result<Scanned>)>> = Mutex::new(Vec::new());
@@ -198,10 +199,10 @@ fn scan(
     kinds: &[Kind],
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
-    // A filter gets all keys of a table, at most [`MAX_HASHES`], even if these exceed what is left
-    // of the budget of the level: a filter of fewer keys could take other bits per key than the
-    // table's filter would. Threads that take keys from the budget at the same time may exceed it
-    // further.
+    // Once the budget of the level is used up, no filters are built. Until then a filter gets all
+    // keys of its table, at most [`MAX_HASHES`], even if the rest of the budget is smaller: with
+    // fewer keys, the filter could take other bits per key than a filter of the whole table. The
+    // budget is exceeded further if several threads read it before one of them reduces it.
     let most_hashes = match budget.load(Ordering::Relaxed) {
         0 => 0,
         _ => MAX_HASHES.min(table.entries as usize),
@@ -247,8 +248,8 @@ fn scan(
             continue;
         }
         let maybe = !is_asked || table.reader.may_contain(query)?;
-        // The unread part of the table may hold the key. If so, "maybe" is right and does not
-        // count. A lookup finds out.
+        // The unread part of the table may hold the key. Then "maybe" is right, and the query does
+        // not count. Only a lookup of the key in the table shows whether that is so.
         if maybe && !scanned.is_whole && holds(table, query) {
             continue;
         }
@@ -308,8 +309,8 @@ fn build(kind: &Kind, hashes: &[Fed], absent: &[u64], key_bytes: f64) -> Built {
     let parts = hashes.len().div_ceil(part_keys);
     let (mut all, mut nanos) = (Built::default(), 0.0);
     for (part, hashes) in hashes.chunks(part_keys).enumerate() {
-        // A hash does not show which partition its key belongs to, so the absent keys are divided
-        // evenly among the partitions.
+        // A lookup queries one partition. A hash does not show which partition its key belongs to,
+        // so each partition is queried with an equal part of the absent keys.
         let share = |part: usize| absent.len() * part / parts;
         let built = build_one(kind.spec, hashes, &absent[share(part)..share(part + 1)]);
         nanos += built.key_nanos * built.keys as f64;

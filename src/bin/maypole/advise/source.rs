@@ -25,7 +25,7 @@ pub struct Family {
     pub name: String,
     pub db: Db,
     pub wanted: Wanted,
-    /// Capacity of its block cache in bytes, as LOG states it.
+    /// Capacity of the column family's block cache in bytes, as RocksDB's LOG states it.
     pub cache_bytes: Option<u64>,
 }
 
@@ -52,10 +52,9 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
         }
         Err(error) => match options.open_rocksdb() {
             Ok(rocks) => of_rocksdb(&rocks, dir, only),
-            // Both attempts to open the directory have failed, and one of the two errors is
-            // returned. If Maypole's error says that this is a RocksDB database, RocksDB's error is
-            // returned, because it says why that database cannot be read. Otherwise the directory
-            // belongs to neither engine, and Maypole's error describes it better.
+            // Neither attempt to open the directory has succeeded. If it holds a RocksDB database,
+            // as the first error says, the second error is returned, because it says why that
+            // database cannot be read. Otherwise the first error describes the directory better.
             Err(second) => match &error {
                 Error::Unsupported { what, .. } if what.contains("RocksDB") => Err(second.into()),
                 _ => Err(error.into()),
@@ -84,7 +83,7 @@ fn of_maypole(db: Db, dir: &Path, only: Option<&str>) -> Result<Source> {
 
 fn of_rocksdb(rocks: &RocksDb, dir: &Path, only: Option<&str>) -> Result<Source> {
     let mut log = LogFile::read(dir);
-    // LOG counts all column families together, so its counters say nothing of a single one.
+    // LOG counts all column families together. So its counters are used only if there is just one.
     log.counters = log.counters.filter(|_| rocks.column_families().len() == 1);
     let mut source =
         Source { engine: Engine::RocksDb, families: Vec::new(), refused: Vec::new(), log };

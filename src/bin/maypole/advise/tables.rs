@@ -18,12 +18,13 @@ const FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 const OBSOLETE: &str = "filter.rocksdb.BuiltinBloomFilter";
 const MAYPOLES: &str = "fullfilter.maypole.";
 
-/// The most entries per byte of a file that are plausible. Compression may store many similar
-/// entries in a byte.
+/// If properties state more entries than this for each byte of the file, this number counts. It is
+/// high, because compression may store many similar entries in a byte.
 const MAX_FOR_A_BYTE: u64 = 1 << 10;
 
-/// The size of a filter may differ from keys times bits by this fraction plus this number of bytes,
-/// because filters consist of whole cache lines (Bloom) or blocks of slots (Ribbon).
+/// A filter has the size that OPTIONS asks for if its size differs from keys times bits per key by
+/// at most this fraction plus this number of bytes. Filters consist of whole cache lines (Bloom) or
+/// of whole blocks of slots (Ribbon), so their sizes are rounded.
 const SIZE_SLACK: f64 = 0.03;
 const SLACK_BYTES: f64 = 133.0;
 
@@ -76,7 +77,7 @@ pub struct Table {
     pub scanned: Option<Scanned>,
 }
 
-/// What reading the bytes of a filter tells.
+/// What the stored bytes of a filter say, in contrast to the properties of its table.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReadFilter {
     pub family: Option<Family>,
@@ -222,8 +223,9 @@ impl Table {
         }))
     }
 
-    /// Says that the filter is damaged, why RocksDB does not use it, or how it differs from what
-    /// `wanted` asks for. `is_last` means that no deeper level holds data.
+    /// What is wrong with the filter: it is damaged, or RocksDB does not use it, or it differs from
+    /// what `wanted` asks for, or it is missing. `None` if nothing is wrong. `is_last` means that
+    /// no deeper level holds data.
     pub fn finding(&self, wanted: &Wanted, engine: Engine, is_last: bool) -> Option<String> {
         let read = self.filter();
         if let Some(why) = read.and_then(|read| read.damaged.as_ref()) {
@@ -287,8 +289,7 @@ impl Table {
     }
 
     fn size_finding(&self, policy: Policy, wanted: &Wanted, family: Family) -> Option<String> {
-        // The size cannot be checked if the policy names no bits. Nor can the family: `bloomfilter`
-        // without bits may mean Ribbon.
+        // If the policy names no bits, neither the size nor the family is checked.
         let (asked, mut bits) = policy.stored_bits(self.keys)?;
         let stored = self.bits_per_key();
         // Below format_version 5 a Bloom policy makes legacy Bloom filters.
@@ -298,8 +299,9 @@ impl Table {
             family => family,
         };
         if family == Family::Bloom && asked == Family::Ribbon {
-            // A Ribbon policy makes Bloom filters for small tables and for flushed ones, which
-            // compaction may have moved to a deeper level without rewriting them.
+            // A Ribbon policy makes Bloom filters for small tables and for flushed ones, and
+            // compaction may have moved a flushed table to a deeper level unchanged. So only a
+            // large table below level 0 that another policy wrote is reported.
             let was_ribbons = self.policy_name.as_deref() == Some("ribbonfilter");
             if self.level > 0 && !was_ribbons && self.keys >= 2000 {
                 return Some(format!("Bloom of {stored:.1} bits; OPTIONS ask for Ribbon"));
@@ -315,7 +317,8 @@ impl Table {
         let slack = if wanted.for_memory == Some(true) { 0.26 } else { SIZE_SLACK };
         let expected = bits * self.keys as f64 / 8.0;
         let differs = (self.filter_bytes as f64 - expected).abs();
-        // Each partition is rounded up to whole cache lines.
+        // Each partition is rounded up to whole cache lines, so a partitioned filter may differ by
+        // another tenth.
         let parts = if self.form == Some(Form::Partitioned) { 0.1 } else { 0.0 };
         if differs <= expected * (slack + parts) + SLACK_BYTES {
             return None;

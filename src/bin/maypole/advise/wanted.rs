@@ -19,7 +19,8 @@ pub struct Wanted {
     /// The name of the prefix extractor; empty if OPTIONS names none.
     pub extractor: Option<String>,
     pub whole_keys: Option<bool>,
-    /// `partition_filters`, with the two-level index that it needs.
+    /// Whether RocksDB writes partitioned filters: it does so with `partition_filters`, but only if
+    /// OPTIONS also asks for the two-level index, or does not name the form of the index.
     pub partitioned: Option<bool>,
     pub charged: Option<bool>,
     pub pins_level_0: Option<bool>,
@@ -27,7 +28,7 @@ pub struct Wanted {
     /// `optimize_filters_for_memory`: RocksDB fits each filter to a size that the allocator hands
     /// out, so that sizes differ from what the policy names.
     pub for_memory: Option<bool>,
-    /// Below 5, a Bloom policy makes filters of 32-bit hashes.
+    /// Below 5, a Bloom policy makes legacy Bloom filters, which use 32-bit hashes.
     pub format_version: Option<u32>,
 }
 
@@ -36,8 +37,9 @@ pub enum Policy {
     None,
     /// Bits per key, as RocksDB counts them, if the policy names them.
     Bloom(Option<f64>),
-    /// Bits per key as in `Bloom`. Flushed tables, and with `bloom_before_level` also upper levels,
-    /// get Bloom filters.
+    /// The bits per key with which a Bloom filter would have the same false-positive rate, if the
+    /// policy names them. Flushed tables, and with `bloom_before_level` also the upper levels, get
+    /// Bloom filters.
     Ribbon(Option<f64>),
     /// A policy of no known family.
     Unknown,
@@ -78,7 +80,8 @@ impl Policy {
     }
 }
 
-/// Thousandths of a bit, as RocksDB rounds them. `None` if they are too few for a filter.
+/// Bits per key in thousandths, as RocksDB rounds them. `None` below half a bit, for which RocksDB
+/// makes no filter.
 fn millibits(bits: f64) -> Option<u32> {
     match bits {
         bits if bits < 0.5 => None,

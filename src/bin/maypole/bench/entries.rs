@@ -17,10 +17,10 @@ use rand::{Rng, RngExt, SeedableRng};
 /// Bytes of a key that tell its number.
 pub const NUMBER_BYTES: usize = 8;
 
-/// Values start at this many different offsets of the noise.
+/// A value is a slice of the noise that starts at one of this many offsets.
 const STARTS: u64 = 4096;
-/// Each stretch of this many bytes of noise occurs twice in a row, so values compress to about
-/// half.
+/// The noise repeats each stretch of this many random bytes once, so that values compress to about
+/// half of their size.
 const STRETCH_BYTES: usize = 50;
 
 pub struct Entries {
@@ -91,7 +91,8 @@ impl Entries {
     ///
     /// The largest number, `count - 1`, has `bits` bits. Three rounds of a mixer permute all
     /// numbers of at most `bits` bits. A result that is not below `count` goes through the rounds
-    /// again. On average, fewer than two passes are needed.
+    /// again. More than half of the results are below `count`, so on average the rounds run fewer
+    /// than two times.
     pub fn drawn(&self, i: u64, seed: u64) -> u64 {
         let bits = (u64::BITS - (self.count - 1).leading_zeros()).max(1);
         let mask = u64::MAX >> (u64::BITS - bits);
@@ -115,7 +116,7 @@ impl Entries {
         self.written.iter().map(|word| u64::from(word.load(Ordering::Acquire).count_ones())).sum()
     }
 
-    /// Called when the database was made anew and holds no key.
+    /// Called when the database was replaced by an empty one.
     pub fn forget(&mut self) {
         self.written.fill_with(|| AtomicU64::new(0));
     }
@@ -161,8 +162,8 @@ mod tests {
             }
             assert!(count < 64 || order(1) != order(2));
         }
-        // The first half of the order is neither the lower half of the numbers nor every second
-        // number.
+        // The order looks random: in its first half, about half of the numbers are below 50,000,
+        // and about half are even.
         let entries = Entries::new(100_000, 8, 0);
         let half: Vec<u64> = (0..50_000).map(|i| entries.drawn(i, 1)).collect();
         let share = |of: fn(u64) -> bool| half.iter().filter(|&&n| of(n)).count() as f64 / 50_000.0;

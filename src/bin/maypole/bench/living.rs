@@ -1,6 +1,6 @@
-//! The workloads whose data becomes obsolete: it is deleted, overwritten or popped from a queue,
-//! also under snapshots and checkpoints. These workloads measure the time, and the space that the
-//! database takes after compaction has settled.
+//! The workloads whose data becomes obsolete, because it is deleted, overwritten or popped from a
+//! queue. In some of them, snapshots or checkpoints still hold such data. The workloads measure how
+//! long operations take, and the space that the database takes after compaction has settled.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,8 +19,8 @@ const KEPT_SHARE: u64 = 10;
 const HOT_KEYS: u64 = 3;
 /// The number of snapshots that `overwritehot` holds.
 const HELD_SNAPSHOTS: usize = 4;
-/// `overwritehot` takes a snapshot once in this many turns. A turn is one operation: some
-/// overwrites, then two scans.
+/// `overwritehot` takes one snapshot in this many operations. An operation, or turn, is
+/// [`OVERWRITES_PER_SCAN`] overwrites followed by two scans.
 const TURNS_PER_SNAPSHOT: u64 = 10;
 
 impl Worker<'_> {
@@ -73,7 +73,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Puts keys in their order, and deletes the oldest ones.
+    /// Puts keys in their order. Whenever `--delete-range` more keys than `--window` exist, deletes
+    /// the oldest ones in the same batch as the put.
     pub fn retain(&mut self, part: Range<u64>) -> Result {
         let Run { db, entries, options, .. } = *self.run;
         let &Bench { sync, window, delete_range, .. } = options;

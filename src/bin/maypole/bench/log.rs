@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-/// The writes of a thread that is measured, or of one in the background.
+/// The writes of one or more threads, whether their operations are measured or run in the
+/// background.
 #[derive(Clone, Copy, Default)]
 pub struct Written {
     pub operations: u64,
-    /// Bytes of all keys, and of the values that were put.
+    /// Bytes of the keys of all writes, deletions included, and of the values that were put.
     pub bytes: u64,
 }
 

@@ -37,20 +37,21 @@ use workload::{Run, Workload};
 
 /// Measure reads and writes of one database, mostly with the workloads of RocksDB's db_bench.
 ///
-/// The workloads run one after the other on the same database. The fills, queue, overwritehot and
-/// retention start from an empty one. After a workload that writes, the memtable is flushed and
-/// compaction settles before the next workload begins. Each lookup is checked against what was
-/// written.
+/// The workloads run one after the other on the same database. But each fill, queue, overwritehot
+/// and retention starts from an empty database, which replaces that of the workload before. After a
+/// workload that writes, the memtable is flushed and compaction settles before the next workload
+/// begins. Each lookup is checked against what was written.
 ///
 /// A key is its number in 8 bytes, big-endian, followed by '0' up to --key-bytes; readmissing looks
 /// up keys one byte longer. Values compress to about half their size. Threads share the operations
 /// of a workload; checkpointloop, queue, overwritehot and retention have one thread.
 ///
-/// Latencies are those of all writes, seeks and batches, of every 8th lookup and of every 64th step
-/// of readseq, less the time that reading the clock takes. In queue, a latency is that of a put and
-/// a pop_first together; in checkpointloop, of a checkpoint; in overwritehot, of a scan of all
-/// keys. An operation of overwritehot is 100 overwrites, then a scan forward and a scan backward.
-/// The workload takes a snapshot in every 10th operation and holds the newest four.
+/// Every write, seek and batch is timed, every 8th single lookup, and every 64th step of readseq.
+/// The time that reading the clock takes is subtracted. In queue, a latency is that of a put and a
+/// pop_first together; in checkpointloop, that of a checkpoint without the puts before it; in
+/// overwritehot, that of one scan of all keys. An operation of overwritehot is 100 overwrites, then
+/// a scan forward and a scan backward. The workload takes a snapshot in every 10th operation and
+/// holds the newest four.
 ///
 /// Write amplification is the bytes written to the log and to tables until compaction has settled,
 /// divided by the bytes of the keys and values written; a deletion counts its key, or its two ends.
@@ -69,10 +70,10 @@ pub struct Bench {
     /// Workloads, separated by commas, in the order they run [default: all]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     workloads: Vec<Workload>,
-    /// Entries that a fill or overwrite writes, such as 100k or 10M
+    /// Puts of a fill or overwrite, and the number of keys to choose from, such as 100k or 10M
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = operations())]
     entries: u64,
-    /// Operations of a read workload [default: as many as entries]
+    /// Operations of a read workload other than readseq [default: --entries]
     #[arg(long, value_name = "N", value_parser = operations())]
     reads: Option<u64>,
     /// Keys that deleterandom deletes [default: half of the entries]
@@ -82,7 +83,7 @@ pub struct Bench {
     /// entries]
     #[arg(long, value_name = "N", value_parser = operations())]
     window: Option<u64>,
-    /// Keys that retention deletes at a time; more than one are deleted as a range
+    /// Keys that retention deletes at a time; if more than one, it deletes them as a range
     #[arg(
         long,
         value_name = "N",
@@ -115,7 +116,7 @@ pub struct Bench {
         default_value = "16M"
     )]
     memtable: usize,
-    /// Filter policy, as compare takes it
+    /// Filter policy (see compare --help)
     #[arg(long, value_name = "POLICY", default_value = "bloom(10)")]
     filter: FilterPolicy,
     /// Compression of data blocks: none, snappy, lz4 or zstd
@@ -124,9 +125,9 @@ pub struct Bench {
     /// Sync every write
     #[arg(long)]
     sync: bool,
-    /// Make the database here and keep it. If an earlier call with the same --entries and
-    /// --key-bytes has kept one here, use that; no fill can run then [default: a temporary
-    /// directory, removed at the end]
+    /// Make the database in this directory and keep it. If the directory holds one from an earlier
+    /// call with the same --entries and --key-bytes, use that; then no workload can run that starts
+    /// from an empty database [default: a temporary directory, removed at the end]
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     db: Option<PathBuf>,
     /// Draw other keys
@@ -143,10 +144,10 @@ fn operations() -> impl Fn(&str) -> std::result::Result<u64, String> + Clone {
 
 /// Values of at least this many bytes compress to about half their size.
 const COMPRESSIBLE_BYTES: usize = 100;
-/// The bytes of an entry in addition to key and value.
+/// About how many bytes an entry takes in a table in addition to its key and value.
 const ENTRY_OVERHEAD_BYTES: usize = 12;
-/// The most logs that exist at a time, each as large as a memtable: that of the active memtable,
-/// those of two frozen memtables, and one that is being removed.
+/// The most write-ahead logs that exist at a time, each as large as a memtable: that of the active
+/// memtable, those of two frozen memtables, and one that is being removed.
 const LOGS: u64 = 4;
 
 impl Bench {
@@ -159,8 +160,7 @@ impl Bench {
         self.check_order(&parent, kept)?;
         let afterwards = if self.db.is_some() { "and kept" } else { "and removed at the end" };
         space::announce(&parent, self.disk_bytes(), afterwards)?;
-        // A temporary directory, for the database or for checkpoints of a database that is kept
-        // elsewhere.
+        // `scratch` is a temporary directory for the database or, with `--db`, for its checkpoints.
         let (scratch, dir) = match self.db.clone() {
             Some(dir) if self.workloads.contains(&Workload::Checkpointloop) => {
                 let above = dir.parent().filter(|above| !above.as_os_str().is_empty());

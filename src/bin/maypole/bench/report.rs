@@ -40,7 +40,7 @@ impl Row {
         self.log.operations as f64 / self.seconds
     }
 
-    /// The time that a thread needs for an operation.
+    /// The mean time that one thread needs for an operation.
     fn ns_per_operation(&self) -> f64 {
         1e9 * self.threads as f64 / self.ops_per_second()
     }

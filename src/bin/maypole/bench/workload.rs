@@ -21,7 +21,7 @@ use crate::failure::{Failure, Result};
 const TOGETHER: usize = 64;
 /// Entries read after a seek.
 const AFTER_SEEK: usize = 50;
-/// `fillsync` writes one entry for this many of `--entries`.
+/// `fillsync` writes `--entries` divided by this number of entries.
 pub const SYNC_SHARE: u64 = 1000;
 /// The number of checkpoints of `checkpointloop`, and of puts before each.
 pub const CHECKPOINTS: u64 = 60;
@@ -59,7 +59,7 @@ pub enum Workload {
     Deleterandom,
     /// 60 times: 10 puts of random keys, then a checkpoint
     Checkpointloop,
-    /// Puts at the end and pop_first at the front, so that --window entries stay
+    /// A queue of --window entries: puts at the end, and pop_first at the front
     Queue,
     /// Overwrites 3 keys under snapshots; an operation is 100 overwrites and 2 scans
     Overwritehot,
@@ -79,7 +79,8 @@ impl Workload {
         matches!(self, Fillseq | Fillrandom | Fillsync | Queue | Overwritehot | Retention)
     }
 
-    /// Whether the operations that the workload measures are writes.
+    /// Whether the operations of the workload write. What is timed may be something else: a scan in
+    /// `overwritehot`, a checkpoint in `checkpointloop`.
     pub fn is_write(self) -> bool {
         use Workload::*;
         self.is_fill() || matches!(self, Overwrite | Deleterandom | Checkpointloop)
@@ -95,7 +96,7 @@ impl Workload {
         }
     }
 
-    /// Whether the workload writes anything, measured or in the background.
+    /// Whether the workload writes anything, in its operations or in the background.
     pub fn writes(self) -> bool {
         self.is_write() || self == Workload::Readwhilewriting
     }
@@ -253,8 +254,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Looks up random keys. With `racing`, a key may be written between the check of `is_written`
-    /// and the lookup, so the lookup may find a key that was not written at the check.
+    /// Looks up random keys. `racing` means that another thread writes at the same time. Then the
+    /// lookup may rightly find a key that `is_written` did not report just before.
     fn read(&mut self, part: Range<u64>, racing: bool) -> Result {
         let Run { db, entries, .. } = *self.run;
         let mut keys = entries.keys();

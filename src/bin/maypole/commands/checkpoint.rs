@@ -12,8 +12,9 @@ use crate::show::text::{counted, size};
 
 /// Make a copy of a database in a new directory.
 ///
-/// The copy is an independent database. Its tables are hard links where the file system can make
-/// them, so they take no space of their own until one of the two databases has rewritten them.
+/// The copy is an independent database. Where the file system can make hard links, the two
+/// databases share the tables. A shared table takes no additional space until one of the databases
+/// replaces it.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Checkpoint {

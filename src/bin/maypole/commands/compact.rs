@@ -15,8 +15,8 @@ use crate::show::text::{counted, size};
 /// Rewrite the tables of a database into its last level, without old versions and deletions.
 ///
 /// The new tables get the filters of --filter, so this command also changes the filters of a
-/// database. With a range, it rewrites only tables whose key range overlaps it. While it runs it
-/// needs as much free space as these tables take.
+/// database. With --prefix, --from or --to, only tables that overlap this range of keys are
+/// rewritten. The command needs as much free space as the tables that it rewrites.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Compact {
@@ -24,7 +24,7 @@ pub struct Compact {
     db: PathBuf,
     #[command(flatten)]
     range: KeyRange,
-    /// Filters of the new tables: a policy, as compare takes it
+    /// Filters of the new tables: a policy (see compare --help)
     #[arg(long, value_name = "POLICY", default_value = "bloom(10)")]
     filter: FilterPolicy,
     /// Print a JSON object: before and after, each {tables, entries, bytes, filter_bytes}

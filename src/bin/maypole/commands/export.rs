@@ -20,9 +20,9 @@ use crate::show::text::{counted, size};
 /// can write to it.
 ///
 /// RocksDB uses the filters of tables only if its options name a filter policy. This command prints
-/// the policy to set, and writes it to the OPTIONS file. RocksDB ignores filters that it does not know, such
-/// as burr and fuse; the command says how many tables have them. --filter writes every table again
-/// with filters that RocksDB knows.
+/// the policy to set, and writes it to the OPTIONS file. RocksDB ignores filters that it does not
+/// know, such as burr and fuse; the command says how many tables have such filters. With --filter,
+/// it writes every table again, with filters that RocksDB knows.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Export {
@@ -30,8 +30,8 @@ pub struct Export {
     db: PathBuf,
     /// Directory of the RocksDB database, which must be empty or missing
     rocksdb: PathBuf,
-    /// Write every table again, with these filters: a policy of bloom and ribbon, as compare takes
-    /// it
+    /// Write every table again, with these filters: a policy of bloom and ribbon (see compare
+    /// --help)
     #[arg(long, value_name = "POLICY")]
     filter: Option<FilterPolicy>,
     /// Print a JSON object: tables, linked, copied, refiltered, bytes, unknown_filters (tables that
@@ -49,7 +49,7 @@ impl Export {
             db.export_rocksdb(&self.rocksdb, self.filter.as_ref())
         });
         if exported.is_err() && !existed {
-            // The directory is removed only if it is empty.
+            // `remove_dir` removes the directory only if it is empty.
             let _ = std::fs::remove_dir(&self.rocksdb);
         }
         let report = exported?;

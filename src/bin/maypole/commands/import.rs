@@ -19,14 +19,16 @@ use crate::show::text::{counted, size};
 /// and the command says so. The entries of the write-ahead logs go to new tables. The RocksDB
 /// database stays as it is, and may be in use.
 ///
-/// Tables of a level that overlap are merged if each has entries older than some of the other's. So
-/// are some tables of level 0 if it has more than 19. A LevelDB database is imported too. Its tables
-/// are written again, with new filters; it must not be in use.
+/// Tables of a level that may hold the same key are merged into one if neither is newer than the
+/// other as a whole. If level 0 has more than 19 tables, some of them move to deeper levels, and
+/// others are merged if that is not enough. A LevelDB database can be imported too, but it must not
+/// be in use, and all its tables are written again, with new filters.
 ///
 /// Before anything is written, the command rejects key orders other than that of the bytes, merge
 /// operands, values in blob files, user-defined timestamps, two-phase transactions in a log, and
-/// compressions that Maypole lacks. Wide columns, and values with a preferred sequence number, are
-/// found in tables only when they are read; --verify reads all entries first.
+/// compressions that Maypole lacks. In tables, wide columns and values with a preferred sequence
+/// number are rejected only with --verify, which reads all entries first. Otherwise the import
+/// succeeds, and later reads of their keys fail.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Import {
@@ -71,7 +73,7 @@ impl Import {
                     reports.push((name, report));
                 }
                 Err(error) => {
-                    // The directory is removed only if it is empty.
+                    // `remove_dir` removes the directory only if it is empty.
                     if !dir_existed {
                         let _ = std::fs::remove_dir(dir);
                     }

@@ -15,8 +15,8 @@ use crate::{output, progress};
 ///
 /// The command reads every byte, and changes nothing if it finds nothing wrong. It replaces damaged
 /// tables by what can be read of them, and keeps each log up to the first damage. If no MANIFEST is
-/// whole, it merges all tables and logs into new tables. The merge needs as much free space as they
-/// take, and deleted keys may come back.
+/// whole, it merges all tables and logs into new tables. Then it needs as much free space as the
+/// old tables and logs take, and deleted keys may come back.
 ///
 /// Nothing is deleted: files that no longer belong to the database move to its subdirectory `lost`.
 /// An interrupted repair can be started again.

@@ -21,16 +21,15 @@ use crate::output::{json_list, object};
 /// this command reads only that file: it neither opens nor locks the database. The file stays when
 /// the program ends.
 ///
-/// If no counters are published, the command opens the database, prints its tree, and says so. The
-/// other formats and --watch fail then.
+/// If the program publishes no counters, the command opens the database, prints its tree, and says
+/// that there are no counters. Any --format but text, and --watch, fail then.
 ///
-/// Therefore there are two JSON objects. --format json prints the counters of the file, by level.
-/// --json prints the database itself: every table, but no counters, because the database does not
-/// store them.
+/// There are two JSON objects. --format json prints the published counters, by level. --json opens
+/// the database and prints every table, but no counters, because the database does not store them.
 ///
-/// The four figures are the hit rate (the share of queries that a filter answered with no), the
-/// observed and the predicted false-positive rate, the reads saved, and the filters as a share of
-/// block cache and memtables. Warnings say when to act.
+/// The report begins with four figures of the filters: the hit rate (the share of queries that a
+/// filter answered with no), the observed false-positive rate next to the predicted one, the reads
+/// saved, and the filters as a share of block cache and memtables. Warnings say when to act.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Stats {
@@ -63,8 +62,8 @@ pub struct Stats {
     /// Open the database and print a JSON object of what it holds, with every table; no counters
     #[arg(long, conflicts_with_all = ["watch", "format"])]
     json: bool,
-    /// The cost of reading a data block, in microseconds; a filter saves at most that by answering
-    /// no [default: the mean of the reads that the program has made; 80 if it has made none]
+    /// The cost of reading a data block, in microseconds, which a filter saves at most by answering
+    /// no [default: the mean of the reads that the program has timed; 80 if it has timed none]
     #[arg(
         long,
         value_name = "MICROS",

@@ -14,9 +14,10 @@ use crate::show::text::{counted, size};
 /// Read all tables of a database: check checksums and key order, and query the filters for every
 /// key.
 ///
-/// The command fails with exit code 1 at the first damage, and names file and offset. It also fails
-/// if a filter misses a key, or if there are entries that only RocksDB reads, such as merge
-/// operands; it names file and key of such entries.
+/// The command ends with exit code 1 at the first damage, and names file and offset. It also ends
+/// with exit code 1, after it has read all tables, if a filter answers no for a key of its table,
+/// or if there are entries that only RocksDB reads, such as merge operands. It names each file with
+/// such entries, and the first of their keys.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Verify {

@@ -12,12 +12,13 @@
 //! A policy has four trees, one of each form, which are measured in turns. The sizes of the cache
 //! are multiples of what the policy's whole filters and indexes need.
 //!
-//! Three steps come before anything is timed. `warm_up` loads filters and indexes into the cache,
-//! as far as they fit. If they do not all fit, lookups of present keys let the credits of filter
-//! parts settle: the credit of a part decides whether a lookup reads the part, or passes it by and
-//! reads the data block without querying the filter. The third step is lookups of the kind that is
-//! timed next (present or absent keys), so that the cache holds the filters and indexes that this
-//! kind uses.
+//! At each cache size, `warm_up` first loads filters and indexes into the cache, as far as they
+//! fit. Lookups of absent keys are timed before lookups of present keys. Just before each kind is
+//! timed, untimed lookups of the same kind bring the filters and indexes that it uses into the
+//! cache. Present keys need one more step before that if the cache does not hold all filters and
+//! indexes: in the tree of the form "parts", lookups of present keys let the credits of the filter
+//! parts settle. The credit of a part decides whether a lookup reads the part, or passes it by and
+//! reads the data block without querying the filter (`src/table/lookup/admission.rs`).
 
 use std::path::Path;
 
@@ -50,9 +51,10 @@ const LOOKUPS: [(&str, f64); 2] = [("absent", 1.0), ("present", 0.0)];
 const TIMED: usize = 1000;
 /// The fewest lookups before the timed ones.
 const FILL: usize = 500;
-/// Lookups that are not timed come before the timed ones. If the cache does not hold all filters
-/// and indexes, there is at least one such lookup for this many bytes of the cache. A part of a
-/// filter or index takes four times as many bytes, so each part in use is likely to have been read.
+/// At least [`FILL`] untimed lookups come before the timed ones. If the cache does not hold all
+/// filters and indexes, there is also at least one untimed lookup for this many bytes of the cache.
+/// This makes four for each part of a filter or index that fits, because a part takes four times as
+/// many bytes.
 const BYTES_OF_A_FILLING_LOOKUP: u64 = 1024;
 /// To let the credits settle, one present key is looked up for this many loaded keys. A filter part
 /// has about 3,300 keys, so about 33 of these lookups query it. About eight are enough to use up
@@ -137,9 +139,10 @@ impl Forms<'_> {
     }
 
     /// Looks up enough present keys for the credits of the tree's filter parts to settle. A part
-    /// may be read together with its part of the index; such a read costs an eighth of the initial
-    /// credit, so about eight lookups use it up. A whole filter is never read together with the
-    /// index. Its first read costs the whole initial credit, so one lookup is enough.
+    /// that is read for a present key loses credit. If the same read loads the key's part of the
+    /// index, it costs an eighth of the initial credit, so about eight lookups use up the credit. A
+    /// filter of a single part is stored whole and is never read together with the index: its first
+    /// read costs the whole initial credit.
     fn settle(&self, parts: &Tree) -> Result {
         let Setup { keys, seed, .. } = self.setup;
         let lookups = keys.present.len() / KEYS_OF_A_SETTLING_LOOKUP;

@@ -34,9 +34,9 @@ const MAX_ACCURACY_KEYS: u64 = 1_000_000;
 const SPEED_KEYS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 24;
 /// False-positive rate of the filters whose speed is measured.
 pub const SPEED_FPR: f64 = 0.01;
-/// The fewest absent queries of one timed pass. If two queries for each cache line of the filter
-/// are more than this, the pass has two for each line: with fewer, a processor's cache could hold
-/// all lines that are queried.
+/// The number of absent queries of one timed pass over a filter of up to 2 MiB. In a larger filter,
+/// the pass has two queries for each cache line, because with fewer queries a processor's cache
+/// could hold all lines that they read.
 const QUERIES: u64 = 1 << 16;
 const PASSES: usize = 5;
 /// The number of builds whose median is taken. Filters of more than [`MAX_REPEATED_KEYS`] keys are
@@ -139,8 +139,8 @@ impl FilterSpeed {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let spec: FilterSpec =
             format!("fpr({SPEED_FPR}, {})", self.family).parse().map_err(Failure::new)?;
-        // This build brings the code into memory, so that it does not count as memory of the
-        // filter.
+        // The first build brings the code into memory, so that the memory of the code is not
+        // counted as memory of the filter.
         build(spec, 1000, self.seed);
         let before = space::of_process("VmRSS:");
         let (block, nanos) = self.timed_build(spec)?;
@@ -214,9 +214,9 @@ mod tests {
         for row in rows {
             // At a rate of 0, the interval may start above 0 by a rounding error.
             assert!(row.fpr_low - 1e-12 <= row.observed_fpr && row.observed_fpr <= row.fpr_high);
-            // The prediction may be outside the 95 % interval by the width of the interval plus a
-            // tenth of the prediction, because one small filter can differ that much from the mean
-            // of many.
+            // The prediction is the mean of many filters, and one small filter can differ from it.
+            // So the prediction may be outside the 95 % interval, by the width of the interval plus
+            // a tenth of the prediction.
             let slack = row.fpr_high - row.fpr_low + 0.1 * row.predicted_fpr;
             let (low, high) = (row.fpr_low - slack, row.fpr_high + slack);
             assert!((low..=high).contains(&row.predicted_fpr), "{row:?}");

@@ -17,10 +17,11 @@ use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};
 use crate::progress;
 
-/// With `--cold`, lookups between two drops of the operating system's cache: few enough that hardly
-/// any lookup finds a page that another lookup has read.
+/// With `--cold`, the operating system's cache is dropped after this many lookups. They are so few
+/// that hardly any lookup finds a page that another lookup has read.
 const LOOKUPS_A_DROP: usize = 256;
-/// In a cold phase, at least this fraction of the bytes read comes from the device.
+/// A phase was cold if at least this fraction of the bytes that lookups read from files came from
+/// the device.
 const COLD_SHARE: f64 = 0.9;
 
 /// The lookups of one policy in one phase.
@@ -84,8 +85,8 @@ fn phase(setup: &Setup, trees: &[Tree], present: bool, clock_ns: u64) -> Result<
     Ok(runs.into_iter().map(Run::finish).collect())
 }
 
-/// Looks up every key once, in key order, which brings filters, indexes and, as far as the cache
-/// holds it, data into memory.
+/// Looks up every loaded key once, in key order. This loads filters, indexes and data into the
+/// cache, as far as they fit.
 fn warm_up(setup: &Setup, tree: &Tree) -> Result {
     let keys = &setup.keys.present;
     let bar = progress::bar(keys.len() as u64, format!("{}: warming up", tree.policy));

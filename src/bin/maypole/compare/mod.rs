@@ -16,11 +16,11 @@
 //! results/     every figure of a run, and where it goes: terminal, words, page, JSON, CSV
 //! ```
 //!
-//! The rows are comparable because every policy gets a copy of the same tree, in which each table
-//! has the filter that the policy gives it at its level. So the trees differ only in their filters.
-//! The lookups are the same, too. Every policy gets a turn in each round of lookups, so that other
-//! work of the machine affects all policies equally. A sweep measures its policies one after the
-//! other, each in rounds of its own, and a note in its results says so.
+//! The rows are comparable, because every policy gets a copy of the same tree and the same lookups.
+//! In the copy, each table has the filter that the policy defines for the table's level, so the
+//! trees differ only in their filters. Every policy gets a turn in each round of lookups, so that
+//! other work of the machine affects all policies equally. A sweep, however, measures its policies
+//! one after the other, each in rounds of its own, and a note in its results says so.
 
 mod forms;
 mod keys;
@@ -82,9 +82,10 @@ impl Compare {
         let policies = self.policies()?;
         self.check_streams()?;
         let setup = self.setup()?;
-        // `more`: whether to measure the points that only the plots of the page show: other caches,
-        // other shares of absent keys, and forms of filters. Not with `--cold`, because each point
-        // would take minutes if files are read from a device.
+        // Whether to measure the points that only the plots of the page show: other caches, other
+        // shares of absent keys, and forms of filters. With `--cold`, each point would take
+        // minutes, because files are read from a device. A sweep measures caches and shares of its
+        // own.
         let more = self.out.is_some() && !self.cold && !self.sweep;
         let open = if self.sweep { 2 } else { policies.len() as u64 + 1 };
         let each = setup.plan.memory_bytes().saturating_add(setup.cache_bytes as u64);
@@ -140,7 +141,8 @@ impl Compare {
         Ok(Setup { keys, plan, cache_bytes, cold: self.cold, seed: self.seed })
     }
 
-    /// Everything that the figures of a sweep depend on, except the policies.
+    /// Everything that the figures of a sweep depend on, except the policies. An interrupted sweep
+    /// continues only if this text is still the same.
     fn settings(&self, setup: &Setup) -> String {
         let Setup { keys, plan, cache_bytes, cold, seed } = setup;
         format!(

@@ -37,19 +37,21 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 ///     maypole compare --key-file keys.txt --out report
 ///     maypole compare --keys 100k --policies 'none,bloom(10),budget(7/key, burr)'
 ///
-/// The keys are loaded once, compaction settles, and data is in at least three levels, if there is
-/// enough. For each policy the database is copied and the filters of its tables are rebuilt. Then
-/// absent keys inside the tables' key ranges are looked up, and as many present ones. Each policy
-/// gets one row of results, and a verdict in words follows: which policy to take, and when another
-/// one. --out writes all of it as a page with plots.
+/// The keys are loaded once and compaction settles, so that data is in at least three levels, if
+/// there is enough of it. For each policy the database is copied and the filters of its tables are
+/// rebuilt. Then absent keys inside the tables' key ranges are looked up, and as many present ones.
+/// Each policy gets one row of results. A verdict in words follows: which policy to take, and in
+/// which cases to take another. --out writes all of it as a page with plots.
 ///
-/// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS), fuse(BITS) with BITS stored bits a key;
-/// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a
-/// false-positive rate; capped(FILTER, 1MiB) with fewer bits where the filter of a table would be
-/// larger; levels(FILTER, ...) from level 0 down, bottommost_none(FILTER), and budget(64MiB,
-/// FAMILY) or budget(BITS/key, FAMILY) for the whole tree. FAMILY is bloom, ribbon, burr or fuse.
-/// Shells interpret parentheses: quote the list, or write bloom:10 for bloom(10). The word BITS
-/// itself stands for each of --bits in turn.
+/// Policies: none; bloom(BITS), ribbon(BITS), burr(BITS) and fuse(BITS), which store BITS bits a
+/// key; ribbon_like_bloom(BITS), a Ribbon with the false-positive rate of bloom(BITS); fpr(RATE)
+/// and fpr(RATE, FAMILY), a false-positive rate; capped(FILTER, 1MiB), at most 1 MiB for each
+/// table, so that many keys get fewer bits; levels(FILTER, ...), one filter for each level that
+/// holds data, from level 0 down; bottommost_none(FILTER), which leaves the lowest level without
+/// filters; budget(64MiB, FAMILY) and budget(BITS/key, FAMILY), a limit for all filters together.
+/// FAMILY is bloom, ribbon, burr or fuse. A policy with the word BITS in place of a number is
+/// measured with each number of --bits. Shells interpret parentheses: quote the list, or write
+/// bloom:10 for bloom(10).
 ///
 /// All policies get the same keys in the same order and take turns at the same lookups. Every key
 /// is looked up once before anything is counted. Blocks are 4096 bytes. Times are those of single
@@ -148,9 +150,10 @@ pub struct Compare {
     #[arg(long, value_name = "MICROS", value_parser = args::micros(), verbatim_doc_comment)]
     pub read_cost: Option<f64>,
     /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
-    /// For the plots, filters alone are measured too and, without --cold or --sweep, also other
-    /// caches, other shares of absent keys, and filters larger than the cache (whole, in parts,
-    /// always read). Only a page that compare made is replaced
+    /// For the plots, filters are also measured without a database and, unless --cold is given,
+    /// lookups with other caches and other shares of absent keys. Without --cold and --sweep,
+    /// lookups are also measured with filters larger than the cache: whole, in parts, and in parts
+    /// that are always read. Only a page that compare made is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub out: Option<PathBuf>,
     /// Measure many policies, each with several caches and shares of absent keys, one database
@@ -162,8 +165,8 @@ pub struct Compare {
     #[arg(long, requires = "out", verbatim_doc_comment)]
     pub sweep: bool,
     /// Make the databases in a new directory inside DIR. The new directory is removed at the end,
-    /// also after Ctrl-C. So are DIR and its parents if this command created them and they are
-    /// empty by then
+    /// also after Ctrl-C. DIR and its parents are removed, too, if this command created them
+    /// and they are empty by then
     /// [default: the system's directory for temporary files]
     #[arg(long, verbatim_doc_comment)]
     pub dir: Option<PathBuf>,

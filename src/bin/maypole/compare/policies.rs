@@ -7,7 +7,8 @@ const NAME: &str = "BITS";
 
 /// Checks a list such as `none,bloom(BITS),levels(bloom(BITS+4), bloom(BITS))`.
 pub fn valid(list: &str) -> Result<String, String> {
-    // Whether the list is valid does not depend on the bits.
+    // The bits are not known yet, so 8 replaces `BITS`. If a number of `--bits` is too large for a
+    // policy, [`of`] fails later.
     of(list, &[8.0]).map(|_| list.to_string())
 }
 

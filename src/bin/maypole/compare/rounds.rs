@@ -53,8 +53,8 @@ impl Repeated {
         Repeated { median, low: sorted[left_out], high: sorted[n - 1 - left_out] }
     }
 
-    /// Widens the interval so that it contains `mean`, the mean over the work of all rounds. One
-    /// stalled round moves that mean, but not the median.
+    /// Widens the interval so that it contains `mean`, the mean of the lookups of all rounds. One
+    /// stalled round moves this mean, but hardly the median.
     pub fn including(self, mean: f64) -> Repeated {
         Repeated { low: self.low.min(mean), high: self.high.max(mean), ..self }
     }

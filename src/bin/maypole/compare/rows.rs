@@ -12,7 +12,8 @@ use super::tree::Tree;
 use crate::failure::Result;
 use crate::monitor::figures::since;
 
-/// The percentiles of a curve. They are closer together where times differ more.
+/// The percentiles of a curve. They are closest together at the high end, where the times differ
+/// most.
 const PERCENTILES: [f64; 19] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 97.0, 98.0, 99.0, 99.5,
     99.9, 99.95, 99.99,
@@ -84,8 +85,8 @@ fn times(phase: &Phase) -> Times {
     }
 }
 
-/// The false-positive rate to expect in a phase: the mean of what was predicted for the tables,
-/// weighted by how often each table's filter was queried for a key that the table does not hold.
+/// The false-positive rate to expect in a phase: the mean of the tables' predicted rates. The
+/// weight of a table is the number of queries of its filter for keys that the table does not hold.
 fn predicted_fpr(before: &Stats, after: &Stats) -> Option<f64> {
     let asked = |counts: FilterCounts| counts.useful + counts.false_positive();
     let earlier: HashMap<u64, u64> =

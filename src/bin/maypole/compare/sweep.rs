@@ -141,8 +141,8 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
     let queries = &setup.keys.queries;
     let lookups = setup.keys.present.len() + queries.present.len() + queries.absent.len();
     let mixed = grid.points() * throughput::lookups_of_a_point(&setup.keys);
-    // The estimate assumes that a lookup takes twice as long in a larger tree, and four times as
-    // long with a small cache, where it mostly reads files.
+    // Compared with the sample, a lookup is assumed to take twice as long in the larger tree, and
+    // four times as long if the cache is small, because then it mostly reads files.
     let present = setup.keys.present.len() as u32;
     let each = copying * present + lookup * 2 * lookups as u32 + lookup * 4 * mixed as u32;
     Ok((loading * present, each))
@@ -218,8 +218,8 @@ pub fn state_file(dir: &Path) -> PathBuf {
 }
 
 /// The names of all figures. A state file with other names comes from another version of the
-/// program and is rejected. Otherwise a figure that a line of the file lacks would be read as a
-/// figure without a value.
+/// program and is rejected. Without this check, a figure that is missing in a line of the file
+/// could be read as a figure without a value.
 fn columns() -> String {
     let columns =
         [PolicyRow::COLUMNS, LevelRow::COLUMNS, LatencyRow::COLUMNS, ThroughputRow::COLUMNS];

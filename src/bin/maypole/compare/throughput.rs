@@ -1,10 +1,10 @@
 //! Measures lookups per second with caches of several sizes, and with several shares of absent
 //! keys.
 //!
-//! The databases are opened again with each size of cache. The smallest cache is usually smaller
-//! than the filters, so that lookups read filters from the files. Once all filters and indexes fit,
-//! a larger cache saves only reads of data blocks. A point is a cache size and a share of absent
-//! keys. At each point, the lookups are timed in rounds, in which the trees take turns.
+//! A point is a cache size and a share of absent keys. At each point, the lookups are timed in
+//! rounds, in which the trees take turns. The databases are opened again with each cache size. The
+//! smallest cache is usually smaller than the filters, so that lookups read filters from the files.
+//! Once all filters and indexes fit, a larger cache saves only reads of data blocks.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ use crate::progress;
 const CACHES: [f64; 8] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.6, 1.5];
 /// The shares of absent lookups to measure.
 const SHARES: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 0.9, 1.0];
-/// The share of absent lookups at which only the cache varies.
+/// The share of absent lookups with which the caches of different sizes are compared.
 pub const MIXED: f64 = 0.5;
 /// The most timed lookups of one figure.
 const LOOKUPS: usize = 20_000;

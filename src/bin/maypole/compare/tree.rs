@@ -7,8 +7,8 @@
 //! level above the last one, and a hundredth in the level above that. Growing such a tree naturally
 //! would rewrite the data about ten times, and leave levels that depend on how threads were
 //! scheduled. So the levels are filled from the last one up, each in a stage of its own. The
-//! `level_base_bytes` of a stage determines its base level: this is the level into which compaction
-//! merges level 0. Later stages do not move the data of this stage again:
+//! `level_base_bytes` of a stage determines into which level, the base level, compaction merges
+//! level 0. It is chosen so that later stages do not move the data of this stage again:
 //!
 //! ```text
 //! stage   keys               level_base_bytes         base level
@@ -42,7 +42,8 @@ use crate::scratch::{making, remove};
 const L0_TRIGGER: usize = 4;
 /// The most bytes of entries that are loaded into one memtable.
 const CHUNK_BYTES: usize = 32 << 20;
-/// The block cache of the base, which serves no lookups.
+/// The block cache of databases that serve no lookups: the base, and a copy that is opened again
+/// before it is measured.
 const BASE_CACHE_BYTES: usize = 8 << 20;
 /// Bytes of an entry apart from key and value: sequence number, lengths, its part of the index.
 const ENTRY_OVERHEAD_BYTES: usize = 12;
@@ -60,7 +61,7 @@ pub struct Plan {
     pub sorted: Vec<usize>,
     /// How many keys each stage loads.
     stages: [usize; 4],
-    /// The values of keys that come without one.
+    /// Generated values, for keys whose source has no values.
     values: Values,
     compression: Compression,
     memtable_bytes: usize,
@@ -105,8 +106,8 @@ impl Plan {
         order.shuffle(&mut SmallRng::seed_from_u64(seed ^ 1));
         order[..first].sort_unstable_by_key(|&i| keys.get(i));
 
-        // `load` flushes a memtable as soon as it has put this memtable's share of the keys. The
-        // limit of memtables is higher, so that none is flushed earlier because it is full.
+        // `load` flushes a memtable when the memtable has its share of the keys. A memtable may
+        // grow larger than this share, so that none is flushed earlier because it is full.
         let chunk_bytes = chunk_bytes(data_bytes);
         let chunk_entries = keys.len() / (data_bytes / chunk_bytes).max(1) + 1;
         Plan {
@@ -121,10 +122,10 @@ impl Plan {
         }
     }
 
-    /// The approximate maximum of bytes on disk for the databases of these policies; in a sweep,
-    /// for one policy and the base. Levels are filled from the last one up, so hardly anything is
-    /// stored twice. The sum includes a tenth for indexes and for upper levels while compaction
-    /// moves them, and the logs of two memtables.
+    /// The approximate maximum of bytes on disk: of a database for each policy and the base; in a
+    /// sweep, of the largest of these databases and the base. The sum includes a tenth for indexes
+    /// and for upper levels while compaction moves them, and the logs of two memtables. Levels are
+    /// filled from the last one up, so hardly anything else is stored twice.
     pub fn disk_bytes(&self, policies: &[FilterPolicy], is_sweep: bool) -> u64 {
         let keys = self.sorted.len() as u64;
         let filters = policies.iter().map(|policy| policy.most_filter_bytes(keys));
@@ -161,8 +162,9 @@ impl Plan {
     }
 }
 
-/// Bytes of one memtable. Entries of `bytes` in total are divided evenly among the memtables, whose
-/// number is a multiple of [`L0_TRIGGER`].
+/// Bytes of entries in one memtable, if entries of `bytes` in total are divided evenly among
+/// memtables. Their number is the smallest multiple of [`L0_TRIGGER`] with which none has more than
+/// [`CHUNK_BYTES`].
 fn chunk_bytes(bytes: usize) -> usize {
     let rounds = bytes.div_ceil(L0_TRIGGER * CHUNK_BYTES).max(1);
     bytes.div_ceil(L0_TRIGGER * rounds).max(1)
@@ -265,7 +267,8 @@ fn databases(policies: &[FilterPolicy]) -> u64 {
     (policies.len() + usize::from(!policies.contains(&no_filters()))) as u64
 }
 
-/// Writes the keys in several memtables, and lets compaction settle after every fourth.
+/// Writes the keys in `chunks` memtables. Lets compaction settle after every fourth memtable, and
+/// at the end.
 fn load(
     db: &Db,
     setup: &Setup,
@@ -322,8 +325,8 @@ mod tests {
         tables.values().sum()
     }
 
-    /// The estimate holds also if filters are a large part: here values are empty, and filters take
-    /// 12 bytes per key.
+    /// The estimate of disk space also holds if filters are a large part of a table: here values
+    /// are empty, and the filters of the first list take 12 bytes per key.
     #[test]
     fn all_databases_together_take_at_most_what_is_said() {
         let setup = Setup::generated(40_000, 1, 0);

@@ -21,10 +21,11 @@ use crate::show::text::escape;
 /// Show each step of one lookup: the results of memtables, key ranges, filters, indexes and blocks,
 /// and the time and the bytes of each.
 ///
-/// For a filter it shows every bit that was compared, and whether the result was right: a "maybe"
-/// for an absent key is a false positive. The last lines show the cost of the same lookup without
-/// filters. The lookup is that of `get`; an absent key is not a failure. With a table file in place
-/// of the database it shows the lookup in that table, which may be RocksDB's.
+/// For a filter, the command shows every bit that was compared, and whether the answer was right: a
+/// "maybe" for an absent key is a false positive. The last lines show the cost of the same lookup
+/// without filters. The lookup is that of `get`, but an absent key is not a failure. If the path is
+/// that of a table file, the command shows the lookup in this table, which RocksDB may have
+/// written.
 ///
 /// The block cache of a database that was just opened is empty, so everything is read from files;
 /// see --warm. Times are those of one lookup. The time of each step includes reading the clock,
@@ -78,7 +79,8 @@ impl Explain {
 }
 
 /// The text of a trace, for the width and the colours of the screen. On a screen that shows only
-/// ASCII, the times at the ends of the lines are in ASCII; keys stay as they are.
+/// ASCII, the time at the end of a line is written in ASCII, such as `us` for `µs`. The rest of the
+/// line stays as it is, because it may contain a key.
 fn shown(trace: &impl Display, screen: &Screen) -> String {
     // A formatter accepts only widths of 16 bits, so the width is limited.
     let text = match (screen.has_color, screen.width.map(|width| width.min(1000))) {

@@ -10,7 +10,7 @@ pub enum Encoding {
     Plain,
     /// As bytes after [`UTF8_MARK`].
     Utf8Mark,
-    /// In an encoding that the command `plainly` must undo first.
+    /// In another encoding, named `what`. The command `plainly` prints the file without it.
     Other { what: &'static str, plainly: &'static str },
 }
 

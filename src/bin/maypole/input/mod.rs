@@ -39,9 +39,9 @@ pub enum Format {
     Binary,
 }
 
-/// The most bytes that are read for a key, and for a value. In a format of lines it is the limit
-/// for both together. A table accepts 8 bytes less for both together, because its limit includes
-/// the trailer of the internal key.
+/// The most bytes that are read for a key, and for a value. In a format of lines, it is the limit
+/// for key and value together. A table accepts 8 bytes less for both together, because its limit
+/// includes the trailer of the internal key.
 const MAX_ENTRY_BYTES: u32 = 1 << 30;
 /// An entry larger than this is accepted only if there is memory for its copies: in the input, in a
 /// batch, in a memtable and in a block.
@@ -68,8 +68,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens a file; `-` is standard input. A byte order mark of UTF-8 is skipped; other encodings
-    /// are a failure.
+    /// Opens a file; `-` is standard input. In a format of lines, a byte order mark of UTF-8 is
+    /// skipped, and other encodings are a failure.
     pub fn open(path: &Path, format: Format) -> Result<Input> {
         let (mut source, file_bytes) = source(path)?;
         let mut bytes_read = 0;
@@ -129,7 +129,7 @@ impl Input {
             if self.key.len() + taken > most {
                 return Err(self.refused("it is longer than any entry may be"));
             }
-            // A line without an end must not exceed the available memory.
+            // A line may have no end, so the memory for it may run out.
             if self.key.try_reserve(taken).is_err() {
                 return Err(self.refused("it is longer than memory holds"));
             }
@@ -227,8 +227,8 @@ impl Input {
     }
 }
 
-/// The bytes of a file, and their number if it is known. `-` is standard input. Fails for a device
-/// such as `/dev/zero`, which has no end.
+/// Opens a file for reading. Returns a reader of its bytes and, for a regular file, their number.
+/// `-` is standard input. Fails for a device such as `/dev/zero`, which has no end.
 pub fn source(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
     if path == Path::new("-") {
         if stdin().is_terminal() {
@@ -272,9 +272,9 @@ pub fn as_text(mut bytes: Vec<u8>, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The number of bytes at the start of a file that are the byte order mark of UTF-8, which does not
-/// belong to the first line. Fails if the file is compressed or in another encoding, because each
-/// line would become a wrong key.
+/// The length of the byte order mark of UTF-8 at the start of a file, or 0 if there is none. The
+/// mark does not belong to the first line. Fails if the file is compressed or in another encoding,
+/// because each of its lines would become a wrong key.
 fn marked(start: &[u8], path: &Path) -> Result<usize> {
     match Encoding::of(start) {
         Encoding::Plain => Ok(0),
@@ -346,7 +346,7 @@ mod tests {
             let n = if cut > 10 { 2 } else { 1 };
             assert!(error.contains(&format!("entry {n}: it ends")), "{cut}: {error}");
         }
-        // The length of a key in the wrong byte order.
+        // A short key whose length is written in the wrong byte order seems to be very long.
         let error = read(Format::Binary, b"\0\0\0\x02ab").unwrap_err();
         assert!(error.contains("33554432 bytes") || error.contains("little-endian"), "{error}");
         let error = read(Format::Binary, b"\0\0\0\x7fab").unwrap_err();

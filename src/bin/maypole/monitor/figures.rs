@@ -13,10 +13,10 @@ use crate::args::USUAL_READ_MICROS;
 use crate::show::record::record;
 use crate::show::text::{count, counted, percent, size};
 
-/// If filters take a larger share than this of block cache and memtables together, a warning says
-/// so.
+/// A warning says so if filters take a larger share than this of the block cache and the memtables
+/// together.
 const MUCH_MEMORY: f64 = 0.05;
-/// The fewest queries after which a warning reports a level whose filters never said no.
+/// If the filters of a level never said no in at least this many queries, a warning says so.
 const ENOUGH_ASKED: u64 = 1000;
 
 /// What a read of a block costs, in microseconds, and where the figure comes from.
@@ -25,7 +25,7 @@ pub enum ReadCost {
     Given(f64),
     /// The mean of the program's timed reads, in microseconds, and the number of these reads.
     Measured(f64, u64),
-    /// The program has read no block, or its version does not time reads.
+    /// The usual cost, because the program has read no block, or its version does not time reads.
     Usual,
 }
 

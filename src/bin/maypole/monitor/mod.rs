@@ -57,8 +57,9 @@ impl Source {
         })
     }
 
-    /// Whether file times show that a program that publishes nothing opened the database after
-    /// these counters were written.
+    /// Whether, after these counters were written, a program that publishes nothing opened the
+    /// database. If so, the file `CURRENT`, which is replaced at each opening, is clearly newer
+    /// than `STATS`.
     fn is_left_behind(&self, stats: &PublishedStats) -> bool {
         let changed = |name| fs::metadata(self.given.join(name)).and_then(|file| file.modified());
         let (Ok(opened), Ok(written)) = (changed("CURRENT"), changed("STATS")) else {

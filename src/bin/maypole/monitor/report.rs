@@ -44,8 +44,8 @@ pub fn published(
     Ok(())
 }
 
-/// The report of a database that was opened just now. Nothing was counted yet, so no counts are
-/// shown.
+/// The report of a database whose counters are not published, and which this command has just
+/// opened. It has counted nothing yet, so no counts are shown.
 pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     writeln!(out, "{}\n", screen.bold(&source.name))?;
@@ -83,7 +83,8 @@ fn dead_of(levels: &[LevelStats]) -> (u64, u64) {
     })
 }
 
-/// What compaction would free and, if there are snapshots, what it cannot free because of them.
+/// The dead data that compaction would free. If there are snapshots, also the data that it cannot
+/// free because of them.
 pub fn dead_data(stats: &PublishedStats) -> Vec<(&'static str, String)> {
     let (dead, entries) = dead_of(&stats.levels);
     let mut lines = vec![("dead, about", format!("{}, {}", size(dead), counted(entries, "entry")))];

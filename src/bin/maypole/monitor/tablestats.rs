@@ -3,8 +3,9 @@
 //!
 //! A line whose figure Maypole does not have is left out, because an invented 0 would be taken for
 //! a measurement. The *false ratio* is that of Cassandra 4: false positives divided by all queries.
-//! Older versions divide by the positive answers only. Neither is the false-positive rate, which
-//! divides by the queries for absent keys.
+//! In older versions of Cassandra, it is false positives divided by the positive answers. Neither
+//! ratio is the false-positive rate, which is false positives divided by the queries for absent
+//! keys.
 
 use std::io::Write;
 use std::path::Path;

@@ -10,12 +10,13 @@
 //! elsewhere       one block a reading, and an empty line after each
 //! ```
 //!
-//! The owner is the program that has the database open. It writes its counters only if something
-//! was counted, independently of the watcher, so two readings may find the same counters. Rates use
-//! the owner's time, from the write that the previous reading found to the write that this reading
-//! found. If the owner wrote nothing in the last publishing interval before the previous reading,
-//! the time starts at the beginning of that interval instead. Anything that was counted before that
-//! beginning would have been written, and so read, by the time of the previous reading.
+//! The owner is the program that has the database open. At each publishing interval, it writes its
+//! counters only if something has changed. So two readings of the watcher may find the same
+//! counters. Rates therefore use the owner's time: from the write that the previous reading found
+//! to the write that this reading found. But if the owner had been idle, the previous write may be
+//! old. So the time starts at most one publishing interval before the previous reading, which has
+//! found everything that was counted earlier. If both readings found the same write, the time
+//! between the readings is used.
 
 use std::io::Write;
 use std::thread::sleep;

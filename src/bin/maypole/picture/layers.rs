@@ -1,5 +1,5 @@
-//! Draws a ribbon: its layers, the thresholds at which their buckets bumped keys, and the band of
-//! its equations.
+//! Draws a ribbon filter: its layers, the thresholds at which the buckets of a layer bumped keys to
+//! the next layer, and the band of equations. `src/filter/burr/mod.rs` explains these terms.
 
 use maypole::filter::FilterReader;
 use maypole::filter::inspect::{BandLayer, BandParts, KeyEquation};
@@ -12,7 +12,7 @@ use crate::show::text::{count, percent, size};
 
 /// The most slots that the band shows.
 const BAND_SLOTS: u32 = 320;
-/// The number of layers that each get a panel of their thresholds. Deeper layers are tiny.
+/// The thresholds of this many layers are drawn, from layer 0 on. Deeper layers are tiny.
 const LAYERS_SHOWN: usize = 2;
 
 /// How the table's keys are distributed among the layers.
@@ -24,8 +24,8 @@ struct Keys {
     first: Vec<KeyEquation>,
 }
 
-/// The panels of a filter; none if no partition of it is a ribbon. Reads all keys of the table if
-/// the filter has only one partition.
+/// The panels of a filter; none if no partition of it is a ribbon. For a ribbon that is not
+/// partitioned, all keys of the table are read.
 pub fn panels(table: &SstReader, parts: &[FilterReader]) -> Result<Vec<Panel>> {
     let ribbons: Vec<BandParts> = parts.iter().filter_map(FilterReader::band).collect();
     let [ribbon] = &ribbons[..] else {

@@ -54,8 +54,8 @@ impl Fill {
     fn ends(&self) -> (usize, usize) {
         // A number of set bits is rare at the low end if theory expects fewer than 0.2 lines of the
         // filter to have this number or a lower one. At the high end, it is rare if theory expects
-        // fewer than 0.2 lines with this number or a higher one. In a filter of fewer than 20 or
-        // more than 400 lines, the limit is a fixed share of the lines instead: 1 % or 0.05 %.
+        // fewer than 0.2 lines with this number or a higher one. If the filter has fewer than 20
+        // lines, the limit is 1 % of the lines instead; if it has more than 400 lines, 0.05 %.
         let rare = (0.2 / self.set.len().max(1) as f64).clamp(0.0005, 0.01);
         let mut below = 0.0;
         let low = self.theory.iter().position(|p| {

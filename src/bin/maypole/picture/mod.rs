@@ -42,8 +42,8 @@ pub enum Drawing {
 
 /// A strip of cells, colored by their figures.
 pub struct Heat {
-    /// The figure of each cell: the mean of the figures of `per_cell` things. The last cell is the
-    /// mean of the things that are left.
+    /// The figure of each cell. A cell is the mean of `per_cell` things, such as lines of a Bloom
+    /// filter or buckets of a ribbon. The last cell may have fewer.
     pub cells: Vec<f64>,
     pub per_cell: usize,
     /// The figures with the lightest and the darkest color.
@@ -142,7 +142,9 @@ pub fn of(table: &SstReader) -> Result<std::result::Result<Picture, String>> {
     Ok(Ok(Picture { title, panels }))
 }
 
-/// The name of a filter of a kind that Maypole does not read, such as RocksDB's block-based filter.
+/// The name of the filter in the table's metaindex, if there is one. Call this for a table of which
+/// [`SstReader::filter`] returns none: then Maypole does not read filters of this kind, such as
+/// RocksDB's block-based filter.
 pub fn filter_not_read(table: &SstReader) -> Option<String> {
     let (name, _) = table.metaindex().iter().find(|(name, _)| name.contains("filter."))?;
     Some(escape(name.as_bytes()).to_string())

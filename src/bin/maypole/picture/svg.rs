@@ -130,7 +130,7 @@ impl Paper {
     }
 
     fn rows(&mut self, rows: &Rows) {
-        // Columns are as wide as their longest text.
+        // The width of a column is in proportion to its longest text.
         let longest = |column: usize| {
             let cells = rows.rows.iter().map(|row| row[column].chars().count());
             cells.chain([rows.columns[column].len()]).max().unwrap_or(0) as f64 + 2.0
@@ -150,7 +150,7 @@ impl Paper {
         }
     }
 
-    /// Draws the matrix, with two units for each slot and each equation.
+    /// Draws the matrix. Each slot is two units wide, and each equation two units high.
     fn matrix(&mut self, band: &Band) {
         const UNIT: f64 = 2.0;
         let mut marks = String::new();

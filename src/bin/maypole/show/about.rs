@@ -68,7 +68,7 @@ fn command() -> String {
     std::iter::once("maypole".to_string()).chain(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// The word, in quotes if a shell would change it otherwise.
+/// The word, in quotes if it is empty or has characters that a shell may interpret.
 fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -105,7 +105,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let leaps = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / 146_096;
     let year_of_era = (day_of_era - leaps) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // March to July have 153 days together, and August to December too.
+    // From March on, every five months have 153 days: March to July, then August to December.
     let month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };

@@ -1,5 +1,5 @@
-//! Charts with a line for each thing: its name, its figures as bars, ticks or dots, and a note.
-//! This module does not know what it draws.
+//! Charts with a line for each named item: its name, its figures as bars, ticks or dots, and a
+//! note. The code does not depend on what the figures mean.
 //!
 //! ```text
 //! bloom       ████████│███         9.62       a bar from 0, a tick across it, a note
@@ -23,8 +23,8 @@ const WIDTH: f64 = 460.0;
 const LINE_HEIGHT: f64 = 23.0;
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 40.0;
-/// The approximate largest width of one character: in a name and, below, in a note. Both are for
-/// narrow pages, which have larger letters. A note consists of figures, and digits are wide.
+/// The approximate width of one character of a name and, below, of a note, where most characters
+/// are digits, which are wide. Both are for narrow pages, which have larger letters.
 const NAME_CHARACTER: f64 = 7.2;
 const NOTE_CHARACTER: f64 = 7.8;
 /// Half of the free space between two lines.

@@ -1,8 +1,8 @@
 //! The directory of a page and of the files with its figures.
 //!
-//! Files that another command made are never replaced. A page says in its head which command made
-//! it, and the other files are taken to be of the same command. `index.html` is written first, so
-//! that, after an interrupted call, the same call finds its own page and may replace the other
+//! Files that another command made are never replaced. The head of a page says which command made
+//! the page, and the other files are taken to be of the same command. So `index.html` is written
+//! first: if a call is interrupted, its repetition finds its own page and may replace the other
 //! files.
 
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! How figures are shown: as text, in tables that fit the screen, as records for JSON and CSV, as
-//! curves and bars, on a page; and under what conditions they were measured.
+//! How figures are shown: as text, as tables that fit the screen, as records for JSON and CSV, and
+//! as charts and plots on a page. [`about`] describes the conditions of their measurement.
 
 pub mod about;
 pub mod bars;

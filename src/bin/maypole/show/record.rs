@@ -20,8 +20,8 @@ pub trait Record: Sized {
 
     fn values(&self) -> Vec<Value>;
 
-    /// The row that [`to_json`] wrote. `None` if a column that is no `Option` is missing, or if a
-    /// value has another type than its column.
+    /// Reads a row that [`to_json`] has written. `None` if a column is missing whose type is not an
+    /// `Option`, or if a value does not have its column's type.
     fn from_json(row: &Value) -> Option<Self>;
 }
 
@@ -94,7 +94,7 @@ fn take_apart(columns: &[&str], rows: Vec<Vec<Value>>) -> (Vec<String>, Vec<Vec<
     (names.into_iter().next().unwrap_or_default(), rows)
 }
 
-/// A header and a line for each row (RFC 4180, with line feeds alone).
+/// CSV: a header, and a line for each row. As in RFC 4180, except that lines end with LF alone.
 pub fn to_csv<R: Record>(rows: &[R]) -> String {
     let (names, rows) = cells(rows);
     let line = |row: &Vec<Value>| row.iter().map(csv_cell).collect::<Vec<_>>().join(",");

@@ -23,7 +23,7 @@ pub struct Screen {
     /// Whether the output is a terminal, where bars help the reader.
     pub is_terminal: bool,
     pub has_color: bool,
-    /// Whether the locale has only ASCII characters. If so, rules and bars are drawn in ASCII.
+    /// Whether the locale does not use Unicode. If so, rules and bars are drawn in ASCII.
     pub is_ascii: bool,
 }
 
@@ -44,8 +44,8 @@ impl Screen {
         }
     }
 
-    /// The text with its rules, bars and other drawn characters in ASCII if the locale has nothing
-    /// else.
+    /// The text as the locale can show it: without Unicode, its rules, bars and other drawn
+    /// characters become ASCII.
     pub fn drawn(&self, text: &str) -> String {
         if !self.is_ascii {
             return text.to_string();
@@ -107,7 +107,7 @@ impl Screen {
 
     fn wrapped(&self, start: &str, text: &str, set_in: usize) -> String {
         let Some(width) = self.width else { return format!("{start}{text}") };
-        // A blank label takes no more room than the indentation of the lines below it.
+        // On a narrow screen, a blank label is cut to the indentation of the later lines.
         let start = if start.trim().is_empty() { &start[..start.len().min(set_in)] } else { start };
         let mut lines = vec![start.strip_suffix(' ').unwrap_or(start).to_string()];
         for word in text.split(' ') {
@@ -171,13 +171,13 @@ impl From<String> for Cell {
 
 /// A table. The first column names the rows.
 pub struct Sheet {
-    /// A line feed in a name divides it into lines. An empty first line repeats the first line of
-    /// the column before.
+    /// A line feed in a name divides it into lines. If the first line is empty, it is the same as
+    /// that of the column before.
     pub columns: Vec<&'static str>,
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// The name of a column, and the cell of a row in it.
+/// The name of a column, and a function from a row to its cell in this column.
 pub type Column<'a, R> = (&'static str, &'a dyn Fn(&R) -> Cell);
 
 impl Sheet {
@@ -233,7 +233,8 @@ impl Sheet {
     }
 
     fn table(&self, columns: &[usize], text: impl Fn(&Cell) -> String) -> String {
-        // If the column that names the group is not shown, the next column of the group names it.
+        // A name that begins with a line feed belongs to the group of the column before it. If that
+        // column is not shown, the name states the group.
         let header: Vec<String> = columns
             .iter()
             .enumerate()
@@ -325,8 +326,8 @@ pub fn bar(part: f64, width: usize) -> String {
     format!("{bar:width$}")
 }
 
-/// A curve of one line: a character for each figure, whose height is the figure's share of the
-/// largest.
+/// A curve of one line. Each figure becomes a character, whose height is the ratio of the figure to
+/// the largest one.
 pub fn sparkline(figures: &[f64]) -> String {
     const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = figures.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
@@ -337,7 +338,7 @@ pub fn sparkline(figures: &[f64]) -> String {
 pub fn short_count(number: u64) -> String {
     const UNITS: [(&str, f64); 3] = [("G", 1e9), ("M", 1e6), ("k", 1e3)];
     let value = number as f64;
-    // From 999,500 on, for example, a number would be shown as 1000k, so it is shown as 1.00M.
+    // The factor is below 1 because of rounding: 999,500 is shown as 1.00M, not as 1000k.
     let Some((unit, size)) = UNITS.into_iter().find(|(_, size)| value >= size * 0.9995) else {
         return number.to_string();
     };
@@ -405,8 +406,8 @@ mod tests {
         assert!(records.contains("bloom(10)\n  useful      1234,000\n  absent p99"), "{records}");
     }
 
-    /// At 80 columns a comparison was once shown as one figure per line, longer than the screen.
-    /// Now rows become columns first.
+    /// On a screen of 80 columns, a comparison was once shown as records, with one figure a line
+    /// and more lines than fit the screen. Now rows become columns first.
     #[test]
     fn rows_become_columns_before_they_become_records() {
         let columns = vec!["policy", "one figure", "another\none", "\nfourth", "fifth figure"];

@@ -6,8 +6,8 @@
 
 use std::fmt::Write;
 
-/// Colors are written out, because not every viewer supports variables. `c0` to `c7` are the colors
-/// of series, with the numbers that they have on pages.
+/// Colors are literal values, because not every viewer supports CSS variables. `c0` to `c7` are the
+/// colors of series, numbered as on pages.
 const STYLE: &str = "\
 text { font: 13px system-ui, 'Liberation Sans', sans-serif; fill: #1d2430; }
 .paper { fill: #fdfdfb; }
@@ -70,7 +70,7 @@ pub fn file(title: &str, (width, height): (f64, f64), scale: f64, body: &str) ->
 }
 
 /// The elements of a drawing, in the order in which they were added. Classes are those of the style
-/// above.
+/// above or, on a page, of the page's style sheet.
 #[derive(Default)]
 pub struct Canvas {
     pub body: String,

@@ -1,4 +1,5 @@
-//! Reads back the bytes that [`escape`] has shown.
+//! Text of bytes, counts and sizes, from [`maypole::text`]; and [`unescape`], which reads back the
+//! bytes that [`escape`] has shown.
 
 pub use maypole::text::{count, counted, escape, percent, size};
 

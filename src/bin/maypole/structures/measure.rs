@@ -12,11 +12,12 @@ use crate::progress;
 use crate::show::record::record;
 use crate::show::text::percent;
 
-/// Every time is the best of this many rounds, because other work of the machine only adds to it.
+/// Every time is the shortest of this many rounds, because other work of the machine can only make
+/// a round longer.
 pub const ROUNDS: usize = 3;
 /// Queries of a timed round: too many for a branch predictor to learn their answers.
 const QUERIES: usize = 1 << 18;
-/// The most keys, as a multiple of those planned.
+/// The most keys that are added to a filter, as a multiple of the planned keys.
 const MAX_TIMES: usize = 5;
 
 /// Random hashes. They are distinct, because mixing maps no two numbers to one hash.
@@ -34,7 +35,8 @@ pub fn absent_hashes(seed: u64, count: usize) -> Vec<u64> {
     hashes(seed, 1 << 40..(1 << 40) + count as u64)
 }
 
-/// Bytes of the hashes and the filters of a run; 40 bytes a key are enough for the filters.
+/// Bytes of the hashes and the filters of a run; 40 bytes a key are enough for all filters
+/// together.
 pub fn memory_bytes(keys: usize) -> u64 {
     (keys * ((MAX_TIMES + 2) * 8 + 40)) as u64 + (64 << 20)
 }
@@ -49,8 +51,8 @@ record! {
         planned_keys: u64,
         bytes: u64,
         bits_per_key: f64,
-        /// Bits per key divided by the fewest that this rate can take. `None` if the filter was
-        /// never wrong.
+        /// Bits per key divided by log2(1/rate), the fewest with which a filter can have this rate.
+        /// `None` if the filter was never wrong.
         bits_over_bound: Option<f64>,
         build_ns_per_key: f64,
         query_absent_ns: f64,
@@ -67,8 +69,8 @@ record! {
 }
 
 impl Row {
-    /// What happened when more keys than planned were added: `rate`, the rate that the structure
-    /// then has; without a rate, `full at N` or `static`.
+    /// The result with more keys than planned: the `rate` that the structure then has. Without a
+    /// rate, `full at N` if the structure was full with N times the planned keys, or `static`.
     pub fn over_text(&self, rate: Option<f64>) -> String {
         match (rate, self.full_at_keys) {
             (Some(rate), _) => percent(rate),
@@ -78,17 +80,17 @@ impl Row {
     }
 }
 
-/// Nanoseconds for each of `count` pieces of work, and the result of the work.
+/// The time of `work` in nanoseconds, divided by `count`, and its result.
 pub fn timed<T>(count: usize, work: impl FnOnce() -> T) -> (f64, T) {
     let start = Instant::now();
     let made = work();
     (start.elapsed().as_nanos() as f64 / count as f64, made)
 }
 
-/// The approximate time that a whole page will take: the measured time of a step, times the number
-/// of steps. A step adds one key to a small filter, or queries it once. The number of steps is a
-/// sum of three terms, whose factors were measured: one grows with the keys, one with the absent
-/// queries, and one is constant.
+/// The approximate time that a whole page will take: the number of steps, times the time of a step,
+/// which is measured here. A step adds one key to a small filter, or queries it once. The number of
+/// steps is a sum of three terms, whose factors were measured earlier: one grows with the keys, one
+/// with the absent queries, and one is constant.
 pub fn expected_time(keys: usize, rate: f64) -> Duration {
     const KEYS: usize = 1 << 16;
     let (present, absent) = (present_hashes(0, KEYS), absent_hashes(0, KEYS));
@@ -102,8 +104,8 @@ pub fn expected_time(keys: usize, rate: f64) -> Duration {
     Duration::from_secs_f64(best * steps / 1e9)
 }
 
-/// The number of absent keys for measuring a rate with an error of about a hundredth of the rate.
-/// Below a rate of 0.25 % the limit of 4 million makes the error larger.
+/// The number of queries for absent keys that measures a rate with an error of about a hundredth of
+/// the rate. For rates below 0.25 %, the limit of 4 million queries makes the error larger.
 fn queries(rate: f64) -> usize {
     ((10_000.0 / rate) as usize).clamp(QUERIES, 4_000_000)
 }
@@ -116,8 +118,9 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
 
     let (mut filters, mut build_ns) = (Vec::new(), vec![f64::INFINITY; subjects.len()]);
     for round in (0..ROUNDS as u64).rev() {
-        // Every round has fresh keys, because a set that was seen before trains the branch
-        // predictor. The keys of the last round are those that are queried.
+        // Every round has other keys, because the branch predictor learns keys that it sees
+        // repeatedly. The filters of the last round are kept for the queries, so its keys are
+        // `present`.
         let fresh = present_hashes(mix(seed, round), keys);
         let present = if round == 0 { &present } else { &fresh };
         filters.clear();
@@ -137,7 +140,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
         for ((subject, filter), best) in subjects.iter().zip(&filters).zip(&mut query_ns) {
             bar.set_message(format!("querying: {}", subject.name));
             for (best, hashes) in best.iter_mut().zip(asked) {
-                // The first pass brings the filter into the processor's cache.
+                // The first pass is not timed: it brings the filter into the processor's caches.
                 black_box(filter.count_in_a_chain(hashes));
                 let round = || black_box(filter.count_in_a_chain(hashes));
                 *best = best.min(timed(hashes.len(), round).0);
@@ -150,7 +153,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
     let more = present_hashes(seed, MAX_TIMES * keys);
     let measured = subjects.iter().zip(filters).zip(build_ns).zip(query_ns);
     let rows = measured.map(|(((subject, mut filter), build_ns), [absent_ns, present_ns])| {
-        // A filter that forgets a key is a failure.
+        // A filter that does not find one of its keys is broken.
         if filter.count(&present) != keys {
             return Err(Failure::new(format_args!("{}: a key was not found", subject.name)));
         }
@@ -179,7 +182,8 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
     rows.collect()
 }
 
-/// [`QUERIES`] present keys, in a random order that is not that of insertion.
+/// [`QUERIES`] present keys, drawn at random with repetition, so that they are not in the order of
+/// insertion.
 fn shuffled(present: &[u64]) -> Vec<u64> {
     let pick = |i| ((u128::from(mix(i, 7)) * present.len() as u128) >> 64) as usize;
     (0..QUERIES as u64).map(|i| present[pick(i)]).collect()

@@ -10,9 +10,9 @@
 //! page/      the page
 //! ```
 //!
-//! Keys are random hashes here, because hashing costs every structure the same; `compare` measures
-//! whole lookups. Only one filter is queried at a time, so the processor's caches hold as much of
-//! it as fits.
+//! The keys are random hashes, because hashing costs the same with every structure; `compare`
+//! measures whole lookups. Only one filter is queried at a time, so the processor's caches hold as
+//! much of it as fits.
 
 mod claims;
 mod measure;
@@ -40,19 +40,22 @@ use measure::Row;
 ///
 /// Standard, split, counting and scalable Bloom filters, cuckoo and quotient filters and a filter
 /// cascade are compared with bloom, ribbon, burr and fuse. Each is built for the same number of
-/// keys and the same false-positive rate. If a structure's rate can change in steps only (cuckoo,
-/// quotient, fuse), the next lower rate is taken. So compare the column "bound", bits a key divided
-/// by log2(1/rate), which takes this into account.
+/// keys and the same false-positive rate, except that the cascade is never wrong for the queried
+/// keys. If a structure's rate can change in steps only (cuckoo, quotient, fuse), the next lower
+/// rate is taken. So compare the column "bound", bits a key divided by log2(1/rate), which takes
+/// this into account.
 ///
 /// Then keys are added until there are twice and five times as many as planned. "full at N" means
 /// that a structure could hold only N times the planned keys, "static" that it is built from all
 /// its keys at once.
 ///
-/// Times are nanoseconds a key by one thread, the best of three rounds in which the structures take
-/// turns. A build starts from hashes. Each query waits for the answer of the one before.
+/// Times are for one thread, in nanoseconds a key: the best of three rounds, in each of which all
+/// structures are measured. A build starts from hashes. Each query waits for the answer of the one
+/// before.
 ///
-/// With --claims, the command instead measures statements that are often made about filters. Each
-/// gets a verdict (true, half true, false) by the threshold printed with it, and one sentence.
+/// With --claims, the command instead tests statements that are often made about filters. Each gets
+/// a verdict (true, half true, false) by the rule printed with it, and a sentence that explains the
+/// figures.
 ///
 /// With --out, structures and claims become one page with plots. The command first says how long
 /// that will take.
@@ -77,9 +80,9 @@ pub struct Structures {
     #[arg(long, conflicts_with = "rate")]
     claims: bool,
     /// Measure structures and claims, and write both into this directory, which is created if it is
-    /// missing: index.html (a page that needs no network), structures.json and structures.csv.
-    /// Unless it is JSON or CSV, the output gets one more line, the path of the page. Only a page
-    /// that structures made is replaced
+    /// missing: index.html (a page that needs no network), structures.json and structures.csv. The
+    /// output then ends with the path of the page, unless it is JSON or CSV. Files of another
+    /// command are not replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     out: Option<PathBuf>,
     /// Print a JSON array, one object a structure or claim

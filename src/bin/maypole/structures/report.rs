@@ -34,7 +34,7 @@ pub fn table(rows: &[Row], keys: usize, rate: f64, out: &mut dyn Write) -> Resul
     screen.say(notes(rows).iter().map(|note| format!("Note: {note}.")), out)
 }
 
-/// What a reader of the rows must know.
+/// Notes that explain columns and rows of the table.
 pub fn notes(rows: &[Row]) -> Vec<String> {
     let queries = count(rows.first().map_or(0, |row| row.absent_queries));
     vec![

@@ -10,7 +10,7 @@ use maypole::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
 
 use crate::failure::{Failure, Result};
 
-/// What the names of the database's own families begin with.
+/// The prefix of the names of the database's own families.
 pub const OWN: &str = "maypole ";
 
 /// The share of the slots that a quotient filter is planned to use.
@@ -27,13 +27,14 @@ pub trait Filter {
         0
     }
 
-    /// How many hashes the filter answers "maybe" to.
+    /// For how many of the hashes the filter answers "maybe".
     fn count(&self, hashes: &[u64]) -> usize {
         hashes.iter().filter(|&&hash| self.contains(hash)).count()
     }
 
     /// Like [`Filter::count`], but each query waits for the one before: its hash is XORed with a
-    /// zero that is computed from the earlier answers. The compiler cannot see that it is a zero.
+    /// zero that is computed from the earlier answers. The compiler cannot see that this is always
+    /// zero.
     fn count_in_a_chain(&self, hashes: &[u64]) -> u64 {
         let zero = black_box(0);
         hashes.iter().fold(0u64, |found, &hash| {
@@ -53,8 +54,8 @@ pub struct Subject {
 
 type Built = Result<Box<dyn Filter>>;
 
-/// Builds a filter of keys for a rate. Only the cascade uses the last argument, absent keys, and it
-/// ignores the rate.
+/// Builds a filter of the first argument, keys, for a rate. The last argument is absent keys: only
+/// the cascade uses them, and it ignores the rate.
 type Make = Box<dyn Fn(&[u64], f64, &[u64]) -> Built>;
 
 pub fn all() -> Vec<Subject> {
@@ -93,7 +94,7 @@ fn built_once(name: String, make: Make) -> Subject {
     Subject { name, deletes: false, is_static: true, make }
 }
 
-/// An empty filter with keys added, which must all fit.
+/// Adds the keys to an empty filter. Fails if one does not fit.
 fn filled(name: &str, mut filter: Box<dyn Filter>, keys: &[u64]) -> Built {
     match filter.add(keys) {
         added if added == keys.len() => Ok(filter),

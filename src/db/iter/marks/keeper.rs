@@ -17,17 +17,18 @@ use crate::sync::collect;
 /// The maximum number of extents of a mark.
 const MAX_EXTENTS: usize = 3;
 
-/// Once a growing mark has three extents ([`super`]), the oldest extent is at least this many
-/// writes old. So a reader whose sequence number is less than this far behind the newest number can
-/// use at least the oldest extent. It passes one by one only the entries that were hidden after the
-/// extent that it uses.
+/// Once a growing mark has three extents ([`super`]), the sequence number of the oldest extent is
+/// at least this much smaller than that of the newest. So a reader that is less than this number of
+/// writes behind the newest extent can use at least the oldest one. It passes one by one only the
+/// hidden entries outside the extent that it uses.
 const LATE_BY: u64 = 1 << 14;
 
 /// A mark that is cut more often than this in a row, without being used in between, is dropped,
 /// because its keys are being filled again.
 const MAX_IDLE_CUTS: u32 = 4;
 
-/// Lists of marks that were replaced are freed each time their number reaches this.
+/// Readers use a list of marks that the keeper replaces at each change. After each group of this
+/// many replacements, the old lists are freed.
 const COLLECT_EVERY: u32 = 64;
 
 /// A mark with its watch.
@@ -85,9 +86,9 @@ impl Keeper {
         }
     }
 
-    /// Starts a new watch, and adds `interval`, which is known to show nothing at `sequence` and
-    /// later. If `found` is the index of a mark, that mark grows by the interval, provided that the
-    /// two touch. If `found` is `None`, the interval becomes a new mark.
+    /// Starts a new watch of all keys, and adds `interval`, in which no read at `sequence` or later
+    /// sees anything. If `found` is the index of a mark that touches the interval, that mark grows
+    /// by it. If `found` is `None`, the interval becomes a new mark.
     fn extend(
         &mut self,
         found: Option<usize>,
@@ -117,9 +118,8 @@ impl Keeper {
         if self.kept.len() == MAX_MARKS {
             let is_idle = |it: &Kept| !it.mark.used.load(Ordering::Relaxed);
             let idle = self.kept.iter().position(is_idle).unwrap_or_else(|| {
-                // The oldest mark is dropped if all are used. Then the flag `used` of every mark is
-                // cleared, so that a mark counts as used only if a reader uses it before a mark
-                // must be dropped again.
+                // All marks were used, so the oldest is dropped. The flag `used` of every mark is
+                // cleared, so that at the next such moment it tells which marks were used since.
                 self.kept.iter().for_each(|it| it.mark.used.store(false, Ordering::Relaxed));
                 0
             });
@@ -131,8 +131,8 @@ impl Keeper {
         self.kept.push(Kept { mark, watch: Interval::everything(), since: last, idle_cuts: 0 });
     }
 
-    /// Notes that keys from `first` to `last`, both included, are put. Must be called before
-    /// [`Keeper::publish`], which must be called before the write is published.
+    /// Notes that keys from `first` to `last`, both included, are put. Afterwards
+    /// [`Keeper::publish`] must be called, and only then may the puts become visible to readers.
     pub fn wrote(&mut self, first: &[u8], last: &[u8]) {
         let mut i = 0;
         while let Some(kept) = self.kept.get_mut(i) {
@@ -203,8 +203,7 @@ impl Keeper {
 }
 
 impl Kept {
-    /// The part of the mark and of its watch within `interval`; `None` if no part of the mark is
-    /// there.
+    /// The mark and its watch, limited to `interval`; `None` if no part of the mark lies in it.
     fn within(&self, interval: &Interval) -> Option<Kept> {
         let extents = self.mark.extents.iter().map(|extent| Extent {
             interval: extent.interval.meet(interval),

@@ -27,19 +27,20 @@
 //! 3. The leader cuts the mark before it publishes such a put (`Keeper::wrote`). The cut list is
 //!    stored before `visible`, which is stored with `Release`. A reader loads `visible` with
 //!    `Acquire` before it looks at marks. So a reader at or after the put finds the mark cut.
-//! 4. A proposal arrives after its walk, and puts after s may already be published. The whole
-//!    proposal becomes a mark only if the last sequence number is still s. Otherwise a *watch*
-//!    decides: an interval of which the leader knows that it has received no put since a number t.
-//!    If t ≤ s, the intersection of watch and proposal has received no put after s, so 1 and 2 hold
-//!    for it. A proposal that touches no mark starts an empty mark with a watch, for later walks.
+//! 4. A proposal arrives after its walk, and puts after s may already be published. If the last
+//!    sequence number is still s, the whole proposal becomes a mark. Otherwise the *watch* of the
+//!    mark that the proposal touches decides. A watch is an interval in which no key was put after
+//!    a number t. If t ≤ s, no key in the intersection of watch and proposal was put after s, so 1
+//!    and 2 hold for this intersection, and the mark grows by it. A proposal that touches no mark
+//!    starts an empty mark with a watch, for later walks.
 //!
-//! A queue that many threads push to and pop from is never at rest. Its watch reaches from the
-//! smallest key to the key of the first push after t, and the next walk extends the mark up to that
-//! key. Then a new watch of all keys starts.
+//! While many threads push to a queue and pop from it, the last sequence number is hardly ever
+//! still s, so the watch decides. It reaches from the smallest key to the key of the first push
+//! after t, and the next walk extends the mark up to that key. Then a new watch of all keys starts.
 //!
-//! **Readers that come late.** When a mark gets longer, its q gets larger. A reader at a number
-//! just below q would ignore the whole mark and pass everything in it. So a mark keeps up to three
-//! *extents*: the newest, and shorter ones with smaller numbers.
+//! **Readers that come late.** When a mark grows, its q usually grows too. A reader at a number
+//! just below the new q could not use the mark, and would pass everything in it. So a mark keeps up
+//! to three *extents*: the newest, and shorter ones with smaller numbers for such readers.
 //!
 //! No mark is stored on disk: marks are hints in memory, and a database opens with none.
 

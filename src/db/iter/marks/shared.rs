@@ -1,5 +1,5 @@
-//! [`Marks`]: the part of the marks that cursors and the leader of the writers share. A *mark* is an
-//! interval of keys in which cursors show nothing. Cursors propose marks, and the leader accepts
+//! [`Marks`]: the part of the marks that cursors and the leader of the writers share. A *mark* is
+//! an interval of keys in which cursors show nothing. Cursors propose marks, and the leader accepts
 //! them (see the [module](super)).
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -8,7 +8,8 @@ use crate::encoding::key::SequenceNumber;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{ArcCell, Mutex, Retired, lock, pin};
 
-/// The most marks of a database. Each costs every put one or two comparisons.
+/// The maximum number of marks of a database. Each mark costs one or two comparisons of keys at
+/// every put.
 pub(super) const MAX_MARKS: usize = 16;
 
 /// A bound of a mark has at most this many bytes, so that all marks together take little memory.
@@ -74,7 +75,8 @@ impl Interval {
     }
 }
 
-/// "A read at `sequence` saw nothing in `interval`."
+/// What a cursor proposes to the leader of the writers: a read at `sequence` saw nothing in
+/// `interval`.
 #[derive(Debug, Clone)]
 pub(crate) struct Proposal {
     pub(super) interval: Interval,
@@ -141,8 +143,8 @@ pub(crate) struct Marks {
     /// Whether a leader should look at `proposals`.
     has_proposals: AtomicBool,
     pub(super) proposals: Mutex<Vec<Proposal>>,
-    /// The smallest sequence number of a memtable that should be flushed because at least half of
-    /// it is hidden; 0: none.
+    /// The memtable that the next leader should freeze, because at least half of its entries are
+    /// hidden. It is named by its smallest sequence number; 0: none.
     flush_wanted: AtomicU64,
     /// The database, through which a cursor reaches the lock of the writers.
     owner: OnceLock<Weak<dyn Owner>>,
@@ -177,7 +179,8 @@ impl Marks {
         self.find(sequence, |interval| interval.contains(key))
     }
 
-    /// The mark that contains the last keys before `bound`, or with `None` the last of all keys.
+    /// The mark that contains the keys right before `bound`. With `None`, the mark that contains
+    /// the last of all keys.
     fn around_last(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Interval> {
         self.find(sequence, |interval| match bound {
             None => interval.end.is_none(),
@@ -199,8 +202,8 @@ impl Marks {
         Some(end)
     }
 
-    /// For a seek backward: a smaller bound than `bound`, such that no entry is shown between the
-    /// two. `None`: no mark contains the keys before `bound`.
+    /// The bound to which a seek to before `bound` may jump: nothing is shown between the two.
+    /// `None`: no mark contains the keys right before `bound`.
     pub fn backward(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Arc<[u8]>> {
         let mut from = self.around_last(bound, sequence)?.from;
         while let Some(next) = self.around_last(Some(&from), sequence) {
@@ -217,7 +220,8 @@ impl Marks {
         let guard = pin();
         self.list.load(&guard).iter().find_map(|mark| {
             let interval = mark.at(sequence).filter(|interval| is_wanted(interval))?;
-            // An unconditional store by each reader would take the cache line from the others.
+            // The flag is stored only if it is not set, because each store would take the cache
+            // line from the other readers.
             if !mark.used.load(Ordering::Relaxed) {
                 mark.used.store(true, Ordering::Relaxed);
             }
@@ -260,7 +264,8 @@ impl Marks {
         }
     }
 
-    /// Whether the leader should take in proposals, or flush. The result may lag behind.
+    /// Whether the leader should take in proposals, or freeze a memtable that a cursor named. The
+    /// result may be out of date.
     #[inline]
     pub fn has_proposals(&self) -> bool {
         self.has_proposals.load(Ordering::Relaxed)
@@ -268,8 +273,8 @@ impl Marks {
 
     pub(super) fn take_proposals(&self) -> Vec<Proposal> {
         let mut proposals = lock(&self.proposals);
-        // Only a writer flushes, so if a cursor takes in the proposals, the request for a flush
-        // must stay.
+        // The flag stays set while a memtable is to be frozen, because only a writer freezes it,
+        // and the caller may be a cursor.
         let wants_flush = self.flush_wanted.load(Ordering::Relaxed) != 0;
         self.has_proposals.store(wants_flush, Ordering::Relaxed);
         std::mem::take(&mut proposals)

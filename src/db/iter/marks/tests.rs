@@ -1,5 +1,5 @@
-//! The marks against a plain oracle, which knows for each key and each sequence number what is
-//! visible, so that a mark that hides an entry is found at once.
+//! Compares the marks with a plain oracle, which knows at which sequence numbers each key is
+//! visible. So a mark that hides a visible entry is found at once.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::shared::{Extent, MAX_KEY_BYTES, MAX_MARKS, MAX_PROPOSALS, Marks, Prop
 use crate::encoding::key::SequenceNumber;
 use crate::sync::{lock, pin};
 
-/// A key has one byte, so that there are few keys and bounds often meet.
+/// A key has one byte, so that there are few keys, and the bounds of marks often coincide.
 type Key = u8;
 
-/// All writes: for each key, whether it has a value from a sequence number on.
+/// For each key, the sequence numbers of its writes, ascending, and whether each of them is a put.
 #[derive(Default)]
 struct Oracle {
     history: BTreeMap<Key, Vec<(SequenceNumber, bool)>>,
@@ -200,9 +200,9 @@ fn only_mark(run: &Run) -> Vec<Extent> {
     list[0].extents.clone()
 }
 
-/// Regression: a mark that grows all the time gets a larger sequence number all the time. A reader
-/// that had loaded its own number a moment before ignored the mark, and passed ten million
-/// tombstones. Now the mark keeps older and shorter extents for such readers.
+/// Regression: each time a mark grew, its sequence number grew too. A reader that had loaded its
+/// own number a moment before could not use the mark, and passed ten million tombstones. Now the
+/// mark keeps older and shorter extents for such readers.
 #[test]
 fn a_reader_that_comes_late_finds_a_shorter_mark() {
     let mut run = Run::new();

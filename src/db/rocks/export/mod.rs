@@ -1,4 +1,4 @@
-//! A database of Maypole's becomes one of RocksDB's.
+//! Export: writes a RocksDB database from a database of Maypole's.
 //!
 //! ```text
 //!   flush ─► new directory ─► each table: a link, a copy, or written again with another filter
@@ -39,7 +39,8 @@ const DEEPER_EPOCH: u64 = 1;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExportReport {
-    /// Tables that are hard links of the database's: they take no space of their own.
+    /// Tables that are hard links to files of the exported database, so they take no space of their
+    /// own.
     pub linked: usize,
     /// Tables that were copied.
     pub copied: usize,
@@ -132,8 +133,8 @@ struct Export<'a> {
     filter: Option<&'a FilterPolicy>,
     shared: SharedTables,
     report: ExportReport,
-    /// The filter of the table with the most entries. If RocksDB knows the filters of some tables,
-    /// only those tables count.
+    /// The filter that OPTIONS will name: that of the table with the most entries, among the tables
+    /// whose filters RocksDB knows. If it knows none of them, all tables with a filter count.
     prevailing: Option<((bool, u64), FilterSpec)>,
 }
 
@@ -150,8 +151,8 @@ impl Export<'_> {
                     self.saw((true, file.meta.entries), spec);
                     return Ok(summary.file_bytes);
                 }
-                // The table has a layout that only RocksDB writes. Then its filter is RocksDB's
-                // too, and stays.
+                // `refilter` cannot write this table again, because only RocksDB writes its layout.
+                // So its filter is one that RocksDB knows, and the table is exported with it.
                 Err(Error::Unsupported { .. }) => self.inner.store.fs.remove(&target)?,
                 Err(error) => return Err(error),
             }
@@ -174,8 +175,8 @@ impl Export<'_> {
     }
 }
 
-/// The filter that a table was written with. If the table does not state it, a filter of the same
-/// size.
+/// The filter that a table was written with. If the table does not state it, this is a filter of
+/// the same family, or else a Bloom filter, with as many bits per key.
 fn spec_of(table: &Table) -> Option<FilterSpec> {
     let stated = table.properties().text(property::FILTER_SPEC).and_then(|text| text.parse().ok());
     stated.or_else(|| {
@@ -223,19 +224,20 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
     }
 }
 
-/// Makes the smallest sequence numbers of level 0 descend like the largest ones, as RocksDB demands
-/// when it opens a database. In the order of (largest, smallest), newest first, the smallest number
-/// of each file must be below that of the file before it. For a file whose two numbers are equal,
-/// it is enough that they are below the largest number of the file before it. Returns whether that
-/// was possible.
+/// Makes the smallest sequence numbers of level 0 descend like the largest ones, because RocksDB
+/// otherwise refuses to open the database. Returns whether that was possible.
 ///
-/// In Maypole's trees the smallest numbers need not descend. The sequence numbers of the tables of
-/// one flush interleave, and those of one ingestion are the same. None of these tables share a key.
-/// RocksDB uses the smallest sequence number for this check only, so another number in its place
-/// does no harm. A smallest number that does not descend is replaced by:
+/// RocksDB sorts the files by (largest, smallest), newest first. The smallest number of each file
+/// must be below the smallest number of the file before it. For a file whose two numbers are equal,
+/// it is enough that they are below the largest number of the file before it.
 ///
-/// - the table's own largest number, if the file before it has a larger one. The table then looks
-///   like an ingested table.
+/// In Maypole's trees the smallest numbers need not descend: the sequence numbers of the tables of
+/// one flush interleave, and those of one ingestion are the same. Such tables share no key. RocksDB
+/// uses the smallest sequence number for this check only, so another number in its place does no
+/// harm. A smallest number that does not descend is replaced by:
+///
+/// - the table's own largest number, if it is below the largest number of the file before it. The
+///   table then looks like an ingested table.
 /// - one less than the smallest number of the file before it, if both have the same largest number.
 fn descend(tables: &mut [ListedTable]) -> bool {
     let mut newer: Option<(u64, u64)> = None;
@@ -258,11 +260,13 @@ fn descend(tables: &mut [ListedTable]) -> bool {
     true
 }
 
-/// Gives the tables the epoch numbers by which RocksDB 7.10 and later order level 0: the newest has
-/// the largest. All other tables have the number that RocksDB gives those of deeper levels, because
-/// RocksDB ignores epoch numbers unless every table has one. Sequence numbers alone do not order
-/// all tables of level 0: a merge of some of them may make a table with both smaller and larger
-/// sequence numbers than another table, if no input of the merge shared a key with that table.
+/// Gives the tables of level 0 the epoch numbers by which RocksDB 7.10 and later order that level:
+/// the newest table gets the largest. The tables of deeper levels all get the number that RocksDB
+/// gives them, because RocksDB ignores epoch numbers unless every table has one.
+///
+/// Sequence numbers alone do not order all tables of level 0: a merge of some of them may make a
+/// table with both smaller and larger sequence numbers than another table, if no input of the merge
+/// shared a key with that table.
 fn number_epochs(tables: &mut [ListedTable]) {
     tables.iter_mut().for_each(|table| table.epoch = DEEPER_EPOCH);
     for (epoch, table) in (DEEPER_EPOCH + 1..).zip(level_0_newest_first(tables).into_iter().rev()) {

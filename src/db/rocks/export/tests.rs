@@ -29,7 +29,7 @@ fn entries(db: &Db) -> Entries {
     db.iter().map(|entry| entry.unwrap()).map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
 }
 
-/// Every way to read finds `expected` and nothing else among `keys`.
+/// Checks that each way of reading finds `expected`, and no other of `keys`.
 fn check_reads(db: &Db, expected: &Entries, keys: &[String]) {
     assert_eq!(&entries(db), expected);
     let mut cursor = db.cursor();
@@ -127,7 +127,8 @@ fn an_export_reads_as_the_database_does() {
     db.delete_range(key(100), key(200)).unwrap();
     db.put(key(150), "again").unwrap();
     db.flush().unwrap();
-    // A long run of deletions gets a table of its own, and so do the keys before and after it.
+    // The flush writes a long run of deletions to a table of its own. So the keys before the run,
+    // and the keys after it, get a table each.
     for n in (1100..1500).chain([3, 1900]) {
         db.delete(key(n)).unwrap();
     }
@@ -162,7 +163,8 @@ fn an_export_reads_as_the_database_does() {
 
 /// Regression: RocksDB refused to open an export whose level 0 held tables of one flush, whose
 /// sequence numbers interleave, or of one ingestion, which have the same sequence number. Now the
-/// export lists other smallest numbers for them. Three tables in level 0 start no compaction here.
+/// export lists other smallest numbers for them. Level 0 has only three tables here, so that no
+/// compaction starts.
 #[test]
 fn a_level_0_of_one_flush_and_one_ingestion_is_one_that_rocksdb_opens() {
     let key = |key: &str, sequence| key::internal_key(key.as_bytes(), sequence, 1);

@@ -13,21 +13,21 @@
 //!
 //! Row i of `hit` is the set of the probes that hit byte i of the line. It is the intersection of
 //! two sets: the probes that hit the byte's word, and the probes that hit the byte's position in
-//! any word. So three 64-bit values hold eight probes of a key: by word, by byte and by bit
-//! ([`Sets`]). They are computed for eight keys at a time. For each key, one instruction (GFNI)
-//! multiplies the two matrices. The product sums by exclusive or, so two probes that hit the same
-//! bit would cancel, and the key would be lost. So only the first probe of each bit enters the
-//! product.
+//! any word. So three 64-bit values describe eight probes of a key: their sets by word, by byte and
+//! by bit ([`Sets`]). The sets are computed for eight keys at a time. Then one instruction (GFNI)
+//! multiplies the two matrices of a key. The product sums by exclusive or, so two probes that hit
+//! the same bit would cancel, and the key would be lost. So only the first probe of each bit enters
+//! the product.
 //!
-//! AVX2: the bit numbers of the probes are computed for eight keys at a time. Then the mask of each
-//! key's line is made, one probe after the other: every lane shifts 1 left by `bit - 32 * lane`.
-//! The result is zero in every lane but one, because shifts by 32 and more give 0, and a negative
-//! count is taken as a large one.
+//! AVX2: the bit numbers of the probes are computed for eight keys at a time. Then the bits are
+//! added to each key's line, one probe after the other, in lanes of 32 bits: every lane shifts 1
+//! left by `bit - 32 * lane`. The result is zero in every lane but one, because shifts by 32 and
+//! more give 0, and a negative count is taken as a large one.
 //!
-//! The limits on AMD Zen 4: the AVX2 method does six vector operations a probe, and the processor
-//! executes four a cycle. Registers of 512 bits would speed it up little, because Zen 4 executes
-//! each of their operations as two halves. The matrix product takes a handful of operations for up
-//! to eight probes.
+//! What limits the speed on AMD Zen 4: the AVX2 method does six vector operations for each probe,
+//! and the processor executes four in a cycle. Registers of 512 bits would save little time,
+//! because Zen 4 executes each of their operations as two halves. The matrix product takes a
+//! handful of operations for up to eight probes together.
 
 use std::arch::x86_64::*;
 
@@ -37,23 +37,24 @@ use crate::filter::bloom::probes::GOLDEN_POWERS;
 use crate::filter::family::KeyHash;
 use crate::memory::{LINE_BYTES, prefetch};
 
-/// The number of keys that are added together: as many as a 512-bit register has 64-bit lanes, and
-/// a 256-bit register has 32-bit lanes.
+/// The number of keys that are prepared together. A 512-bit register (AVX-512) has this many lanes
+/// of 64 bits, and a 256-bit register (AVX2) this many lanes of 32 bits.
 const KEYS: usize = 8;
 
-/// The number of probes that are added together: as many as a matrix of bits has columns.
+/// The number of probes that one matrix product adds: a matrix of GFNI has eight columns.
 const GROUP: usize = 8;
 
-/// The sets of a group's eight probes, as a `u64` for each key. Byte i of the `u64` is the set of
-/// the probes whose word number (in `words`), byte number (in `bytes`) or bit number (in `bits`) is
-/// i. (The high bit stands for the first probe, because GFNI orders rows so.)
+/// The sets of a group's eight probes, as a `u64` for each key. Byte i of the `u64` is a set: of
+/// the probes whose word number (in `words`), byte number (in `bytes`) or bit number (in `bits`, in
+/// reverse order) is i. In a set, the high bit stands for the first probe, because GFNI orders rows
+/// so.
 #[derive(Clone, Copy)]
 struct Sets {
     /// Sets by the word of the line.
     words: [u64; KEYS],
     /// Sets by the byte in the word.
     bytes: [u64; KEYS],
-    /// Sets by the bit in the byte, in reverse order.
+    /// Sets by the bit in the byte: byte i is the set of the probes with bit number 7 - i.
     bits: [u64; KEYS],
 }
 
@@ -70,7 +71,7 @@ impl<const GROUPS: usize> Batch<GROUPS> {
         groups: [Sets { words: [0; KEYS], bytes: [0; KEYS], bits: [0; KEYS] }; GROUPS],
     };
 
-    /// Stores the keys, and starts to fetch their lines.
+    /// Computes the lines and the sets of eight keys, and starts to fetch the lines.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi,gfni")]
     fn fill(&mut self, lines: &[Line], hashes: &[KeyHash; KEYS], probes: u8) {
@@ -113,7 +114,7 @@ impl Sets {
         let used = first_ones(a) | first_ones(b) << 16 | first_ones(c) << 32 | first_ones(d) << 48;
         let used = used & !(u64::from(unused) * 0x0101_0101_0101_0101);
 
-        // From here on each probe is a byte, and each key a word of 64 bits.
+        // From here on, a byte of a register belongs to a probe, and 64 bits belong to a key.
         let (even_words, even_bytes) = (load_512(&EVEN_WORDS), load_512(&EVEN_BYTES));
         let front = _mm512_permutex2var_epi16(a, even_words, b);
         let back = _mm512_permutex2var_epi16(c, even_words, d);
@@ -177,8 +178,8 @@ pub(super) fn add_avx512<const GROUPS: usize>(
 ) {
     let Some(first) = batches.first() else { return };
     // Two batches alternate: a batch is read one iteration after it was written, when it has
-    // reached the cache. If it were read at once, it would come from the store queue, which takes
-    // longer.
+    // reached the cache, and its lines have had time to arrive. If it were read at once, it would
+    // come from the store queue, which takes longer.
     let (mut batch, mut ahead) = (&mut { Batch::<GROUPS>::EMPTY }, &mut { Batch::EMPTY });
     batch.fill(lines, first, probes);
     for i in 0..batches.len() {
@@ -211,7 +212,7 @@ struct Numbers<const PROBES: usize> {
 impl<const PROBES: usize> Numbers<PROBES> {
     const EMPTY: Self = Numbers { line_numbers: [0; KEYS], bits: [[0; KEYS]; PROBES] };
 
-    /// Stores the keys, and starts to fetch their lines.
+    /// Computes the lines and the bit numbers of eight keys, and starts to fetch the lines.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn fill(&mut self, lines: &[Line], hashes: &[KeyHash; KEYS]) {
@@ -244,7 +245,7 @@ impl<const PROBES: usize> Numbers<PROBES> {
 #[target_feature(enable = "avx2")]
 pub(super) fn add_avx2<const PROBES: usize>(lines: &mut [Line], batches: &[[KeyHash; KEYS]]) {
     let ones = _mm256_set1_epi32(1);
-    // The first bit number of each lane, negated, for both halves of a line.
+    // For each lane of a line's low and high half, the number of the lane's first bit, negated.
     let low_lanes = _mm256_setr_epi32(0, -32, -64, -96, -128, -160, -192, -224);
     let high_lanes = _mm256_sub_epi32(low_lanes, _mm256_set1_epi32(256));
     let one_at = |bit, lanes| _mm256_sllv_epi32(ones, _mm256_add_epi32(bit, lanes));

@@ -1,12 +1,12 @@
 //! Vector kernels of the Bloom filter for x86-64. The module [`add`] adds keys, many at a time.
 //!
 //! Each kernel is called with the proof that the processor has its instructions
-//! ([`cpu`](crate::filter::cpu)). All memory is accessed through references to whole lines
-//! ([`registers`]), so indexes are checked as usual.
+//! ([`cpu`](crate::filter::cpu)). Registers are loaded and stored through references to whole
+//! arrays ([`registers`]), so indexes are checked as usual.
 //!
-//! A query puts the probes of its key into the lanes of a register. On processors with slow
-//! products of lanes, a query for whose answer the program waits uses integers instead, and tests
-//! its probes one after the other.
+//! A query puts the probes of its key into the lanes of a register and tests them together. But
+//! where products of lanes are slow, as on Intel's processors, a query for whose answer the program
+//! waits uses integers, and tests its probes one after the other.
 //!
 //! ```text
 //! x      = seed * powers            lane i: probe i
@@ -68,7 +68,7 @@ impl Kernels for Avx512 {
 impl Kernels for Avx2 {
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
         // The vector code is compiled for each number of probes up to 12, because an unrolled loop
-        // is faster. Filters rarely have more probes: those use the portable code.
+        // is faster. The few filters with more probes use the portable code.
         let add = match probes {
             1 => add_avx2::<1>,
             2 => add_avx2::<2>,
@@ -135,7 +135,8 @@ fn finish_avx512(
     let unset = |line: __m512i, seed: u32, powers: &[u32; 16], lanes: u32| {
         let x = _mm512_mullo_epi32(_mm512_set1_epi32(seed as i32), load_512(powers));
         let words = _mm512_permutexvar_epi32(_mm512_srli_epi32::<28>(x), line);
-        // A rotation takes its count modulo 32. It moves the probe's bit to position 0.
+        // The rotation moves the probe's bit to position 0: its count is taken modulo 32, which
+        // leaves the bit's number within the word.
         let turned = _mm512_rorv_epi32(words, _mm512_srli_epi32::<23>(x));
         _mm512_mask_testn_epi32_mask(lanes as __mmask16, turned, ones)
     };
@@ -149,7 +150,7 @@ fn finish_avx512(
     }
 }
 
-/// Uses integers. With BMI2, one instruction shifts by any count.
+/// Uses integers. It is compiled for BMI2, in which one instruction shifts by a variable count.
 #[target_feature(enable = "bmi2")]
 fn has_all_bits_bmi2(line: &Line, seed: u32, probes: u8) -> bool {
     has_all_bits_by_words(line, seed, probes)

@@ -20,13 +20,13 @@
 //! result does not depend on the order of its keys.
 //!
 //! **Two streams.** A layer is banded window after window: a [`Window`] is a run of buckets whose
-//! keys fit into the cache. Each step of a chain of eliminations waits for the previous step (load,
-//! XOR, count zeros, load …), so one chain leaves the processor idle. Two chains, the *streams*,
-//! are faster: one takes the left half of the window's buckets, the other takes the right half, and
-//! they run interleaved and without branches on the data. A third stream gains nothing. A row is
-//! reduced only by rows of its own bucket and of the buckets to the left, so no row extends more
-//! than w - 1 slots past the bucket of its key. So the streams share no slot before the left one
-//! reaches its last bucket.
+//! keys fit into the cache. Each step of an elimination waits for the previous step (load, XOR,
+//! count zeros, load …), so a single chain of steps leaves the processor idle. Two chains, the
+//! *streams*, run interleaved and without branches on the data: one takes the left half of the
+//! window's buckets, the other takes the right half. A third stream gains nothing. The streams
+//! share no slot as long as the last bucket of the left half is not filled: a row is reduced only
+//! by rows of its own bucket and of the buckets to the left, so no row extends more than w - 1
+//! slots past the bucket of its key.
 //!
 //! ```text
 //! left stream  ->                   right stream  ->
@@ -36,14 +36,16 @@
 //! ```
 //!
 //! The border of the two halves is the *seam*, and bucket `seam` is the first of the right half.
-//! The rows of the bucket before it, `seam - 1`, overflow into the slots of bucket `seam`. So
-//! bucket `seam - 1` is filled second, when both streams have finished. If it were filled earlier,
-//! rows of the right stream could reduce its rows and then be rolled back with their class. A
-//! rollback removes only the failed class's own rows, so the keys of the reduced rows would be lost
-//! (see the tests). The overflow needs free slots at the left end of bucket `seam`. So the right
-//! stream takes only class 0 of bucket `seam`, and the other classes of this bucket are filled
-//! third. If the right stream took all classes, the overflow would find no free slots, so bucket
-//! `seam - 1` would be bumped as a whole in every window.
+//! The rows of the bucket before it, `seam - 1`, overflow into the slots of bucket `seam`. The
+//! order of the drawing follows from this:
+//!
+//! - Bucket `seam - 1` is filled second, when both streams have finished. If it were filled
+//!   earlier, rows of the right stream could reduce its rows and then be rolled back with their
+//!   class. A rollback removes only the failed class's own rows, so the keys of the reduced rows
+//!   would be lost (see the tests).
+//! - The right stream takes only class 0 of bucket `seam`, so that the overflow finds free slots at
+//!   the left end of this bucket. The other classes of the bucket are filled third. If the right
+//!   stream took all classes, bucket `seam - 1` would be bumped as a whole in every window.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -72,10 +74,10 @@ pub(super) fn band<R: Row>(chunks: &[&[u64]], slots: u32) -> Banded<R> {
         thresholds: vec![CLASSES as u8; grouping.buckets() as usize],
         bumped: Vec::new(),
     };
-    // The extra slot after the last one takes no key. It holds a row equal to the end record that
-    // follows each bucket's keys. When a stream reaches the end record, it XORs the record with
-    // this row, and the result has no coefficients. The reduced row of a key that gets no slot has
-    // none either, so `run` detects both cases by one test.
+    // The extra slot after the last one takes no key. It holds a row equal to the *end record*,
+    // which follows each bucket's keys in a stream. When a stream reaches the end record, it XORs
+    // the two, and no coefficients are left, just as in the row of a key that gets no slot. So
+    // `run` detects both cases by one test.
     let mut rows = vec![R::default(); slots as usize + 1];
     rows[slots as usize] = banding.end;
     grouping.for_each_window(chunks, |window| banding.add_window(window, &mut rows));
@@ -111,12 +113,12 @@ struct Stream<R> {
     /// key in `keys`.
     classes: Range<usize>,
     class_starts: [usize; CLASSES],
-    /// The keys of `classes` in the current bucket, then two end records: at the first one, `run`
-    /// also reads the next one.
+    /// The keys of `classes` in the current bucket, then two end records, because `run` always
+    /// reads the record after the current one too.
     keys: Vec<Key<R>>,
 }
 
-/// The row that a stream is reducing, and the slot of the row's first coefficient.
+/// The row that a stream is reducing at the moment, and the slot of the row's first coefficient.
 #[derive(Clone, Copy)]
 struct Cursor<R> {
     row: R,
@@ -127,8 +129,8 @@ struct Cursor<R> {
 
 impl<R: Row> Banding<R> {
     fn add_window(&mut self, window: &Window, rows: &mut [R]) {
-        // The first bucket of the right stream. If there are fewer than four buckets, the right
-        // stream takes all of them.
+        // The first bucket of the right stream. With fewer than four buckets, the right stream
+        // takes all.
         let seam = if window.buckets < 4 { 0 } else { window.buckets / 2 };
         let mut left = Stream::new(seam.saturating_sub(1));
         let mut right = Stream::new(window.buckets);
@@ -199,9 +201,9 @@ impl<R: Row> Banding<R> {
         stream.cursor(0)
     }
 
-    /// Handles a row without coefficients, in one of three cases: the stream is at the end of its
-    /// bucket; the key needs no row of its own; or the equation cannot hold, and the key's class is
-    /// bumped.
+    /// Handles a row without coefficients. There are three cases: the stream is at the end of its
+    /// bucket; the key's equation follows from the others, so that it needs no row; or the equation
+    /// contradicts the others, and the key's class is bumped.
     fn stuck(
         &mut self,
         window: &Window,

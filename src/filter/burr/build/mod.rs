@@ -22,9 +22,10 @@ use crate::filter::hashes::HashList;
 use crate::memory::LineBuf;
 use banding::Banded;
 
-/// The filter of `hashes`. `None` when a Bloom filter is built instead: there are too few hashes,
-/// or too many for the format (more than 4 billion at 7 bits a key), or the last of [`MAX_LAYERS`]
-/// layers bumps more keys than the filter can hold as tags (bits of a key's hash).
+/// The filter of `hashes`. `None` when a Bloom filter is built instead. There are three reasons:
+/// too few hashes; too many for the format (more than 4 billion at 7 bits a key); or [`MAX_LAYERS`]
+/// layers leave more bumped keys than may be stored as tags, which are bits of a key's hash
+/// ([`Plan::max_tags`]).
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     let chunks: Vec<&[u64]> = hashes.chunks().collect();
     build_with(Isa::detect(), Plan::for_keys(hashes.len())?, &chunks, target)

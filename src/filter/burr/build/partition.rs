@@ -1,8 +1,9 @@
 //! Grouping the hashes of a layer by bucket and class: step 1 of building.
 //!
-//! Banding needs the keys of a bucket together and its classes in order. The order within a class
-//! is free, because whether a set of rows can be solved does not depend on their order. So two
-//! counting passes are enough, and nothing is sorted.
+//! Banding needs the keys of each bucket together, class after class. Within a class any order will
+//! do, because whether a set of rows can be solved does not depend on their order. So nothing is
+//! sorted. Two passes distribute the hashes: one to windows, one to the groups of a window. Each
+//! pass first counts the hashes of every destination.
 //!
 //! ```text
 //!  hashes as added         windows of 512 buckets          groups (bucket, class)
@@ -10,8 +11,8 @@
 //!                          only if there are several       one window at a time, in the cache
 //! ```
 //!
-//! A key's start position never falls as its hash grows, so the hashes of a window are a range of
-//! numbers.
+//! A larger hash never has a smaller start position, so the hashes of a window are those between
+//! two numbers.
 //!
 //! A *window* is a run of buckets that is banded at once; a *class* is a part of a bucket
 //! ([`shape`](crate::filter::burr::shape)).
@@ -109,8 +110,8 @@ impl Window {
         group(all, self.buckets as usize * CLASSES, group_of, &mut self.hashes, &mut self.ends);
     }
 
-    /// The hashes of a bucket, class after class, and the index at which each class starts. The
-    /// bucket is counted from the first of the window.
+    /// The hashes of bucket number `bucket` of the window, class after class, and for each class
+    /// the index of its first hash.
     pub fn bucket(&self, bucket: u32) -> (&[u64], [usize; CLASSES]) {
         let group = bucket as usize * CLASSES;
         let first = if group == 0 { 0 } else { self.ends[group - 1] as usize };

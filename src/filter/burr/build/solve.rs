@@ -2,9 +2,9 @@
 //! processor; the tests compare the vector versions in `x86` with it.
 //!
 //! The band is triangular, so the slots are solved from the last to the first: a row determines its
-//! own slot from the w - 1 slots after it. Columns are independent. For each column, the *known*
-//! bits are those of the last w slots that were solved, the newest in bit 0. When the first slot of
-//! a block is solved, the known bits are the column's segment of the block.
+//! own slot from the w - 1 slots after it. Each column is solved independently. Its *known* bits
+//! are those of the w slots that were solved last, the newest in bit 0. Once the first slot of a
+//! block is solved, the known bits are the column's segment of the block.
 //!
 //! ```text
 //! slot s:  known  = bits of slots s+1, s+2, ..     behind = known << 1

@@ -1,7 +1,7 @@
 //! The bumped ribbon in textbook form: one key after the other, one slot after the other, plain
 //! vectors. Read this before the fast version, which makes the same bytes and gives the same
 //! answers. This file has the query, and [`build`](mod@build) has the construction. Tests compare
-//! the fast version with the query and with the construction. Traces are made with the query.
+//! the fast version with both. Traces are made with the query.
 //!
 //! **1. A key is an equation.** Its hash gives a start, w coefficients (the first is 1) and a
 //! fingerprint. The XOR of the slots whose coefficients are 1 must be the fingerprint. Here are a
@@ -35,9 +35,9 @@
 //!
 //! **3. Bumping** ([`build::band`]). A row may be left without coefficients. If its fingerprint
 //! also became 0, the equation follows from the others and needs no slot. If not, it contradicts
-//! them, as g does at slot 5. Then the key's whole class is removed again and goes to the next
-//! layer, with the classes after it: here g and h. The bucket's threshold records how many classes
-//! stayed: 2 in bucket 0, and 1 in bucket 1.
+//! them, as g does at slot 5. Then all rows of the key's class are removed again. The keys of this
+//! class, here g and h, go to the next layer, and so do those of the bucket's classes after it. The
+//! bucket's threshold records how many classes stayed: 2 in bucket 0, and 1 in bucket 1.
 //!
 //! ```text
 //! after elimination                                             solved, from below
@@ -107,8 +107,8 @@ fn bucket_and_class(start: usize, shape: Shape) -> (usize, usize) {
     (start / positions, class)
 }
 
-/// Queries a filter for a key, layer after layer, until a layer has kept the key; or returns why
-/// the bytes are not a filter.
+/// Queries a filter for a key, layer after layer, until a layer has kept the key; if none has,
+/// queries the tags. The error is the reason why the bytes are not a filter.
 pub fn trace(filter: &[u8], mut hash: u64) -> Result<QueryTrace, &'static str> {
     let layout = Layout::decode(filter)?;
     let (shape, width) = (layout.shape, layout.shape.width);
@@ -139,8 +139,9 @@ pub fn trace(filter: &[u8], mut hash: u64) -> Result<QueryTrace, &'static str> {
     Ok(QueryTrace::Tags { bumped, tag, tags: layout.tags as u32, found })
 }
 
-/// The range of bytes that holds the segments of a row; and for each column of the block in which
-/// the row starts, the XOR of the row's slots and the bit that it should be.
+/// Returns the range of bytes that holds the segments of a row. Also returns, for each column of
+/// the block in which the row starts, the XOR of the row's slots and the bit that this XOR should
+/// be.
 fn columns(
     filter: &[u8],
     layout: &Layout,
@@ -166,7 +167,8 @@ fn columns(
     };
     let first = row.start / width;
     let in_block = layout.columns as usize - usize::from(first < low_blocks);
-    // All but the first of a row's slots may be in the next block.
+    // A row that starts at the first slot of a block lies in this block alone. Any other row also
+    // reaches into the next block.
     let blocks = if row.start.is_multiple_of(width) { 1 } else { 2 };
     let bytes = segment_at(first, 0)..segment_at(first, in_block * blocks);
     (bytes, (0..in_block).map(column).collect())

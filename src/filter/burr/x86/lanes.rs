@@ -1,13 +1,14 @@
-//! [`Register`] and [`Lanes`]: the columns of a filter next to each other.
+//! [`Register`], which holds columns of a filter next to each other, and [`Lanes`], the operations
+//! on the columns in it.
 //!
 //! ```text
 //! 256 bits    | column 0 | column 1 | ...             8 words of 32 bits, or 4 of 64
 //! ```
 //!
-//! A [`Register`] can only be made with the proof that the processor has AVX2, and no other
-//! instructions are used here unless a function takes the proof for them. So all functions but
-//! [`Register::load`] are safe to call. They are `#[inline(always)]`: in a kernel that is compiled
-//! for these instructions, each function becomes one or a few of them.
+//! A [`Register`] can only be made with the proof that the processor has AVX2. A function that
+//! needs further instructions takes the proof for them. So all functions but [`Register::load`] are
+//! safe to call. They are `#[inline(always)]`: in a kernel that is compiled for these instructions,
+//! each function becomes one or a few instructions.
 
 use std::arch::x86_64::*;
 use std::ops::{BitAnd, BitOr, BitXor, Shr};
@@ -105,14 +106,15 @@ pub trait Lanes: Word + Shr<u32, Output = Self> {
     fn parity_avx2(x: Register) -> Register;
     /// [`Lanes::parity_avx2`] with AVX-512, which counts bits.
     fn parity_avx512(proof: Avx512, x: Register) -> Register;
-    /// Writes the first `count` lanes, at most all, to the start of `to`.
+    /// Writes the first `count` lanes to the start of `to`. `count` is at most [`Lanes::LANES`].
     fn store(x: Register, proof: Avx2, count: u32, to: &mut [u8]);
 }
 
 // SAFETY of every block below: a register or a proof among the arguments proves the instructions.
 //
 // AVX2 has no population count. So each lane is shifted and XORed with itself until its low four
-// bits have the lane's parity, which is then looked up: bit i of 0x6996 is the parity of i.
+// bits have the lane's parity. A shift of 0x6996 then looks their parity up: bit i of this constant
+// is the parity of i.
 
 impl Lanes for u32 {
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! Vector kernels of the bumped ribbon for x86-64.
 //!
-//! The *columns* of a filter are next to each other in the lanes of a register: 8 segments of 32
-//! bits or 4 of 64. This is the purpose of interleaved storage: one load reads that many columns of
-//! a block.
+//! A register holds the *columns* of a block next to each other, one in each lane: 8 segments of 32
+//! bits, or 4 of 64. (A segment is one column of one block.) This is the purpose of interleaved
+//! storage: the segments of a block are contiguous, so one load reads all these columns.
 //!
 //! ```text
 //! match     x = (left segments & left coefficients) ^ (right segments & right coefficients)
@@ -20,9 +20,9 @@
 //! differences between the widths, [`Vectors`] the differences between the instruction sets, and
 //! the macro `kernels` compiles the function for each instruction set.
 //!
-//! From AVX-512 the kernels use the population count and a mask register. Registers stay 256 bits
-//! wide, because 7 columns of 32 bits nearly fill one, and a wider load would touch another cache
-//! line.
+//! Of AVX-512, the kernels use only the population count and mask registers. Vector registers stay
+//! 256 bits wide. At a rate of about 1 %, a block has 7 columns, which nearly fill a register with
+//! words of 32 bits, and a wider load would nearly always touch a second cache line.
 //!
 //! Every load and store is checked against the slice that it accesses, whatever the trailer of the
 //! filter says.
@@ -139,7 +139,8 @@ fn matches<W: Lanes, V: Vectors>(
     vectors.is_disjoint(wrong, comparison.one)
 }
 
-/// The columns that one pass of back substitution solves.
+/// One pass of back substitution: the sizes of the layer, and the first column that the pass
+/// solves.
 #[derive(Clone, Copy)]
 struct Part {
     /// Columns of the layer.
@@ -162,7 +163,7 @@ fn solve_part<R: Row<Word: Lanes>, V: Vectors, const N: usize>(
     let splat = |word| R::Word::splat(proof, word);
     let splat_number = |number| R::Word::splat_number(proof, number);
     let one = splat_number(1);
-    // In register i, lane j: the number of its column.
+    // Lane j of register i holds the number of the column that it solves.
     let column: [Register; N] = std::array::from_fn(|i| {
         let first = splat_number(first + i as u32 * R::Word::LANES);
         R::Word::add(R::Word::numbers(proof), first)
@@ -242,8 +243,9 @@ macro_rules! kernels {
                     solve_part::<R, $proof, N>(proof, rows, part, segments);
                 }
                 let mut first = 0;
-                // Columns are independent. Each pass solves those of two registers, or the rest in
-                // one register.
+                // Each column is solved independently of the others. A pass solves two registers of
+                // columns. If the columns that are left fit into one register, the last pass solves
+                // only one.
                 while first < columns {
                     let part = Part { columns, low_blocks, first };
                     // SAFETY: `self` proves the features.

@@ -7,34 +7,36 @@
 //! row in slot 3         1 1 0 1
 //! ```
 //!
-//! A key's row *travels* from slot to slot. It starts in the key's first slot. If a slot is taken,
-//! the row there is added to the traveller, which clears its leading 1, and the traveller moves on
-//! to the slot of its next 1. It stays in the first free slot. If all its coefficients become zero
-//! and its fingerprint too, its equation follows from the others. If its coefficients become zero
-//! and its fingerprint does not, its equation contradicts the others, and the seed is given up.
+//! A key's row *travels* from slot to slot. It starts in the key's first slot, and stays in the
+//! first free slot to which it comes. In a taken slot, the row there is added to the traveller.
+//! This clears the traveller's leading 1, and the traveller moves on to the slot of its next 1. If
+//! no coefficient is left and the fingerprint is zero too, the key's equation follows from the
+//! others. If the fingerprint is not zero, the equation contradicts the others, and the seed is
+//! given up.
 //!
-//! Which slots are taken in the end, whether there is a contradiction, and the solution do not
-//! depend on the order of the keys, because they are properties of the space that the equations
-//! span. This freedom is used three times.
+//! Which slots are taken in the end, whether there is a contradiction, and the solution are
+//! properties of the space that the equations span. So they do not depend on the order of the keys.
+//! This freedom is used three times.
 //!
-//! 1. Keys are first put into windows of neighbouring slots (one counting pass), so that
+//! 1. Keys are first grouped by *window*, a run of neighbouring slots (one counting pass), so that
 //!    elimination stays inside the first-level cache.
-//! 2. Two keys travel at once, one from each end of the window's keys. The steps of one key are a
-//!    chain of dependent loads; two chains overlap. The keys may meet in a slot: each step is still
-//!    one row operation, so the space stays the same.
+//! 2. Two keys travel at once, one from each end of the window's keys, because the steps of one key
+//!    are a chain of dependent loads, and two chains overlap. The two keys may meet in a slot: each
+//!    step is still one row operation, so the space stays the same.
 //! 3. A step always stores the traveller in the slot, and the sum of the traveller and the slot's
-//!    old row moves on. So the store waits for nothing, and the step has no branch to mispredict.
+//!    old row moves on. (In the textbook, the old row stays.) So the store does not wait for the
+//!    old row, and the step has no branch that is often mispredicted.
 //!
-//! A *window* is a run of slots. The textbook version of elimination is in `burr::reference`.
+//! The textbook version of elimination is in `burr::reference`.
 
 use crate::filter::hashes::{HashList, group};
 use crate::filter::ribbon::layout::{BLOCK_SLOTS, Layout};
 use crate::filter::ribbon::row::{Equation, Row, rehash, start_of};
 
-/// Slots of a window, which with their keys fill the first-level cache.
+/// Slots of a window. Their rows, with the keys of the window, fill the first-level cache.
 const WINDOW_SLOTS: usize = 1024;
-/// The most windows, because the counting pass writes to all of them at the same time. A filter
-/// with more slots gets larger windows.
+/// The most windows. The counting pass writes to all windows at the same time, so their number is
+/// limited, and a filter of more than 2 million slots gets larger windows.
 const MAX_WINDOWS: usize = 2048;
 
 /// A moving row, and the slot where it is.
@@ -87,7 +89,8 @@ fn partition(
     (ordered, ends)
 }
 
-/// Finds a slot for all travellers; `false` on a contradiction.
+/// Finds a slot for every traveller whose equation does not follow from others; `false` on a
+/// contradiction.
 fn settle_all(rows: &mut [Row], travellers: &[Traveller]) -> bool {
     let [first, .., last] = travellers else {
         return travellers.iter().all(|&traveller| settle(rows, traveller));
@@ -138,10 +141,10 @@ fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option
     }
     let was_empty = there.coefficients_low == 0;
     let zeros = low.trailing_zeros();
-    // The 128-bit number (high, low) is shifted down by `zeros`. This is its new low half, without
-    // the slow double-word shift. The rotation moves the bits that leave `high` to the top of the
-    // low half. It moves the other bits of `high` to the same places as `high >> zeros` does, so
-    // the XOR of the two cancels these bits.
+    // The new low half of the 128-bit number (high, low) after a shift down by `zeros`, without the
+    // slow double-word shift. The rotation moves the lowest bits of `high` to the top, where they
+    // belong in the low half. Its other bits equal `high >> zeros`, which is also in the first
+    // operand, so the XOR cancels them.
     let shifted_low = ((low ^ high) >> zeros) ^ high.rotate_right(zeros);
     traveller.row.coefficients_low = select(was_empty, next.row.coefficients_low, shifted_low);
     traveller.row.coefficients_high = select(was_empty, next.row.coefficients_high, high >> zeros);
@@ -150,7 +153,8 @@ fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option
     Some(was_empty)
 }
 
-/// The step when the lower 64 coefficients cancelled, which is rare except for redundant keys.
+/// The step when the lower 64 coefficients of the sum are 0. This is rare, except for keys whose
+/// equations follow from the others.
 #[cold]
 fn step_far(
     traveller: &mut Traveller,

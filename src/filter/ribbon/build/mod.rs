@@ -19,9 +19,9 @@ use crate::memory::LineBuf;
 /// lower rate at the same size or is smaller at the same rate, there are more keys than the format
 /// holds, or all seeds failed.
 ///
-/// The same hashes in the same order give RocksDB's bytes. In another order, the bytes differ only
-/// if the first hash differs, because the first hash picks the first seed and the rounding of the
-/// size.
+/// The order of the hashes matters only by the first hash, which picks the first seed. With
+/// RocksDB's own target, [`Target::LikeBloom`], the first hash also biases the rounding of the
+/// size, and the same hashes in the same order give RocksDB's bytes.
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     let first_hash = hashes.first()?;
     let layout = sizing::fit(target, hashes.len(), first_hash)?;

@@ -24,8 +24,8 @@ use crate::filter::ribbon::row::Row;
 pub fn solve(rows: &[Row], layout: &Layout, segments: &mut [u8]) {
     let mut known = [0u128; MAX_COLUMNS as usize];
     for (block, rows) in rows.chunks(BLOCK_SLOTS as usize).enumerate().rev() {
-        // The low blocks (with one column fewer) are the first ones, so they are solved last. The
-        // column that they lack is not needed again.
+        // The low blocks, which lack the highest column, are the first blocks. So they are solved
+        // last, and from there on the highest column is not needed.
         let columns = layout.columns_of(block as u32) as usize;
         for row in rows.iter().rev() {
             let coefficients = row.coefficients();

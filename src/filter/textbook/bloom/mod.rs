@@ -1,8 +1,8 @@
 //! The standard Bloom filter: `k` bits of an array for each key.
 //!
-//! Literature: B. H. Bloom, CACM 1970. Two hashes for `k`: A. Kirsch, M. Mitzenmacher, "Less
-//! hashing, same performance", ESA 2006. The estimate of the number of keys: S. J. Swamidass, P.
-//! Baldi, J. Chem. Inf. Model. 2007.
+//! Literature: B. H. Bloom, CACM 1970. Two hashes in place of `k`: A. Kirsch, M. Mitzenmacher,
+//! "Less hashing, same performance", ESA 2006. The estimate of the number of keys: S. J. Swamidass,
+//! P. Baldi, J. Chem. Inf. Model. 2007.
 //!
 //! A key sets `k` bits. A query looks at the same `k` bits: one that is 0 proves that the key was
 //! never added. If all are 1, other keys may have set them: "maybe".
@@ -17,12 +17,13 @@
 //! split arrays, k = 3        |0 1 0 0 1|0 0 1 0 1|1 0 0 0 1|    hash i uses array i alone
 //! ```
 //!
-//! Each of the `k` positions comes from a separate mix, so they are as independent as the formulas
-//! assume. All positions can also come from two hashes: `start + i · step`, scaled to the array.
-//! That is faster, and in large filters at the usual rates there is no visible difference. But two
-//! keys with nearly the same start and step share most of their bits. So in a filter with few keys
-//! or a low rate, the rate is well above the formulas: 600 times as high for ten keys at one in a
-//! million. Only filters that were saved as `BLM1` or `SBF1` still use two hashes.
+//! Each of the `k` positions comes from a separate mix of the key's hash, so the positions are as
+//! independent as the formulas assume. All positions can also be computed from two hashes, as
+//! `start + i · step`, scaled to the array. That is faster, and in large filters at the usual rates
+//! there is no visible difference. But two keys with nearly the same start and step share most of
+//! their bits. So in a filter with few keys or a low rate, two hashes raise the rate well above the
+//! formulas: 600 times for ten keys at one in a million. Only filters that were saved in the older
+//! formats `BLM1` and, as a scalable filter, `SBF1` still use two hashes.
 //!
 //! Invariants: all bits of a key that was added are set; after `intersect`, all bits of a key that
 //! was added to both filters. Bits past the array's end are 0.
@@ -47,8 +48,9 @@ pub use super::formulas::MAX_HASHES;
 pub enum Layout {
     /// Anywhere in one array.
     Shared,
-    /// A key has one bit in each of `k` arrays. The rate of small filters is a little higher, but
-    /// `k` processors could probe their arrays at the same time, as hardware implementations do.
+    /// A key has one bit in each of `k` arrays. The rate of a small filter is a little higher than
+    /// with one shared array, but `k` processors could probe the arrays at the same time, as
+    /// hardware implementations do.
     Split,
 }
 
@@ -84,8 +86,8 @@ pub struct BloomFilter {
 }
 
 /// Two filters cannot be combined, because their bits have different meanings. They differ in
-/// shape, or only one of them computes its positions from two hashes, as filters do that were saved
-/// as `BLM1`.
+/// layout, size or number of hashes, or only one of them was saved as `BLM1` and so computes its
+/// positions from two hashes.
 ///
 /// ```
 /// use maypole::filter::textbook::bloom::{BloomFilter, Layout, OtherShape};
@@ -99,8 +101,8 @@ pub struct BloomFilter {
 pub struct OtherShape;
 
 impl Probes {
-    /// The `hashes` positions of a key in an array of `slots`. The step of double hashing is odd
-    /// and therefore never 0; a step of 0 would put all positions on one bit.
+    /// The `hashes` positions of a key in an array of `slots`. If they come from two hashes, the
+    /// step is odd and therefore never 0, because a step of 0 would put all positions on one bit.
     pub fn positions(
         self,
         hash: u64,
@@ -126,8 +128,8 @@ impl BloomFilter {
     /// `bits` up to a multiple of `hashes`.
     ///
     /// # Panics
-    /// Unless `hashes` is 1 to [`MAX_HASHES`], and if memory is short: see
-    /// [`BloomFilter::try_new`].
+    /// If `hashes` is not 1 to [`MAX_HASHES`], and if [`BloomFilter::try_new`] would return an
+    /// error.
     pub fn new(layout: Layout, bits: usize, hashes: u32) -> BloomFilter {
         BloomFilter::try_new(layout, bits, hashes).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -158,12 +160,12 @@ impl BloomFilter {
         Ok(BloomFilter { layout, probes, hashes, array_bits, words })
     }
 
-    /// The smallest filter whose rate with `keys` keys is at most `rate`, between 0 and 1, in the
-    /// mean over all sets of keys: see [`formulas::whole_shape`].
+    /// The smallest filter for `keys` keys whose mean rate over all sets of keys is at most `rate`:
+    /// see [`formulas::whole_shape`].
     ///
     /// # Panics
-    /// Unless `rate` is above 0 and below 1, and if memory is short: see
-    /// [`BloomFilter::try_for_rate`].
+    /// If `rate` is not above 0 and below 1, and if [`BloomFilter::try_for_rate`] would return an
+    /// error.
     pub fn for_rate(layout: Layout, keys: usize, rate: f64) -> BloomFilter {
         BloomFilter::try_for_rate(layout, keys, rate).unwrap_or_else(|error| panic!("{error}"))
     }

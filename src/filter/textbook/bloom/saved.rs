@@ -55,8 +55,8 @@ impl BloomFilter {
         bytes
     }
 
-    /// Loads a saved filter. `bytes` may be any bytes: the filter allocates no more than their
-    /// size.
+    /// Loads a saved filter. `bytes` may be any bytes: whatever size their header states, a load
+    /// allocates no more than a small multiple of their length.
     ///
     /// # Errors
     ///

@@ -24,8 +24,8 @@ fn no_key_is_lost_and_absent_keys_are_wrong_as_often_as_the_formulas_say() {
             });
             assert!(present.iter().all(|&key| filter.contains(key)));
             let found = share(&absent, |key| filter.contains(key));
-            // At least 2,000 absent keys pass: ten standard deviations are about a fifth of the
-            // rate.
+            // At least 2,000 absent keys pass, so a fifth of the rate is about nine standard
+            // deviations.
             assert!((found / rate - 1.0).abs() < 0.2, "{layout:?} {rate}: {found}");
             let by_fill = filter.fill().powi(filter.hashes() as i32);
             assert!((by_fill / rate - 1.0).abs() < 0.1, "{layout:?} {rate}: {by_fill}");
@@ -33,10 +33,10 @@ fn no_key_is_lost_and_absent_keys_are_wrong_as_often_as_the_formulas_say() {
     }
 }
 
-/// `for_rate` once sized filters by the usual formula, and made `k` positions from two hashes. Both
-/// are approximations for many keys: a filter of 10 keys at one in a million was wrong 600 times
-/// too often. Now the exact rate decides the size and positions are independent, so the bound holds
-/// for any number of keys.
+/// `for_rate` once sized filters by the usual formula, and the `k` positions came from two hashes.
+/// Both are approximations that hold only for many keys: a filter of 10 keys for a rate of one in a
+/// million was wrong 600 times too often. Now the exact rate decides the size, and the positions
+/// are independent, so the bound holds for any number of keys.
 #[test]
 fn the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_100_000() {
     for layout in LAYOUTS {
@@ -49,8 +49,8 @@ fn the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_10
                     Layout::Split => formulas::rate_of_split(bits, keys_each as usize, hashes),
                 };
                 assert!(exact <= wanted, "{layout:?} {keys_each} {wanted}: {exact}");
-                // At least 300 absent keys pass, counted over many filters if each filter has few
-                // keys.
+                // About 300 absent keys or more pass. If each filter has few keys, they are counted
+                // over many filters.
                 let filters = (3000 / keys_each).clamp(2, 1500);
                 let asked = ((300.0 / wanted) as u64).div_ceil(filters).max(50);
                 let (found, deviation) = measured([filters, keys_each, asked], |keys| {
@@ -83,7 +83,8 @@ fn two_hashes_are_worse_than_independent_ones_in_tiny_filters() {
         rate
     });
     let exact = formulas::exact_rate(bits, keys_each as usize, hashes);
-    // About 1,800 queries pass. They are not independent, because a fuller filter passes more.
+    // About 1,800 queries pass. They are not independent, because a fuller filter passes more of
+    // its queries. So the tolerance is wide.
     assert!((independent / exact - 1.0).abs() < 0.15, "{independent} {exact}");
     assert!((1.2..2.5).contains(&(double / exact)), "{double} {exact}");
     assert!(exact > 1.05 * formulas::rate(10.0, hashes));
@@ -104,9 +105,9 @@ fn the_bits_tell_how_many_keys_there_are() {
     }
 }
 
-/// The estimate of a full array is documented as infinite. For an array of one bit it was once 0,
-/// because it was the quotient of two logarithms that were both minus infinity. Now a full array is
-/// recognised before the division.
+/// The estimate for a full array is documented as infinite. It is the quotient of two logarithms,
+/// which are both minus infinity for a full array of one bit, so there the estimate was once 0. Now
+/// a full array is recognised before the division.
 #[test]
 fn a_full_array_of_any_size_may_hold_any_number_of_keys() {
     for layout in LAYOUTS {

@@ -34,8 +34,8 @@ impl QuotientFilter {
         })
     }
 
-    /// All quotients and remainders, in order. A cluster may wrap around the end of the slots. Its
-    /// runs that belong to the first slots then come first in the list.
+    /// All quotients and remainders, in order. If a cluster wraps around the end of the slots, its
+    /// runs that belong to the first slots come first in the list.
     pub(super) fn fingerprints(&self) -> impl Iterator<Item = (usize, u32)> {
         let around = self.cluster_start(0);
         let first = self.cluster(around).filter(move |&(quotient, _)| quotient < around);
@@ -45,8 +45,8 @@ impl QuotientFilter {
         first.chain(others)
     }
 
-    /// A filter of fingerprints that come in order: each goes to its own slot, or to the first free
-    /// one after it. `None` when there are too many.
+    /// A filter of fingerprints that come in order. Each goes to its own slot or, if that is taken,
+    /// to the first free slot after it. `None` when there are too many fingerprints.
     pub(super) fn from_sorted(
         slots: usize,
         remainder_bits: u32,

@@ -72,8 +72,8 @@ pub struct QuotientFilter {
 }
 
 impl QuotientFilter {
-    /// A filter of `slots` slots, at least 2, with remainders of 1 to 29 bits. Keys may fill 95 %
-    /// of the slots.
+    /// A filter of `slots` slots, at least 2, of which keys may fill 95 %. `remainder_bits` is
+    /// limited to 1 to 29.
     ///
     /// # Panics
     /// If memory is short: see [`QuotientFilter::try_new`].
@@ -94,9 +94,9 @@ impl QuotientFilter {
         Ok(QuotientFilter { slots, remainder_bits, len: 0 })
     }
 
-    /// A filter that `keys` keys fill to the share `load`, at most 0.95. Its rate is then at most
-    /// `rate`, between 0 and 1, in the mean over all sets of keys. A remainder has at most 29 bits,
-    /// so no filter that is 95 % full has a rate below one in 565 million.
+    /// A filter in which `keys` keys fill the share `load` of the slots, at most 0.95. Its mean
+    /// rate over all sets of keys is at most `rate`. A remainder has at most 29 bits, so a filter
+    /// that is 95 % full does not reach a lower `rate` than one in 565 million.
     ///
     /// # Panics
     /// If memory is short: see [`QuotientFilter::try_new`].
@@ -138,7 +138,7 @@ impl QuotientFilter {
 
     /// Adds a key. Adding the same key twice takes two slots.
     /// # Errors
-    /// [`Full`] if no slot is free.
+    /// [`Full`] if 95 % of the slots are taken, or all but one.
     pub fn insert(&mut self, hash: u64) -> Result<(), Full> {
         let (quotient, remainder) = self.fingerprint(hash);
         self.insert_fingerprint(quotient, remainder)
@@ -183,8 +183,8 @@ impl QuotientFilter {
     /// another key of the same fingerprint.
     ///
     /// The cluster is taken out and put back without the key, which is obviously correct. Closing
-    /// the gap would be faster, but for each entry it must find out whether the entry moves to its
-    /// own slot.
+    /// the gap would be faster, but for each entry the code would have to find out whether the
+    /// entry moves to its own slot.
     pub fn remove(&mut self, hash: u64) -> bool {
         if !self.contains(hash) {
             return false;

@@ -32,8 +32,8 @@ impl QuotientFilter {
     pub(super) fn run_start(&self, quotient: usize) -> usize {
         let mut belongs = self.cluster_start(quotient);
         let mut slot = belongs;
-        // Runs are in the order of the slots to which they belong: skip one run for each occupied
-        // mark.
+        // Runs are in the order of the slots to which they belong. So one run is skipped for each
+        // slot that is marked occupied, from the start of the cluster up to `quotient`.
         while belongs != quotient {
             slot = self.next(slot);
             while self.has(slot, CONTINUATION) {

@@ -111,8 +111,8 @@ fn doubled_and_merged_filters_hold_the_same_fingerprints_and_lose_bits_of_them()
     let (first, second) = (filled(&a), filled(&b));
     let merged = first.merged(&second).unwrap();
     assert!(a.iter().chain(&b).all(|&key| merged.contains(key)));
-    // The merged filter has the fingerprint of a key twice if the key is in both filters, because
-    // it could also belong to two keys.
+    // If a key is in both filters, the merged filter has its fingerprint twice, because the two
+    // could also be those of different keys.
     assert_eq!((merged.len(), merged.slots.len(), merged.remainder_bits), (6000, 8000, 8));
     let rates = [&first, &merged].map(|filter| share(&absent, |key| filter.contains(key)));
     // Before the merge there are 0.75 distinct keys a slot, after it 0.625. A remainder has one bit

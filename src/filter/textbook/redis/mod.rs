@@ -14,11 +14,13 @@
 //! BF.LOADCHUNK key it. data   loadchunk      makes it; an existing one is replaced
 //! ```
 //!
-//! The commands have the same effects as in Redis, but the bytes of a dump differ. Items are hashes
-//! of 64 bits here. A partly loaded filter only returns errors.
+//! The commands have the same effects as in Redis, but the bytes of a dump differ, and items are
+//! hashes of 64 bits. Until a dump is loaded completely, every command for its filter returns an
+//! error, except [`Keyspace::loadchunk`].
 //!
 //! Invariant: a failed command changes nothing, with one exception. If a dump proves damaged when
-//! its last piece is loaded, the load must start again with the first piece.
+//! its last piece is loaded, the filter stays incomplete, and the load must start again with the
+//! first piece.
 
 mod words;
 
@@ -56,7 +58,7 @@ pub struct Keyspace {
 impl Keyspace {
     /// BF.RESERVE: makes an empty filter.
     /// # Errors
-    /// If the name is taken, or an argument is out of range.
+    /// If the name is taken, an argument is out of range, or memory is short.
     pub fn reserve(&mut self, key: &str, rate: f64, capacity: u64, growth: Growth) -> Reply<()> {
         if self.filters.contains_key(key) {
             return Err(CommandError::Exists);
@@ -90,16 +92,16 @@ impl Keyspace {
 
     /// BF.MADD: one answer for each item.
     /// # Errors
-    /// If the filter is not loaded completely. If the filter is full, the answers for single items
-    /// are errors.
+    /// If the filter is not loaded completely. An item that a full filter rejects gets an error as
+    /// its answer.
     pub fn madd(&mut self, key: &str, items: &[u64]) -> Reply<Vec<Reply<bool>>> {
         self.insert(key, InsertOptions::default(), items)
     }
 
-    /// BF.INSERT: BF.RESERVE if it is needed, then BF.MADD.
+    /// BF.INSERT: BF.RESERVE if there is no filter of this name, then BF.MADD.
     /// # Errors
-    /// If there is no filter and none may be made, the arguments are incompatible or out of range,
-    /// or the filter is not loaded completely.
+    /// If there is no filter of this name and `options` has NOCREATE, if the options are
+    /// incompatible or out of range, if memory is short, or if the filter is not loaded completely.
     pub fn insert(
         &mut self,
         key: &str,
@@ -162,8 +164,9 @@ impl Keyspace {
         })
     }
 
-    /// BF.SCANDUMP: returns the next iterator and a piece to store with it. Begin with 0. The end
-    /// is an iterator of 0 with an empty piece. Add nothing during a dump.
+    /// BF.SCANDUMP: returns the iterator for the next call, and a piece of the dump. Store both,
+    /// because [`Self::loadchunk`] takes both. The first call takes the iterator 0. The dump ends
+    /// when the returned iterator is 0 and the piece is empty. Add nothing during a dump.
     /// # Errors
     /// If no filter has this name, it is not loaded completely, or no call has returned this
     /// iterator.
@@ -198,7 +201,7 @@ impl Keyspace {
         let Entry::Loading(loading) = entry else {
             return Err(CommandError::Exists);
         };
-        // The iterator is the end of the piece, plus one.
+        // The iterator is the offset in the payload at which the piece ends, plus one.
         let start = iterator.checked_sub(1 + piece.len() as u64);
         loading.push(start.ok_or(Damaged("a piece out of its order"))?, piece)?;
         if loading.is_complete() {

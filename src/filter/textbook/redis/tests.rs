@@ -40,7 +40,7 @@ fn a_filter_that_scales_gives_one_hash_more_than_one_that_does_not() {
     space.reserve("grows", 0.01, 1000, BY_TWO).unwrap();
     space.reserve("fixed", 0.01, 1000, Growth::NonScaling).unwrap();
     let [grows, fixed] = ["grows", "fixed"].map(|key| space.info(key).unwrap());
-    // Halving the rate takes 1.44 more bits a key.
+    // The first layer of a filter that grows has half the rate, which takes 1.44 more bits a key.
     let more = (grows.size as f64 - fixed.size as f64) * 8.0 / 1000.0;
     assert!((1.3..1.6).contains(&more), "{more}");
     assert_eq!(fixed.expansion, None);
@@ -136,7 +136,7 @@ fn dump(space: &Keyspace, key: &str) -> Vec<(u64, Vec<u8>)> {
 fn a_dump_loads_under_another_name() {
     let items = keys(2, 0..500);
     let mut space = space();
-    // Two layers of more than one piece each.
+    // One layer, whose bits take more than one piece.
     space.reserve("bf", 0.01, 1_000_000, BY_TWO).unwrap();
     space.madd("bf", &items).unwrap();
     let pieces = dump(&space, "bf");

@@ -27,7 +27,7 @@ pub enum CommandError {
     /// Pieces of the filter are missing: load them first.
     #[error("the filter is not loaded completely")]
     Loading,
-    /// The arguments are incompatible, or out of range.
+    /// The arguments are incompatible or out of range, or the filter does not fit into memory.
     #[error("{0}")]
     Invalid(&'static str),
     /// A piece differs from the saved one, or is not the next one.
@@ -70,7 +70,8 @@ pub enum Growth {
     NonScaling,
 }
 
-/// The options of BF.INSERT, which apply if the filter must be made.
+/// The options of BF.INSERT. Except for `no_create`, they are used only if there is no filter of
+/// this name yet.
 ///
 /// ```
 /// use maypole::filter::textbook::redis::{CommandError, InsertOptions, Keyspace};
@@ -109,7 +110,8 @@ pub struct InsertOptions {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Info {
-    /// The number of keys after which the filter grows.
+    /// The capacity of all layers: the number of keys after which the filter grows, or is full if
+    /// it does not grow.
     pub capacity: u64,
     /// Bytes of memory.
     pub size: usize,

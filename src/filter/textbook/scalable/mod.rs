@@ -16,13 +16,15 @@
 //!           at most    1     %     a query tests every layer; each may be wrong
 //! ```
 //!
-//! The rates halve, so that their sum never reaches the requested rate. The price: each halving
-//! costs 1.44 bits a key, and an absent key is queried in every layer.
+//! Each layer has half the rate of the layer before it, so the sum of the rates never reaches the
+//! requested rate. The price: each halving costs 1.44 bits a key, and an absent key is queried in
+//! every layer.
 //!
-//! A layer counts only keys that did not look present. Each of these sets at least one new bit. So
-//! a layer whose count has reached its capacity is fuller than a standard filter of as many random
-//! keys. Therefore the layer's array has `1 / (1 - rate)` times the bits of the standard filter.
-//! With one hash each key sets exactly one new bit, and `capacity / rate` bits are enough.
+//! A layer counts only keys that did not look present, and each of these sets at least one new bit.
+//! So when the count reaches the capacity, the layer is fuller than a standard filter of as many
+//! random keys. Therefore the layer's array has `1 / (1 - rate)` times the bits of the standard
+//! filter. With one hash each key sets exactly one new bit, so `capacity / rate` bits are enough;
+//! such an array is used if it is smaller.
 //!
 //! Invariants: all layers but the last are filled to their capacity. A key is added only if no
 //! layer answers "maybe", so `items` counts keys that looked new. The shapes of the layers follow
@@ -102,7 +104,8 @@ impl Options {
         }
     }
 
-    /// Keys and rate of a layer. `None` if the filter cannot have this layer.
+    /// Capacity and rate of the layer with this index. `None` if the filter does not grow that far:
+    /// see [`Options::expansion`].
     fn layer(&self, index: usize) -> Option<(u64, f64)> {
         let Some(expansion) = self.expansion else {
             return (index == 0).then_some((self.capacity, self.rate));
@@ -133,7 +136,7 @@ impl Version {
 
     /// Bits and hashes of a layer that takes in `capacity` keys.
     fn shape(self, capacity: u64, rate: f64) -> (usize, u32) {
-        // A rate that is halved too often becomes 0, which no filter reaches.
+        // The rate of a late layer may be rounded to 0, which no filter reaches.
         let rate = rate.max(f64::MIN_POSITIVE);
         match self {
             Version::One => {

@@ -16,8 +16,8 @@ fn filled(options: Options, present: &[u64]) -> ScalableBloom {
 fn it_grows_twentyfold_and_keeps_its_rate() {
     let (present, absent) = (keys(1, 0..20_000), keys(2, 0..200_000));
     for expansion in [1, 2, 4] {
-        // If all layers have the same size, many layers are needed, so the first layer is larger
-        // here.
+        // With an expansion of 1 all layers have the size of the first one. It is larger here, so
+        // that fewer layers are needed.
         let capacity = if expansion == 1 { 2000 } else { 1000 };
         let filter = filled(Options { capacity, rate: 0.02, expansion: Some(expansion) }, &present);
         assert!(present.iter().all(|&key| filter.contains(key)));
@@ -32,10 +32,11 @@ fn it_grows_twentyfold_and_keeps_its_rate() {
     }
 }
 
-/// Although documented as "at most", the rate of a filter made for 1 % was once 7.4 % with a
-/// capacity of 1, 4.4 % with 2 and 1.5 % with 10. The first layers are small arrays, for which the
-/// usual formula is too low and two hashes are too few. Nor did the size allow for the fact that a
-/// layer counts only keys that set new bits. Now the bound holds for any capacity.
+/// The rate is documented as "at most" the requested one. But with 1 % requested, it was once 7.4 %
+/// with a capacity of 1, 4.4 % with 2 and 1.5 % with 10. One reason was that the first layers are
+/// small arrays, for which the usual formula is too low and two hashes are too few. The other
+/// reason was that a layer counts only keys that set new bits, which its size did not allow for.
+/// Now the bound holds for any capacity.
 #[test]
 fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
     for (capacity, expansion, keys_each, filters) in [
@@ -72,15 +73,16 @@ fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
             let what =
                 format!("{capacity} {expansion:?} {keys_each} {rate}: {found} ({deviation})");
             assert!(found < rate + 4.0 * deviation, "{what}");
-            // The rate of a single layer for 10 keys or more is also above half the bound.
+            // A filter of a single layer for 10 keys or more must also reach half the bound, so
+            // that it is not much larger than necessary.
             assert!(expansion.is_some() || capacity < 10 || found > 0.5 * rate, "{what}");
         }
     }
 }
 
-/// The bound of the test above, computed exactly. A key that is counted sets at least one new bit:
-/// the Markov chain of the number of set bits, conditioned on that, gives the mean rate of a full
-/// layer.
+/// Like the test above, but the rate of a full layer is computed exactly. A key that is counted
+/// sets at least one new bit. So the mean rate follows from the Markov chain of the number of set
+/// bits, on the condition that every key sets a new bit.
 #[test]
 fn a_layer_that_is_full_of_keys_that_looked_new_is_within_its_rate() {
     for capacity in [1u64, 2, 3, 5, 10, 30, 60] {
@@ -92,7 +94,8 @@ fn a_layer_that_is_full_of_keys_that_looked_new_is_within_its_rate() {
             for _ in 0..capacity {
                 let mut next = vec![0.0; bits + 1];
                 for set in 0..=bits {
-                    // The bits of one key, one after the other.
+                    // after[new]: the probability that the bits of one key, set one after the
+                    // other, have made `new` zeros ones.
                     let mut after = vec![0.0; hashes as usize + 1];
                     after[0] = 1.0;
                     for _ in 0..hashes {
@@ -125,7 +128,8 @@ fn a_layer_that_is_full_of_keys_that_looked_new_is_within_its_rate() {
 fn a_layer_that_does_not_fit_into_memory_is_an_error() {
     let huge = Options { capacity: 1 << 30, rate: 1e-300, expansion: Some(2) };
     assert!(ScalableBloom::new(huge).err().unwrap().contains("memory"));
-    // Layers of 2^9, 2^24 and 2^39 keys would follow.
+    // The layers are for 2^9, 2^24 and 2^39 keys, and the third is too large. To save memory, a
+    // full layer with a capacity of one key replaces the second.
     let options = Options { capacity: 1 << 9, rate: 1e-9, expansion: Some(32_768) };
     let mut filter = ScalableBloom::new(options).unwrap();
     filter.layers.push(Layer { capacity: 1, items: 1, ..filter.layers[0].clone() });

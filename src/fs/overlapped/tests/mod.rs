@@ -80,8 +80,8 @@ fn write_files(fs: &dyn Fs, dir: &Path, count: usize, random: &mut StdRng) -> Ve
     (0..count).map(write).collect()
 }
 
-/// Ranges in and beyond the files: short and long, overlapping, empty, past the end, at offsets
-/// that no file has.
+/// Random ranges: short, long and empty, within a file, past its end, and at offsets that no file
+/// can have.
 fn ranges(files: &[File], count: usize, random: &mut StdRng) -> Vec<Range> {
     let range = |_| {
         let file = &files[random.random_range(0..files.len())];
@@ -109,7 +109,8 @@ fn every_way_of_reading_answers_as_one_read_after_the_other() {
     let mut errors = 0;
     for seed in 0..40 {
         let random = &mut StdRng::seed_from_u64(seed);
-        // A pool of 4 has no ring. A pool of 8 closes most of its files, and a pool of 100 none.
+        // 40 files need a descriptor of the pool. A capacity of 4 permits no ring. A capacity of 8
+        // permits one, and closes the descriptors of most files. A capacity of 100 closes none.
         let pool = DescriptorPool::new([4, 8, 100][seed as usize % 3]);
         let mut files = Vec::new();
         let real = dir.path();
@@ -121,7 +122,7 @@ fn every_way_of_reading_answers_as_one_read_after_the_other() {
             files.extend(paths.iter().take(3).map(|path| fs.open(path).unwrap()));
         }
         files.push(fault.open(&dir.path().join("file 0")).unwrap());
-        // Only files with a descriptor, or files of all kinds.
+        // Every second seed reads only files with a descriptor. The others read files of all kinds.
         let files = if seed % 2 == 0 { &files[23..69] } else { &files };
         for count in [0, 1, 2, random.random_range(3..64), 64, 65, random.random_range(66..500)] {
             let ranges = ranges(files, count, random);
@@ -252,7 +253,8 @@ fn a_panic_of_done_leaves_the_reader_usable() {
 fn a_panic_of_a_file_reaches_the_caller() {
     for (_, reader) in readers(&DescriptorPool::new(8)) {
         let (permit, gate) = Gate::new();
-        // The three reads that do not panic need a permit each. One more permit is sent.
+        // Three reads do not panic, and each of them waits for a permit. With four permits none of
+        // them waits for ever.
         (0..4).for_each(|_| permit.send(()).unwrap());
         let file: File = gate;
         let ranges: Vec<Range> =
@@ -303,8 +305,8 @@ fn threads_come_when_they_are_needed_and_end_with_the_reader() {
     let ranges: Vec<Range> = (0..100).map(|_| (Arc::clone(&file), 0, 1)).collect();
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| answers(&reader, &ranges).len());
-        // Each of the 16 threads, and the caller, has begun a read. One of these 17 reads waits for
-        // a permit, and the others wait for the lock of the permits.
+        // The 16 threads and the caller have each begun one read. All 17 reads wait: one for a
+        // permit, the others for the mutex of the permits.
         eventually(|| gate.waiting.load(Ordering::SeqCst) == 17);
         assert_eq!(reader.threads.count(), 16);
         (0..100).for_each(|_| permit.send(()).unwrap());

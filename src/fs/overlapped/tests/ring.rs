@@ -1,5 +1,5 @@
-//! Behaviour that only a kernel ring has. Where the kernel has no rings, or a sandbox forbids them,
-//! these tests only print the reason. The tests of [`super`] run everywhere.
+//! Tests of behaviour that only a kernel ring has. Where the kernel has no rings, or a sandbox
+//! forbids them, a test that needs a ring only prints the reason. The tests of [`super`] need none.
 
 use std::cell::Cell;
 use std::io::{self, PipeReader, Write};
@@ -152,8 +152,8 @@ fn a_ring_takes_requests_as_it_has_room_for_them() {
         most = most.max(made.get() - answered);
         answered += 1;
     });
-    // The ring has room for 64 requests, and takes the next one only after the answer to an earlier
-    // one. The bound allows one more.
+    // The ring has room for 64 requests, and takes another one only after an answer. The bound of
+    // 65 leaves room for one request that is not yet in the ring.
     assert!(answered == 1000 && most <= 65, "{answered} {most}");
 }
 
@@ -177,8 +177,8 @@ fn what_the_ring_cannot_read_is_read_without_it() {
     assert_eq!(pool.urings(), 1, "the ring is still usable");
 }
 
-/// The ring must read whole blocks to addresses that the device accepts, because the kernel refuses
-/// other reads, which are then left to threads.
+/// The ring must read whole blocks to aligned addresses. The kernel would refuse other reads, and
+/// threads would repeat them, which the last assertion excludes.
 #[test]
 fn files_past_the_systems_cache_are_read_by_the_ring_too() {
     if !has_rings() {
@@ -270,8 +270,8 @@ fn readers_share_rings_which_count_in_the_pool_and_end_with_the_last_reader() {
     assert_eq!(small.urings(), 0);
 }
 
-/// Each read in flight holds its file's descriptor. Without a bound, the descriptors of many
-/// threads together would exceed the process's limit.
+/// Each read in flight holds its file's descriptor. If the ring ignored the pool's capacity, the
+/// reads of many threads together would exceed the process's limit on descriptors.
 #[test]
 fn reads_in_flight_keep_to_the_capacity() {
     if !has_rings() {
@@ -284,7 +284,8 @@ fn reads_in_flight_keep_to_the_capacity() {
     let mut answered = 0;
     reader.read_many(&mut whole(&files).iter().map(request), &mut |n, answer| {
         assert_eq!(*answer.unwrap(), [n as u8; 64]);
-        // The reading thread may exceed the capacity by one descriptor.
+        // A file that is opened while all descriptors are in use exceeds the capacity by one. The
+        // ring begins no further read until the pool is within its capacity again.
         assert!(pool.open_files() + pool.urings() <= 9, "{pool:?}");
         answered += 1;
     });
@@ -342,8 +343,8 @@ fn child_counts_descriptors() {
     assert_eq!((descriptors(), threads()), before);
 }
 
-/// If descriptors kept `NONBLOCK`, which only `open` needs, the kernel could return "try again" for
-/// the reads of a ring.
+/// Files are opened with `NONBLOCK`, so that opening a pipe does not wait for its writer. If a
+/// descriptor kept this flag, the reads of a ring could fail with "try again".
 #[test]
 fn open_files_wait_for_their_reads() {
     let dir = tempfile::tempdir().unwrap();

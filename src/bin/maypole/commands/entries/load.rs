@@ -21,8 +21,8 @@ const VALUE_BYTES: usize = 100;
 
 /// Put the entries of a file, or of standard input, into a database, in any order.
 ///
-/// Without --format every line is a key: its bytes without the line feed. A carriage return belongs
-/// to the key, and an empty line is the empty key. The values are generated. A byte order mark of
+/// Without --format, each line without its line feed is a key, and the values are generated. A
+/// carriage return belongs to the key, and an empty line is the empty key. A byte order mark of
 /// UTF-8 is skipped; UTF-16 and files compressed by gzip or zstd are rejected.
 ///
 ///     maypole load my-numbers --key-file numbers
@@ -54,7 +54,7 @@ pub struct Load {
         verbatim_doc_comment
     )]
     value_bytes: Option<usize>,
-    /// Filters of the tables that this call writes: a policy, as compare takes it. The database
+    /// Filters of the tables that this call writes: a policy (see compare --help). The database
     /// does not store the policy, so every program that opens it chooses the filters of new tables
     #[arg(long, value_name = "POLICY", default_value = "bloom(10)", verbatim_doc_comment)]
     filter: FilterPolicy,
@@ -130,13 +130,13 @@ pub fn no_keys(path: &std::path::Path) -> Failure {
     ))
 }
 
-/// Generated values: printable, all of one size, and not all equal.
+/// Makes values of one size from printable characters. The values of different keys may be equal.
 pub struct Values {
     text: Vec<u8>,
     size: usize,
 }
 
-/// Values start at this many different offsets of the generated text.
+/// A value is a slice of the generated text that starts at one of this many offsets.
 const STARTS: u64 = 4096;
 
 impl Values {

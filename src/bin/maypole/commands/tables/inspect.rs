@@ -26,14 +26,15 @@ use crate::show::text::{counted, escape, percent, size};
 /// whole file, checks every checksum and the order of the keys, and queries the filter for every
 /// key. The first damage found, and a filter that misses a key, are failures: exit code 1.
 ///
-/// --annotate prints every field of the file with its meaning, for tables and for Maypole's WALs
-/// and MANIFESTs. Damage is not a failure then: the dump shows which bytes it does not understand.
+/// --annotate prints every field of the file with its meaning. FILE may then also be a WAL or a
+/// MANIFEST of Maypole. Damage is no failure: the dump shows which bytes cannot be decoded.
 ///
-/// --filter draws the filter. A Bloom filter is drawn with the fill of each cache line, and with
-/// the number of set bits per cache line compared with theory. A ribbon is drawn with its layers,
-/// the keys that they bumped, their thresholds, and the band of its equations, for which all keys
-/// of the table are read. For a table without a usable filter the command says why there is no
-/// picture.
+/// --filter draws the filter. The picture of a Bloom filter shows which share of the bits of each
+/// cache line is set, and compares the numbers of set bits with theory. The picture of a ribbon
+/// shows its layers, the keys that each layer bumped to the next, the thresholds of the buckets,
+/// and the band of its equations. For these figures it reads all keys of the table. A fuse filter
+/// is described in one line, without a picture. If the table has no usable filter, the command says
+/// why there is no picture.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {
@@ -261,8 +262,8 @@ fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Resul
     let screen = Screen::stdout();
     let text = format!("  {name:<56} {value}");
     let fits = |text: &str| screen.width.is_none_or(|width| text.chars().count() <= width);
-    // If the line is wider than the screen, the value follows its name without padding, or goes on
-    // the line below the name.
+    // A line that is wider than the screen is printed without padding. If it is still too wide, the
+    // value is printed below its name.
     match fits(&text) {
         true => writeln!(out, "{text}")?,
         false if fits(&format!("  {name}  {value}")) => writeln!(out, "  {name}  {value}")?,
@@ -273,7 +274,8 @@ fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Resul
     Ok(())
 }
 
-/// A text on lines of its own, indented and cut anywhere, because it may be one long word.
+/// Breaks a text into indented lines as wide as the screen. It breaks words too, because the text
+/// may be one long word.
 fn cut(text: &str, set_in: usize, screen: &Screen) -> String {
     let room = screen.width.map_or(usize::MAX, |width| width.saturating_sub(set_in).max(1));
     let characters: Vec<char> = text.chars().collect();

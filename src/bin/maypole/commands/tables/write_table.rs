@@ -59,8 +59,8 @@ impl WriteTable {
         if input.is_at_end()? {
             return Err(Failure::new("standard input: no entries: a table needs one"));
         }
-        // The table is written in a directory of its own, so that an interrupted call leaves
-        // nothing behind.
+        // The table is written in a temporary directory, which is removed if the call is
+        // interrupted.
         let scratch = Scratch::new(self.parent(), ".maypole-write-table-")?;
         let unfinished = scratch.path().join("table.sst");
         let summary = self.write(&mut input, &unfinished)?;
@@ -134,7 +134,8 @@ impl WriteTable {
     fn report(&self, summary: &TableSummary, out: &mut dyn Write) -> Result {
         let TableSummary { entries, file_bytes, data_blocks, .. } = *summary;
         let file = escape(self.out.as_os_str().as_encoded_bytes());
-        // An internal key ends in 8 bytes of sequence number and kind.
+        // The summary has internal keys. Each ends in 8 bytes of sequence number and kind, which
+        // are left out here.
         let user_key = |key: &[u8]| escape(&key[..key.len().saturating_sub(8)]);
         let (smallest, largest) = (user_key(&summary.smallest), user_key(&summary.largest));
         let raw_bytes = summary.raw_key_bytes + summary.raw_value_bytes - 8 * entries;

@@ -51,9 +51,10 @@ fn read_at_most(mut source: impl Read, most: u64, file: &Path) -> Result<Vec<u8>
 /// Bytes that are read before more memory is allocated.
 const PIECE_BYTES: u64 = 16 << 20;
 
-/// The lines of a text, which must not be empty: an empty text would give one empty line. A line
-/// feed at the end of the text starts no further line. If every line ends in carriage return and
-/// line feed, both are removed from each; otherwise the carriage returns remain.
+/// Splits a text into lines. The text must not be empty, because an empty text would give one empty
+/// line. A line feed at the end of the text starts no further line. If a carriage return is in front
+/// of every line feed, these carriage returns are removed too, also one at the end of the text.
+/// Otherwise all carriage returns remain.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let has_crlf = {
         let mut ends = text.split_inclusive(|&byte| byte == b'\n').filter(|l| l.ends_with(b"\n"));
@@ -103,8 +104,8 @@ pub fn distinct_entries<'a>(
     Ok(entries)
 }
 
-/// The keys of tables that RocksDB or Maypole wrote. Adjacent versions of one key count once;
-/// deletions count as keys.
+/// The keys of tables that RocksDB or Maypole wrote, deleted keys included. A key with several
+/// versions in one table is listed once. A key in several tables may be listed more than once.
 pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<KeyList> {
     let mut keys = KeyList::default();
     let bar = progress::bar(files.len() as u64, "reading tables");

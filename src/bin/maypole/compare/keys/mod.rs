@@ -5,10 +5,11 @@
 //! zipf      skewed queries
 //! ```
 //!
-//! Absent keys are between the smallest and the largest key loaded and, without `--absent-file`,
-//! are distributed as the loaded keys are. A key outside of the tables' ranges would query no
-//! filter, because the ranges would rule it out. Only the file of `--query-file` may contain such
-//! keys.
+//! Absent keys are between the smallest and the largest loaded key, because a key outside of this
+//! range would query no filter: the key ranges of the tables would rule it out. Such keys of
+//! `--absent-file` are left out. Those of `--query-file` are looked up, because its queries are
+//! replayed as they were recorded. Without these two files, absent keys are distributed as the
+//! loaded keys are.
 
 pub mod file;
 #[cfg(test)]
@@ -165,8 +166,8 @@ impl KeySet {
         Ok(set)
     }
 
-    /// A lower bound on the memory, in bytes, that this many generated keys take, together with the
-    /// vectors of the order of the keys and of the queries.
+    /// A lower bound on the bytes of memory for `present` and `absent` generated keys, for the
+    /// order in which they are loaded, and for the queries.
     pub fn memory(present: usize, absent: usize) -> u64 {
         let key = (GENERATED_BYTES + size_of::<usize>()) as u64;
         let (present, absent) = (present as u64, absent as u64);
@@ -254,8 +255,9 @@ impl KeySet {
         self.values = entries.iter().map(|entry| entry.1).collect();
     }
 
-    /// Takes all of the sorted `keys` as present keys, in random order, and the queries in their
-    /// order, at most `request.most` of each kind.
+    /// Takes all of the sorted `keys` as present keys, in random order. Takes the queries in the
+    /// order of the file: at most `request.most` of absent keys, and at most as many of present
+    /// keys.
     fn take_queries(
         &mut self,
         queries: &[&[u8]],
@@ -307,10 +309,10 @@ impl KeySet {
         Ok(())
     }
 
-    /// The positions to look up. Without `zipf`: each absent key once, and as many present keys, or
-    /// all if there are fewer. With `zipf`: `most` draws of absent keys, and `most` of present
-    /// keys. The key lists of the set are in random order, so Zipf's hot positions are scattered
-    /// over the key range.
+    /// Draws the positions to look up. Without `zipf`, they are each absent key once, and as many
+    /// present keys, or all if there are fewer. With `zipf`, they are `most` draws of absent keys
+    /// and `most` draws of present keys, which favour low positions. The key lists are in random
+    /// order, so the favoured keys are scattered over the key range.
     fn draw(&self, zipf: Option<f64>, most: usize, seed: u64) -> Queries {
         let (present, absent) = (self.present.len(), self.absent.len());
         let Some(exponent) = zipf else {

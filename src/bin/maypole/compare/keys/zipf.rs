@@ -2,8 +2,10 @@
 //!
 //! Ranks are drawn by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
 //! variates from monotone discrete distributions", ACM TOMACS 6, 1996), which is exact and needs no
-//! table of all ranks. For n ranks, it inverts the area under `1 / x^s` up to n + 1/2. Of each
-//! rank's area, it rejects the part that exceeds the rank's share; the first rank has no such part.
+//! table of all ranks. A random area under the curve `1 / x^s` is drawn, and the `x` up to which
+//! the curve has this area is rounded to a rank `r`. The area of rank `r`, from `r - 1/2` to
+//! `r + 1/2`, is a little larger than the rank's share `1 / r^s`, so draws in the excess are
+//! rejected. The area of rank 1 is limited to its share.
 
 use rand::{Rng, RngExt};
 
@@ -11,7 +13,8 @@ use rand::{Rng, RngExt};
 pub struct Zipf {
     exponent: f64,
     ranks: u64,
-    /// The values of [`Zipf::area`] where the first rank begins and where the last rank ends.
+    /// The values of [`Zipf::area`] at which rank 1 begins and at which the last rank ends. Areas
+    /// are drawn between them.
     low: f64,
     high: f64,
 }
@@ -19,7 +22,8 @@ pub struct Zipf {
 impl Zipf {
     pub fn new(ranks: u64, exponent: f64) -> Zipf {
         let mut zipf = Zipf { exponent, ranks, low: 0.0, high: 0.0 };
-        // The first rank needs no area beyond its own share.
+        // The area of rank 1 ends at x = 1.5. It begins 1 below that, because the share of rank 1
+        // is 1, so no draw of rank 1 is rejected.
         zipf.low = zipf.area(1.5) - 1.0;
         zipf.high = zipf.area(ranks as f64 + 0.5);
         zipf

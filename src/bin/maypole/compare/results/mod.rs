@@ -108,7 +108,8 @@ record! {
         file_reads_per_present_get: f64,
         get_absent_ns: Times,
         get_present_ns: Times,
-        /// Whether lookups read from the device; `None` without `--cold`.
+        /// Whether nearly all bytes that lookups read came from the device. `None` without
+        /// `--cold`.
         cold: Option<bool>,
     }
 }
@@ -127,13 +128,13 @@ impl PolicyRow {
             .is_some_and(|(predicted, (low, high))| !(low..=high).contains(&predicted))
     }
 
-    /// Whether the run was to read from the device, but lookups of present keys read no file,
-    /// because the block cache holds everything.
+    /// Whether, despite `--cold`, lookups of present keys read no file, because the block cache
+    /// holds everything.
     pub fn reads_are_unseen(&self) -> bool {
         self.cold.is_some() && self.file_reads_per_present_get == 0.0
     }
 
-    /// The number of tables that filters spared an absent lookup.
+    /// The mean number of tables that an absent lookup did not search because a filter said no.
     pub fn spared_per_get(&self) -> f64 {
         self.useful as f64 / self.absent_gets as f64
     }
@@ -181,8 +182,8 @@ impl Results {
 
 #[cfg(test)]
 impl Results {
-    /// The results of one tree for each of these filters, given as `(name, bytes, rate)`. A tree
-    /// has three levels of `keys` keys each.
+    /// The results of one tree for each of `filters`, which are given as `(name, bytes, rate)`.
+    /// Each tree has three levels of `keys` keys each.
     pub fn computed(about: About, keys: u64, filters: &[(&str, u64, f64)]) -> Results {
         let levels = |rate| [(4, keys, rate), (5, keys, rate), (6, keys, rate)];
         let all: Vec<_> =
@@ -227,7 +228,9 @@ record! {
     pub struct ThroughputRow {
         policy: String,
         cache_bytes: u64,
-        /// The bytes of all tables. `cache_bytes` is a fraction of them in most rows.
+        /// The approximate bytes of all tables before compression. `cache_bytes` is a fixed
+        /// fraction of them, except where the cache is the one that the [`PolicyRow`]s were
+        /// measured with.
         data_bytes: u64,
         share_absent: f64,
         lookups: u64,
@@ -316,8 +319,8 @@ record! {
         filter_bytes: u64,
         build_ns_per_key: f64,
         /// Memory that the build took at its peak, key hashes and filter included. `None` if the
-        /// system does not report it, or if it is less than 1 MiB, because the system counts whole
-        /// pages.
+        /// system does not report it. Also `None` below 1 MiB, because the system counts whole
+        /// pages, which is too coarse for less.
         peak_bytes: Option<u64>,
         query_absent_ns: f64,
         query_present_ns: f64,

@@ -13,7 +13,8 @@ const BAR: usize = 8;
 /// The most policies that are named as not distinguishable from the fastest.
 const MAX_TIED: usize = 6;
 
-/// Prints two tables: the sizes, rates and counts of the filters, and the cost of lookups.
+/// Prints a table of the filters (sizes, rates and counts), a table of the cost of lookups, and the
+/// sentences of [`fastest`].
 pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Result {
     let (keys, gets) = rows.first().map_or((0, 0), |row| (row.keys, row.absent_gets));
     let (keys, gets) = (counted(keys, "key"), counted(gets, "absent lookup"));

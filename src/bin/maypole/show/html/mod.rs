@@ -24,7 +24,7 @@ pub fn made_by(maker: &str) -> String {
     format!("<meta name=\"generator\" content=\"{}\">", escape(maker))
 }
 
-/// A whole page of the command `maker`. `script` is run after the page's own script.
+/// A whole page of the command `maker`. `script` runs after the script that all pages have.
 pub fn page(maker: &str, title: &str, body: &str, script: &str) -> String {
     let made_by = made_by(maker);
     format!(
@@ -42,7 +42,7 @@ pub fn section(title: &str, body: &str) -> String {
     format!("<section><h2>{}</h2>\n{body}</section>\n", escape(title))
 }
 
-/// A section that is folded, except on paper.
+/// A section that is folded until a reader opens or prints it.
 pub fn folded(title: &str, body: &str) -> String {
     format!(
         "<section><details class=\"part\"><summary><h2>{}</h2></summary>\n{body}</details>\
@@ -131,8 +131,9 @@ pub fn figures<R: Record>(rows: &[R]) -> String {
 mod tests {
     use super::*;
 
-    /// On a screen of 400 pixels, the main table was once cut before the observed rate. Now each
-    /// cell names its column, so that a narrow screen can show a row as a block.
+    /// On a screen of 400 pixels, the columns of the main table from the observed rate on were once
+    /// out of sight. Now each cell names its column, so that a narrow screen can show a row as a
+    /// block.
     #[test]
     fn the_cells_of_the_main_table_know_their_columns() {
         let rows = vec![vec!["a<b".to_string().into(), "7".to_string().into()]];

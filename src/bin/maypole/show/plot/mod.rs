@@ -1,4 +1,5 @@
-//! Plots as SVG: curves and measured points over two axes. This module does not know what it draws.
+//! Plots as SVG: curves and measured points over two axes. The code does not depend on what the
+//! figures mean.
 //!
 //! ```text
 //! y label (unit)
@@ -10,9 +11,9 @@
 //!         x label (unit)
 //! ```
 //!
-//! Colors are classes `c0` to `c7`, which the page's style sheet defines for light and dark. Every
-//! point has its figures in a `<title>`, which a browser shows on hover, even without scripts. With
-//! the page's script, the keyboard can move from point to point, too.
+//! Colors are the classes `c0` to `c7`, which the page's style sheet defines for light and dark
+//! screens. Every measured point has its figures in a `<title>`, which a browser shows on hover,
+//! even without scripts. The page's script lets the arrow keys move from point to point.
 
 mod scale;
 pub mod ticks;
@@ -54,7 +55,7 @@ pub struct Axis {
     pub label: String,
     pub spread: Spread,
     pub tick: fn(f64) -> String,
-    /// The ends, if the figures should not determine them.
+    /// The ends of the axis. With `None`, the figures determine them.
     pub ends: Option<(f64, f64)>,
 }
 
@@ -80,7 +81,7 @@ pub enum Look {
     Joined,
     /// Measured points.
     Points,
-    /// A curve of figures so close together that no point is marked.
+    /// A curve whose points are so close together that none of them is marked.
     #[allow(dead_code, reason = "the pictures of the book have such curves")]
     Curve,
     /// The values of a theory: a dashed curve.
@@ -112,9 +113,10 @@ pub struct Point {
 pub enum Dot {
     /// A measured figure.
     Seen,
-    /// A measured figure that cannot be told from that of another series. The dot is hollow.
+    /// A measured figure whose interval overlaps that of another series, so that neither can be
+    /// called higher. The dot is hollow.
     Tied,
-    /// An arrow down: nothing was observed, so the figure is at most this.
+    /// An upper bound, because nothing was observed. It is drawn as an arrow down.
     AtMost,
 }
 
@@ -123,8 +125,8 @@ impl Point {
         Point { x, y, interval: None, dot: Dot::Seen, says }
     }
 
-    /// A figure with its interval; if nothing was observed, an arrow at the upper end of the
-    /// interval.
+    /// A measured figure with its confidence interval. If `y` is 0, nothing was observed, and the
+    /// point is an arrow at the upper end of the interval.
     pub fn observed(x: f64, y: f64, interval: Option<(f64, f64)>, says: String) -> Point {
         match interval {
             Some((_, high)) if y == 0.0 => Point { dot: Dot::AtMost, ..Point::new(x, high, says) },
@@ -332,8 +334,8 @@ fn draw_series(series: &Series, frame: &Frame, svg: &mut String) {
     svg.push_str("</g>\n");
 }
 
-/// Moves sorted positions until neighbours are at least `gap` apart. Each neighbour moves by half
-/// of what is missing. Keeps the positions between `low` and `high` if they fit.
+/// Moves sorted positions until neighbours are at least `gap` apart: each of two close neighbours
+/// moves by half of the missing distance. The positions stay between `low` and `high` if they fit.
 fn spread_out(wished: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut placed = wished.to_vec();
     for _ in 0..200 {
@@ -382,8 +384,8 @@ mod tests {
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 
-    /// Points without a false positive were once not drawn, so the remaining points were above
-    /// theory. Now the upper bounds of such points are drawn.
+    /// Points whose queries had no false positive were once not drawn, so the points that were
+    /// drawn were above the theory. Now such a point is drawn at its upper bound.
     #[test]
     fn where_nothing_was_observed_the_upper_bound_is_drawn() {
         let observed = |y, interval| Point::observed(2.0, y, Some(interval), "s".into());

@@ -4,11 +4,11 @@
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Spread {
     Linear,
-    /// By the logarithm. Figures must be above 0.
+    /// Logarithmic. Figures must be above 0.
     Log,
-    /// Bytes: ticks are round in KiB, MiB and so on.
+    /// Linear, for bytes: ticks are round in KiB, MiB and so on.
     Bytes,
-    /// Bytes by the logarithm: ticks are powers of two.
+    /// Logarithmic, for bytes: ticks are powers of two.
     LogBytes,
 }
 
@@ -60,8 +60,9 @@ impl Scale {
         }
     }
 
-    /// The figures, besides the `ticks`, at which the axis gets a mark without a number. These
-    /// marks show that the axis is logarithmic, and where in a decade a point is.
+    /// The figures at which a logarithmic axis gets marks without numbers, besides the `ticks`.
+    /// These marks show that the axis is logarithmic, and where between two powers a point is.
+    /// Other axes have none.
     pub fn minor_ticks(&self, ticks: &[f64]) -> Vec<f64> {
         let all = match self.spread {
             Spread::Linear | Spread::Bytes => Vec::new(),
@@ -76,7 +77,8 @@ impl Scale {
     }
 }
 
-/// The most decades of an axis on which marks at 1 to 9 times each power of ten can be told apart.
+/// An axis of more decades than this has marks at powers of ten only, because marks at 1 to 9 times
+/// each power of ten could not be told apart.
 const MAX_DIVIDED: f64 = 6.0;
 
 /// The largest of 1, 1 KiB, 1 MiB and so on that is not above `bytes`.
@@ -84,15 +86,15 @@ fn unit(bytes: f64) -> f64 {
     1024f64.powi((bytes.max(1.0).log2() / 10.0) as i32)
 }
 
-/// Every `every`-th power of two from `low` to `high`, counted from 2^0.
+/// The powers of two from `low` to `high` whose exponent is a multiple of `every`.
 fn powers_of_two(low: f64, high: f64, every: usize) -> Vec<f64> {
     let exponents = (0..64).step_by(every).map(|exponent| 2f64.powi(exponent));
     exponents.filter(|power| (low * 0.999..=high * 1.001).contains(power)).collect()
 }
 
-/// The least range of round numbers that holds all figures. A linear range starts at 0 if the least
-/// figure is positive and below 0.6 times the largest. `None` when there is no figure that the
-/// spread can show.
+/// A range that holds all figures and ends at round numbers. A logarithmic range extends beyond the
+/// figures by at least 5 %. A linear range starts at 0 if the least figure is positive and below
+/// 0.6 times the largest. `None` if the spread can show none of the figures.
 pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let shown = figures.filter(|f| f.is_finite() && (!spread.is_log() || *f > 0.0));
     let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), figure| {
@@ -103,8 +105,7 @@ pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64,
     }
     Some(match spread {
         Spread::Log => {
-            // The ends are 1, 2 or 5 times a power of ten. Such numbers are about a third of a
-            // decade apart.
+            // The ends are 1, 2 or 5 times a power of ten.
             let (low, high) = (low / 1.05, high * 1.05);
             let below = rounds(low.log10().floor() as i32 - 1).rfind(|&r| r <= low);
             let above = rounds(high.log10().floor() as i32).find(|&r| r >= high);
@@ -150,7 +151,8 @@ fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
 }
 
 fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
-    // Ticks at 1, 2 and 5 times each power of ten, or if they do not fit, at powers of ten.
+    // Ticks at 1, 2 and 5 times each power of ten, which are three a decade, or if those are too
+    // many, at powers of ten.
     if (high / low).log10() * 3.0 <= most as f64 {
         return decades(low, high, 1, &[1.0, 2.0, 5.0]);
     }
@@ -158,7 +160,8 @@ fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     (1..).map(of).find(|ticks| ticks.len() <= most).unwrap_or_default()
 }
 
-/// The products of `parts` and every `every`-th power of ten, from `low` to `high`.
+/// Each of `parts` times each power of ten whose exponent is a multiple of `every`, as far as the
+/// product is from `low` to `high`.
 fn decades(low: f64, high: f64, every: i32, parts: &[f64]) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32 - 1, high.log10().ceil() as i32 + 1);
     let decades = (first..=last).filter(|decade| decade.rem_euclid(every) == 0);

@@ -1,4 +1,5 @@
-//! How the numbers at the ticks of an axis are written. Tables write bytes in KiB, so axes do, too.
+//! How the number at a tick of an axis is written. Bytes have the units KiB, MiB and so on, as in
+//! tables.
 
 /// Writes a figure with the digits that it needs, at most nine decimals.
 pub fn decimal(figure: f64) -> String {

@@ -10,7 +10,8 @@ pub fn polynomial(bytes: &[u8], factor: u32) -> u32 {
     bytes.iter().fold(0u32, |sum, &byte| sum.wrapping_mul(factor).wrapping_add(byte.into()))
 }
 
-/// The message with the padding of both digests: a bit, zeros, and the message's length in bits.
+/// The message, followed by the padding of both digests: a set bit, zeros, and `length`, the
+/// message's length in bits.
 fn padded(message: &[u8], length: [u8; 8]) -> Vec<u8> {
     let mut padded = message.to_vec();
     padded.push(0x80);
@@ -24,7 +25,7 @@ fn fraction(x: f64) -> u32 {
     (x.fract() * 4_294_967_296.0) as u32
 }
 
-/// MD5's constants: the first 32 bits of the absolute sines of 1 to 64.
+/// MD5's constants: the first 32 bits of the fractions of |sin i|, for `i` from 1 to 64.
 pub struct Md5 {
     sines: [u32; 64],
 }
@@ -69,8 +70,8 @@ fn fraction_of_sine(i: usize) -> u32 {
     fraction((i as f64).sin().abs())
 }
 
-/// SHA-256's constants: the first 32 bits of the fractions of the square and cube roots of the
-/// first primes.
+/// SHA-256's constants: the first 32 bits of the fractions of the square roots of the first 8
+/// primes, and of the cube roots of the first 64.
 pub struct Sha256 {
     start: [u32; 8],
     rounds: [u32; 64],

@@ -34,7 +34,7 @@ fn unguarded(bits: usize) -> impl Fn(u64, u32) -> usize {
     }
 }
 
-/// One filter of the planned keys of `lab`, with the size for a rate of 1 %.
+/// One filter of as many keys as `lab` plans, with the size for a rate of 1 %.
 fn large(lab: &Lab) -> Small {
     let (bits, hashes) = formulas::whole_shape(lab.keys, 0.01);
     // Enough queries for an error of about a hundredth of the rate.
@@ -44,8 +44,8 @@ fn large(lab: &Lab) -> Small {
 
 pub fn two_hashes(lab: &Lab) -> Result<Vec<Claim>> {
     let large = large(lab);
-    // With 20 bits a key, the theory promises 0.007 %. The number of bits is prime, which is the
-    // best case for double hashing.
+    // With 20 bits a key, the theory promises a rate of 0.007 %. The number of bits is prime, which
+    // is the best case for double hashing: with any step, the positions of a key are distinct.
     let small =
         Small { keys: 100, bits: 2003, hashes: 14, filters: lab.small_filters(100), asked: 5000 };
     let worse = [large, small].map(|shape| {
@@ -147,12 +147,13 @@ pub fn digests(lab: &Lab) -> Result<Vec<Claim>> {
     }])
 }
 
-/// The factors of a much-copied filter in Java.
+/// The factors of the polynomials in a Bloom filter in Java that is often copied.
 const FACTORS: [u32; 8] = [3, 5, 7, 11, 13, 31, 37, 61];
 
 pub fn polynomials(lab: &Lab) -> Result<Vec<Claim>> {
     let good = named_rate(lab, |key, i, bits| double(bits)(hash64(key), i));
-    // One hashCode, stretched: the start is the hash itself, and the step is its upper half.
+    // Double hashing from one hashCode: the start is the hash itself, and the step is its upper
+    // half, made odd.
     let stretched = named_rate(lab, |key, i, bits| {
         let code = polynomial(key, 31);
         (code.wrapping_add(i.wrapping_mul(code >> 16 | 1)) % bits as u32) as usize

@@ -21,8 +21,8 @@ pub struct Lab {
 
 impl Lab {
     pub fn new(keys: usize, seed: u64) -> Lab {
-        // At 1 %, there are at least 5,000 false positives, so that the standard error of a rate is
-        // at most 1.4 % of it.
+        // At a rate of 1 %, at least 500,000 queries give at least 5,000 false positives. So the
+        // standard error of a measured rate is at most 1.4 % of the rate.
         let absent = absent_hashes(seed, (2 * keys).clamp(500_000, 4_000_000));
         Lab { keys, seed, present: present_hashes(seed, 5 * keys), absent }
     }
@@ -51,7 +51,8 @@ impl Lab {
         Ok((self.rate(&filter), Filter::bytes(&filter) as f64 * 8.0 / self.keys as f64))
     }
 
-    /// The number of small filters, of `keys` keys each, in an experiment.
+    /// The number of filters in an experiment with small filters of `keys` keys. Together they have
+    /// a fifth of the planned keys, but there are at least 20 of them.
     pub fn small_filters(&self, keys: usize) -> u64 {
         (self.keys / (5 * keys)).max(20) as u64
     }
@@ -78,7 +79,7 @@ impl Array {
     }
 }
 
-/// An experiment with a number of Bloom filters of one shape.
+/// An experiment that measures the rate of several Bloom filters of the same size.
 #[derive(Clone, Copy)]
 pub struct Small {
     pub keys: usize,
@@ -86,7 +87,7 @@ pub struct Small {
     pub hashes: u32,
     /// The number of filters, each of different keys.
     pub filters: u64,
-    /// Absent keys for which each filter is queried.
+    /// The number of absent keys for which each filter is queried.
     pub asked: u64,
 }
 

@@ -9,8 +9,8 @@
 //! digests   MD5, SHA-256 and Java's String.hashCode, to be measured
 //! ```
 //!
-//! Verdicts are not written in the code: each is computed from the figures by the rule that is
-//! printed with it.
+//! The code states no verdict: it computes each from the figures, by the rule that is printed with
+//! the claim.
 
 mod digests;
 mod hashing;
@@ -61,7 +61,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict on a claim about several cases: half true if only some of them hold.
+    /// The verdict on a claim about several cases: half true if it holds in only some of them.
     fn of_cases(holds: &[bool]) -> Verdict {
         match holds.iter().filter(|&&holds| holds).count() {
             0 => Verdict::False,
@@ -80,9 +80,9 @@ pub struct Claim {
     figures: Vec<(&'static str, Unit, f64)>,
     /// Why the figures are as they are, in one sentence.
     pub because: &'static str,
-    /// The statement that the figures support, in place of a false claim.
+    /// The statement that the figures support, for a claim that is false or half true.
     instead: String,
-    /// The command that measures more of what the claim is about.
+    /// The command that measures more about the subject of the claim.
     see: &'static str,
 }
 
@@ -104,7 +104,8 @@ enum Unit {
     Count,
 }
 
-/// The command of this module: the value of [`Claim::see`] if no other command measures more.
+/// The command of this module. As the value of [`Claim::see`], it means that no other command
+/// measures more.
 const HERE: &str = "maypole structures --claims";
 
 /// Measures a claim, or several that need the same measurement.

@@ -18,9 +18,9 @@ pub fn five_times_the_keys(lab: &Lab) -> Result<Vec<Claim>> {
         let next = lab.keys * twentieths / 20;
         filter.add(&lab.present[held..next]);
         held = next;
-        // The rate only grows with the keys, and it reaches 18 % between one and three times the
-        // planned keys. So the loop measures it only in this range, and only until it has reached
-        // 18 %. At two times the planned keys, the rate is always measured, for `twice`.
+        // The rate only grows with the number of keys, and it reaches 18 % between one and three
+        // times the planned keys. So it is measured in this range until it reaches 18 %, and in any
+        // case at two times the planned keys, for `twice`.
         if (20..=60).contains(&twentieths) && (reached.is_nan() || twentieths == 40) {
             let rate = lab.rate(&filter);
             if reached.is_nan() && rate >= CLAIMED {
@@ -116,7 +116,8 @@ pub fn bits_for_one_percent(lab: &Lab) -> Result<Vec<Claim>> {
 }
 
 pub fn whole_hashes(lab: &Lab) -> Result<Vec<Claim>> {
-    // The best number of hashes is 1.99 at 2.87 bits a key, and 6.65 at 9.6 bits a key.
+    // Truncation matters most at 2.87 bits a key, where the best number of hashes is 1.99. At 9.6
+    // bits a key it is 6.65.
     let penalty = [2.87, 4.0, 9.6, 14.4].map(|bits| {
         let best = formulas::best_hashes(bits);
         let [down, near] =

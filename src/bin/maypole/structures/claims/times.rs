@@ -44,7 +44,7 @@ pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
     Ok(vec![slower, equal])
 }
 
-/// How full the quotient filters are: the two that are merged, and the one that is built anew from
+/// The load of the quotient filters: of the two that are merged, and of the one that is built from
 /// the keys of both.
 const LOAD: f64 = 0.9;
 

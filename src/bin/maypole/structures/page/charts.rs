@@ -9,7 +9,7 @@ use crate::show::plot::ticks::{plain, rate};
 use crate::show::plot::{Axis, Spread, color_of_family};
 use crate::show::text::{count, percent};
 
-/// A bar that is this many times as long as the second longest is cut.
+/// A bar longer than this multiple of the second longest is cut.
 const CUT_AT_TIMES: f64 = 4.0;
 
 /// Bits a key compared with the bound.
@@ -110,8 +110,8 @@ fn color(name: &str) -> usize {
     name.strip_prefix(OWN).and_then(color_of_family).unwrap_or(0)
 }
 
-/// An axis from 0 to the longest time. If that is too long for the other bars to be readable, the
-/// axis ends a little after the second longest.
+/// An axis from 0 to the longest time. If that is over [`CUT_AT_TIMES`] times the second longest,
+/// the other bars would be too short to read, so the axis ends a little after the second longest.
 fn time_axis(label: &str, times: impl Iterator<Item = f64>) -> Axis {
     let mut times: Vec<f64> = times.collect();
     times.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What the figures say, in words: each sentence is made of the rows and verdicts alone.
+//! What the figures say, in words. Each sentence is computed from the rows and the verdicts alone.
 
 use super::super::claims::{self, Claim};
 use super::super::measure::Row;
@@ -25,7 +25,8 @@ pub fn lines(rows: &[Row], claims: &[Claim]) -> Vec<String> {
 }
 
 fn memory(rows: &[Row], standard: &Row) -> Option<String> {
-    // Filters of different rates are compared by their bits relative to the bounds.
+    // The filters have different rates, so they are compared by `bits_over_bound` and not by bits a
+    // key.
     let over = |row: &&Row| row.bits_over_bound.unwrap_or(f64::INFINITY);
     let best = rows.iter().min_by(|a, b| over(a).total_cmp(&over(b)))?;
     Some(format!(

@@ -1,7 +1,8 @@
-//! The calculator of a page: a script that computes costs from the figures. Near the measured
-//! number of keys it uses the measured figures. For other numbers of keys it uses figures of large
-//! tables, because the measured tables may be small, and chance changes the rates of small tables.
-//! It shows the measured figures next to these.
+//! The calculator of a page: a script that computes monthly costs from the figures. From half to
+//! twice the measured number of keys, it uses the measured figures. For other numbers of keys, it
+//! uses computed figures of large tables, because the measured tables may be small, and chance
+//! changes the rates of small tables. Its table shows the measured and the computed blocks a lookup
+//! next to each other.
 
 use maypole::filter::FilterSpec;
 use serde_json::json;
@@ -10,12 +11,14 @@ use super::super::{PolicyRow, Results};
 use crate::compare::lab;
 use crate::show::text::counted;
 
-/// The number of keys of the filter from which the rates of large tables are computed. Larger
-/// filters have nearly the same rates.
+/// The number of keys of the filter from which the bits per key and the rate of large tables are
+/// computed, if the policy has the same filter for all tables. A larger filter has nearly the same
+/// rate.
 const LARGE_KEYS: u64 = 200_000;
 
-/// The form, whose values the reader may change. It starts with the measured number of keys, the
-/// share of absent keys in the given queries, and round numbers for the rest.
+/// The form, whose values the reader may change. It starts with the measured number of keys, with
+/// the share of absent keys in the file of queries if there was one, and with round numbers for the
+/// rest.
 pub fn form(results: &Results) -> String {
     let keys = results.about.keys;
     let measured = counted(keys, "key");
@@ -126,9 +129,9 @@ pub fn script(results: &Results) -> String {
 }
 
 /// Bits per key, and blocks per absent lookup, if all tables were large and their filters were
-/// queried as often as in this run. For a policy with the same filter for all tables, both follow
-/// from a large filter. For another policy, the blocks follow from the predicted rate of each
-/// level, and the bits are those of this run.
+/// queried as often as in this run. If the policy has the same filter for all tables, both figures
+/// are computed from a large filter. For another policy, the blocks are computed from the predicted
+/// rate of each level, but the bits are those of this run.
 fn of_large_tables(row: &PolicyRow, results: &Results) -> (f64, f64) {
     let gets = row.absent_gets.max(1) as f64;
     let uniform = row.policy.parse::<FilterSpec>().ok();

@@ -1,6 +1,7 @@
-//! The colour of each policy, the same everywhere on a page. Each kind of policy has a usual
-//! colour, which some kinds share. A policy gets the usual colour of its kind if no earlier policy
-//! has that colour, and otherwise a free colour if there is one.
+//! The colour of each policy, which is the same everywhere on a page. Policies that differ only in
+//! their numbers are of one kind. Each kind has a usual colour, which other kinds may share. A
+//! policy gets the usual colour of its kind if no earlier policy has that colour, and otherwise a
+//! free colour if there is one.
 
 use super::super::PolicyRow;
 use crate::show::grouped;

@@ -56,7 +56,8 @@ pub fn html(results: &Results) -> String {
     )
 }
 
-/// The sentences about the times as a whole.
+/// The sentences above the plots of times: which keys are looked up, a warning if the machine was
+/// noisy, and which policies are fastest.
 fn times(results: &Results) -> Vec<String> {
     let workload = format!("{}.", results.about.workload);
     let noise = results.noise().map(|noise| format!("WARNING: {noise}."));

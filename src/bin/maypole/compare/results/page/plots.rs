@@ -15,7 +15,7 @@ use crate::show::{grouped, html};
 pub struct Shown {
     pub plot: Plot,
     pub about: &'static str,
-    /// The table of the rows behind the plot.
+    /// The rows from which the plot is drawn, as an HTML table.
     pub figures: String,
     /// The text that replaces the plot if this run has no figures for it.
     pub missing: &'static str,
@@ -184,9 +184,9 @@ fn accuracy(results: &Results) -> Shown {
     }
 }
 
-/// How to draw a point whose interval overlaps those of the series `others`, and the words for
-/// that: "not distinguishable from …". If there are no others, the point is drawn as an ordinary
-/// point.
+/// How to draw a point, and the text that is added to its figures. `others` are the series whose
+/// intervals overlap the point's interval. If there are any, the point is hollow, and the text is
+/// "not distinguishable from …".
 pub fn tie<'a>(others: impl Iterator<Item = &'a str>) -> (Dot, String) {
     let others: Vec<&str> = others.collect();
     match others.is_empty() {
@@ -356,9 +356,9 @@ fn curves(
     series.filter(|series| !series.points.is_empty()).collect()
 }
 
-/// The label of a tick of the axis of a latency curve. At the tick, the curve has the latency that
-/// one in `one_in` lookups exceeds. The label is the share of the other lookups, such as 99 % for
-/// 100.
+/// The label of a tick on the x axis of a latency curve. One in `one_in` lookups takes longer than
+/// the latency that the curve shows there. The label is the share of the other lookups, such as
+/// 99 % if `one_in` is 100.
 fn as_fast(one_in: f64) -> String {
     format!("{} %", decimal(100.0 - 100.0 / one_in))
 }

@@ -16,8 +16,8 @@ use crate::show::text::{counted, percent, size};
 
 /// The width of a drawing, in its own units.
 const WIDTH: f64 = 600.0;
-/// If a level has more files than this, they are drawn as one bar, because lines so close together
-/// could not be told apart.
+/// A level with more files than this is drawn as one bar, because the bars of single files would be
+/// too narrow to be told apart.
 const MAX_FILES: u64 = 40;
 /// Up to this many bytes, a bar has the least width.
 const MIN_BYTES: f64 = 256.0;

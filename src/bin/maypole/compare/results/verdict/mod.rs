@@ -8,9 +8,10 @@
 //! ```
 //!
 //! The sentences are a pure function of the results. In tables of few keys, chance and rounding
-//! give filters unusual rates, and these tables are queried as often as large ones. So the levels
-//! of such tables are named and left out of the reads, unless no other level is left. Without these
-//! levels, the verdict holds for a larger tree too.
+//! give filters unusual rates, and these tables are queried as often as large ones. So the verdict
+//! leaves out the reads of a level if its tables have few keys, or got too few queries to know the
+//! rate. It says which levels these are. What it says of the other levels holds for a larger tree
+//! too. If all levels are like that, it leaves out none.
 
 #[cfg(test)]
 pub mod tests;
@@ -31,7 +32,8 @@ pub enum ReadCost {
     /// Neither given nor measured.
     #[default]
     Usual,
-    /// `--cold` was to measure the cost, but nothing came from the device.
+    /// `--cold` was to measure the cost, but fewer than nine of ten bytes came from the device, or
+    /// the system does not tell how many did.
     NotReached,
 }
 
@@ -71,9 +73,10 @@ impl ReadCost {
 /// A table with fewer keys than this counts as small: the rate of its filter may differ by over a
 /// tenth from that of a large filter.
 const FEW_KEYS: u64 = 2000;
-/// Fewer absent queries of a level than this say little about its rate.
+/// If absent lookups queried the filters of a level fewer times than this, the observed rate says
+/// little.
 const FEW_QUERIES: u64 = 1000;
-/// The fraction of the best saving that is enough.
+/// A policy saves enough if it saves at least this fraction of what the best policy saves.
 const ENOUGH: f64 = 0.98;
 /// Sizes that differ by at most this fraction count as equal.
 const SAME_SIZE: f64 = 0.01;
@@ -126,8 +129,8 @@ pub fn lines(results: &Results) -> Vec<String> {
     lines
 }
 
-/// The data blocks that an absent lookup of each policy reads, with their 95 % interval, as the
-/// verdict counts them.
+/// For each policy, the mean number of data blocks that an absent lookup reads, and its 95 %
+/// interval. The levels that the verdict leaves out are not counted.
 pub fn absent_reads(results: &Results) -> Vec<(f64, (f64, f64))> {
     let verdict = Verdict::new(results);
     let of = |row: &PolicyRow| {
@@ -181,8 +184,9 @@ impl<'a> Verdict<'a> {
         reads * self.results.about.read_cost.micros()
     }
 
-    /// How often absent lookups queried the filters of one policy's tree, in its tiny levels if
-    /// `tiny`, else in its other levels, and how many of these queries were false positives.
+    /// How often absent lookups queried the filters of one policy's tree, and how many of these
+    /// queries were false positives. If `tiny`, only the levels in [`Verdict::tiny`] are counted,
+    /// else only the others.
     fn asked(&self, row: &PolicyRow, tiny: bool) -> (f64, f64) {
         let levels = self.results.levels.iter().filter(|level| level.policy == row.policy);
         let levels = levels.filter(|level| self.tiny.contains(&level.level) == tiny);
@@ -192,7 +196,8 @@ impl<'a> Verdict<'a> {
         })
     }
 
-    /// The number of tables that the filters spared an absent lookup. Tiny tables are not counted.
+    /// The mean number of tables that an absent lookup did not search because a filter said no.
+    /// Tables of the levels in [`Verdict::tiny`] are not counted.
     fn spared(&self, row: &PolicyRow) -> f64 {
         if self.tiny.is_empty() {
             return row.spared_per_get();
@@ -201,7 +206,8 @@ impl<'a> Verdict<'a> {
         (asked - wrong) / row.absent_gets as f64
     }
 
-    /// The number of data blocks that an absent lookup read. Blocks of tiny tables are not counted.
+    /// The mean number of data blocks that an absent lookup read. Blocks of the levels in
+    /// [`Verdict::tiny`] are not counted.
     fn absent_reads(&self, row: &PolicyRow) -> f64 {
         let gets = row.absent_gets as f64;
         let of_level = |&level: &u64| {
@@ -225,7 +231,7 @@ impl<'a> Verdict<'a> {
     fn reads<'r>(&self, row: &'r PolicyRow, share: f64) -> Reads<'r> {
         let between = |reads: f64, gets: u64| {
             let read = (reads * gets as f64).round() as u64;
-            // The number of tables that could have been read in vain.
+            // In each level that counts, each lookup could have read one data block in vain.
             let trials = read.max(gets * row.levels.saturating_sub(self.tiny.len() as u64).max(1));
             let (low, high) = wilson_interval_95(read, trials).unwrap_or((0.0, 1.0));
             let times = trials as f64 / gets.max(1) as f64;
@@ -255,9 +261,9 @@ impl<'a> Verdict<'a> {
         self.all.iter().any(|of| self.micros(self.saved(of)) >= MIN_MICROS)
     }
 
-    /// The smallest policy that saves enough, or another policy of about its size: of the policies
-    /// of this size, the first one that has the fewest reads or is tied with the policy that has
-    /// the fewest reads.
+    /// Chooses one of the policies that `may` accepts. The smallest policy that saves enough, or
+    /// that is tied with the best, determines the size. Of the policies of about this size, the
+    /// first one whose reads are tied with the fewest is chosen.
     fn choose(&self, may: impl Fn(&Reads) -> bool) -> Option<&Reads<'a>> {
         let all = || self.all.iter().filter(|of| may(of));
         let best = all().min_by(|a, b| a.reads.total_cmp(&b.reads))?;

@@ -5,8 +5,8 @@ use super::*;
 
 const GETS: u64 = 100_000;
 
-/// A policy, its bytes, the number, keys and rate of each level, and the blocks of a present
-/// lookup. A rate of 1 stands for a level without filters.
+/// `(name, bytes of all filters, levels, data blocks that a present lookup reads)`. A level is
+/// `(number, keys, false-positive rate)`; the rate 1 stands for a level without filters.
 pub type Policy<'a> = (&'a str, u64, &'a [(u64, u64, f64)], f64);
 
 pub fn results(policies: &[Policy], about: About) -> Results {
@@ -76,10 +76,10 @@ const SMALL: Policy =
 const LARGE: Policy =
     ("ribbon(14)", 472_000, &[(0, 499, 0.0001), (5, 18_000, 0.0001), (6, 251_000, 0.0001)], 1.001);
 
-/// An early verdict listed what every policy saves, at costs of a read that it did not explain, and
-/// recommended none. It called a policy that read 0.17 blocks more for each present query "as
-/// good", took no notice of a measured cost, and let a table of 499 keys decide between two
-/// families. Now each situation gives the sentences that [`situations`] lists.
+/// An early verdict listed what every policy saves, and recommended none of them. It did not
+/// explain the cost of a read that it assumed, and ignored a measured cost. It called a policy "as
+/// good" although it read 0.17 blocks more for each present query. It let a table of 499 keys
+/// decide between two families. Now each situation gives the sentences that [`situations`] lists.
 #[test]
 fn each_situation_gets_its_sentences() {
     for (name, policies, about, expected) in situations() {
@@ -98,8 +98,9 @@ fn the_order_of_the_policies_does_not_matter() {
     assert_eq!(first(&all), first(&turned));
 }
 
-/// The two plots for choosing a policy once ranked burr in opposite ways, because the plot of reads
-/// included the rate of a table of 499 keys. Now it leaves out such tables.
+/// The page that `compare --out` writes has two plots for choosing a policy: false positives against
+/// bits, and reads against memory. By the second one, burr once was the worst family instead of the
+/// best, because its reads included those of a table of 499 keys. Now it leaves out such tables.
 #[test]
 fn the_plot_of_reads_ranks_families_as_large_filters_do() {
     let results = results(&[BLOOM, RIBBON, BURR], about());
