@@ -42,7 +42,8 @@ use std::time::Instant;
 use maypole::{Compression, Db, FilterPolicy};
 
 const TOGETHER: usize = 64;
-/// The number of 4-byte words in the memory from which the plain loads read: 256 MiB together.
+/// The loads from memory read an array of this many 4-byte words, which is 256 MiB. The loads in
+/// large pages read a copy of it, of the same size.
 const MEMORY_WORDS: usize = 1 << 26;
 
 type Key = [u8; 20];

@@ -578,7 +578,7 @@ pub(crate) struct Reservation {
 /// The heap bytes of a table's filters and indexes, resident or not.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct MetadataBytes {
-    /// Their bytes as the table stores them: whole or in parts.
+    /// Their heap bytes in the form in which the table stores them, which is whole or in parts.
     pub as_stored: usize,
     /// Their bytes if they were whole.
     pub if_whole: usize,

@@ -188,7 +188,8 @@ struct Parked<'k> {
     run: usize,
     /// Index of the file in its run.
     file: usize,
-    /// What is not in memory: the data block, or, as an error, the number of a part of the index.
+    /// What to read next: `Ok` is the data block, whose part of the index is in memory; `Err` is
+    /// the number of the part of the index that must be read first. No error has occurred.
     block: Result<AbsentBlock, usize>,
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum EntryKind {
     /// A tombstone for a key that was put at most once since its previous deletion. Maypole reads
     /// this kind and never writes it.
     SingleDeletion = 7,
-    /// A tombstone for `[start, end)`, stored in a separate block.
+    /// A tombstone for the user keys in `[start, end)`. A table stores it in a separate block.
     RangeDeletion = 0x0f,
 }
 

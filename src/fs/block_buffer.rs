@@ -59,7 +59,8 @@ impl BlockRange {
 }
 
 impl BlockBuffer {
-    /// The memory for the blocks of `range`, whose content is arbitrary before the read.
+    /// The memory into which the blocks of `range` are read. Before the read, its content is
+    /// arbitrary.
     pub fn blocks(&mut self, range: BlockRange) -> &mut [u8] {
         let bytes = range.needed().next_multiple_of(range.block_bytes);
         let with_slack = bytes + range.block_bytes - 1;

@@ -172,7 +172,9 @@ impl Table {
     /// filter. `None`: the table has no filter of a known form.
     ///
     /// # Errors
-    /// If a part cannot be read, or is damaged.
+    /// If a part cannot be read, its checksum is wrong, or it cannot be uncompressed. A malformed
+    /// filter with a right checksum, or a damaged list of parts, is no error: it gives filters that
+    /// answer "maybe" to every query.
     pub(super) fn read_filter_parts(&self) -> Result<Option<Vec<TableFilter>>> {
         let Some(stored) = StoredFilter::find(self.metaindex()) else { return Ok(None) };
         let parts = 0..self.filter_parts();

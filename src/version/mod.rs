@@ -150,7 +150,8 @@ impl Version {
         each.chain(deeper.iter().map(move |sets| fragment_of_disjoint(sets, user_key, sequence)))
     }
 
-    /// The files of each level, for the pure functions that plan compactions.
+    /// The records of each level's files, without the open files: for functions that need only the
+    /// shape of the tree, such as those that plan compactions or choose filters.
     pub fn metas(&self) -> [Vec<&FileMeta>; LEVELS] {
         std::array::from_fn(|level| self.levels[level].iter().map(|file| &file.meta).collect())
     }

@@ -247,9 +247,9 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, byte)
 }
 
-/// Opens a database that this process has closed. If another test starts a child at this moment,
-/// the child inherits the lock of the database and holds it until the child runs its own program.
-/// So the opening is tried again.
+/// Opens a database that this process has closed. Closing unlocks it. Only if unlocking fails, a
+/// child that another test started before, and that has not yet executed its program, still holds
+/// the lock. So the opening is tried again.
 fn reopen(builder: Builder) -> Db {
     let end = Instant::now() + Duration::from_secs(60);
     loop {

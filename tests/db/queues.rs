@@ -155,7 +155,8 @@ impl Run {
         self.map.extend(added);
     }
 
-    /// Seeks with a cursor that sees the state of `map`, and steps over the next entries.
+    /// Seeks with a cursor that sees the state of `map`, and steps from there, each time forward or
+    /// backward at random. Asserts that the cursor shows the entries of the map.
     fn walk(rng: &mut StdRng, cursor: &mut DbCursor, map: &Map, target: &[u8]) {
         let mut at = match rng.random_range(0..4) {
             0 => {

@@ -93,7 +93,7 @@ macro_rules! commands {
     };
 }
 commands! {
-    // Boxed, because it has far more options than the others.
+    // Boxed, because its many paths and lists make it larger than the other commands.
     Compare(Box<compare::Compare>),
     Advise(advise::Advise),
     Size(size::Size),

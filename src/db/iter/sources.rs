@@ -41,8 +41,9 @@ impl Deref for LevelFiles {
 }
 
 impl Source {
-    /// Whether all entries have smaller sequence numbers than `sequence`. Returns false for a
-    /// memtable, because writers may still add entries with larger numbers.
+    /// Whether all entries have smaller sequence numbers than `sequence`. Returns false for every
+    /// memtable: writers may still add entries with larger numbers to the active one, and the
+    /// frozen ones are not told apart from it.
     pub fn is_older_than(&self, sequence: SequenceNumber) -> bool {
         match self {
             Source::Memtable(_) => false,

@@ -11,8 +11,8 @@ use crate::filter::cpu::Portable;
 use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;
 
-/// The vector code of x86-64 needs further methods of a word. On other processors a word needs
-/// none.
+/// The methods that the vector code of x86-64 needs of a row's coefficients, beyond those of
+/// [`Word`](super::row::Word). Other processors need no such methods, so here the trait is empty.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) trait Lanes: super::row::Word {}
 #[cfg(not(target_arch = "x86_64"))]

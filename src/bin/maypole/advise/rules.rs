@@ -48,7 +48,9 @@ pub struct Situation {
     pub filter_bytes: u64,
     pub index_bytes: u64,
     pub level_0_bytes: u64,
-    /// The stored bytes of the largest block of any filter and, in the next field, of any index.
+    /// The stored bytes of the largest block of any filter and, in the next field, of any index. A
+    /// partitioned index counts as 0, and so does a partitioned filter whose partitions were not
+    /// read.
     pub largest_filter: u64,
     pub largest_index: u64,
     pub are_partitioned: bool,

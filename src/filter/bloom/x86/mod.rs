@@ -5,8 +5,9 @@
 //! arrays ([`registers`]), so indexes are checked as usual.
 //!
 //! A query puts the probes of its key into the lanes of a register and tests them together. But
-//! where products of lanes are slow, as on Intel's processors, a query for whose answer the program
-//! waits uses integers, and tests its probes one after the other.
+//! Intel's processors multiply lanes slowly. There, a query whose answer the program needs at once
+//! ([`Kernels::has_all_bits_soon`](super::Kernels)) uses no vector instructions, and tests its
+//! probes one after the other. Queries of many keys use the lanes on every processor.
 //!
 //! ```text
 //! x      = seed * powers            lane i: probe i

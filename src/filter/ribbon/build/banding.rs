@@ -234,7 +234,8 @@ mod tests {
 
     #[test]
     fn a_sum_is_found_far_away_too() {
-        // Equal lower halves cancel; the rest starts 65 slots further up.
+        // The lower 64 coefficients of both rows are equal, so their sum has only upper ones. The
+        // first of these is that of slot 65, where the sum stays.
         let mut rows = vec![Row::EMPTY; 256];
         let (a, b) = (1 | 1 << 67, 1 | 1 << 65);
         assert!(settle_all(&mut rows, &[traveller(0, a, 1), traveller(0, b, 2)]));
