@@ -18,8 +18,8 @@
 //! indexes are in memory, their misses are too few to tell, and only their use counts.
 //!
 //! The use is a mean, so it would also keep indexes of key ranges that nobody reads. Therefore the
-//! cache examines the indexes in memory one after the other, and evicts those that were not used for
-//! a long time ([`Balance::index_searched`]).
+//! cache examines the indexes in memory one after the other while lookups miss many filters, and
+//! evicts those that were not used for a long time ([`Balance::index_searched`]).
 //!
 //! Only misses are counted, because a hit must not write to memory that other threads write.
 
@@ -42,6 +42,10 @@ const NEARLY_ALL: usize = 8;
 /// the part is in memory or not. If all parts were used equally often, each would be used this many
 /// times meanwhile. So an index that was not used at all is one of those that are rarely used.
 const SEARCHES_PER_PART: usize = 8;
+
+/// Indexes are examined only while lookups miss a filter at least once in this many searches of an
+/// index.
+const MUCH_NEED: u32 = 8;
 
 /// The largest number of searches between two examinations.
 const MAX_INTERVAL: usize = 1 << 16;
@@ -101,12 +105,18 @@ impl Balance {
         self.count(&self.index_searches);
         let left = self.until_examined.load(Ordering::Relaxed);
         self.until_examined.store(left.saturating_sub(1), Ordering::Relaxed);
-        left == 0
+        left == 0 && self.filters_need_much()
     }
 
     /// Counts a search of an index that reads a part of it.
     pub fn index_missed(&self) {
         self.count(&self.index_misses);
+    }
+
+    /// Whether enough lookups have missed a filter that it pays to evict indexes that are not used.
+    fn filters_need_much(&self) -> bool {
+        let misses = self.filter_misses.load(Ordering::Relaxed);
+        misses.saturating_mul(MUCH_NEED) >= self.index_searches.load(Ordering::Relaxed)
     }
 
     /// Adds one to a count. Threads that count at the same time may lose some counts when the
@@ -228,6 +238,8 @@ mod tests {
     #[test]
     fn each_index_in_memory_is_examined_after_as_many_searches() {
         let balance = balance();
+        count(100, || assert!(!balance.index_searched(), "no filter is missed"));
+        count(1000, || balance.filter_missed(false));
         assert!(balance.index_searched(), "at first");
         // A sixth of the indexes is in memory. Each of the others takes as much memory as these.
         balance.index_was_examined(&in_memory(0, 80));
