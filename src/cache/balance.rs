@@ -88,6 +88,11 @@ impl Balance {
         self.index_bytes.fetch_sub(index_bytes, Ordering::Relaxed);
     }
 
+    /// The bytes that all filters and indexes would take in memory.
+    pub fn all_bytes(&self) -> usize {
+        self.filter_bytes.load(Ordering::Relaxed) + self.index_bytes.load(Ordering::Relaxed)
+    }
+
     /// Counts an absent key for which a filter in memory would have saved a read.
     /// `in_vain`: whether the index was searched for it, and the search was counted. This search
     /// does not count, because with the filter it would not have happened.

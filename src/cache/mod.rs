@@ -296,10 +296,15 @@ impl BlockCache {
     }
 
     /// Whether the cache would keep a part of a filter that nothing else is read with. `number` and
-    /// `bytes` are as in [`BlockCache::keeping_of_part`].
+    /// `bytes` are as in [`BlockCache::keeping_of_part`]. While filters give way to indexes, such a
+    /// part is kept only if it displaces nothing, or nothing but data because all parts fit.
     pub(crate) fn keeps_filter_part(&self, number: u64, bytes: usize) -> bool {
         let was_marked = self.doorkeeper.mark(number).once();
-        was_marked && !self.filters_give_way.load(Ordering::Relaxed) || self.had_room_for(bytes)
+        let may_displace = || {
+            !self.filters_give_way.load(Ordering::Relaxed)
+                || self.balance.all_bytes() <= self.capacity_bytes / 16 * 15
+        };
+        was_marked && may_displace() || self.had_room_for(bytes)
     }
 
     /// Decides which values are evicted first.

@@ -137,7 +137,9 @@ fn the_observed_rate_is_that_of_filters_that_were_asked() {
         assert_eq!(counts.filter.asked() + passed_by, lookups, "{what}");
         assert_eq!(moved.get(Ticker::BloomFullPositive), counts.filter.full_positive, "{what}");
         assert!(counts.filter.full_true_positive <= counts.filter.full_positive, "{what}");
-        assert!(counts.filter.observed_fpr().is_none_or(|rate| rate < 0.03), "{what}: {counts:?}");
+        // The rate of a few answers says little.
+        let rate = counts.filter.observed_fpr().filter(|_| counts.filter.asked() > 1000);
+        assert!(rate.is_none_or(|rate| rate < 0.03), "{what}: {counts:?}");
         let in_vain = counts.filter.false_positive() + counts.unfiltered;
         assert_eq!(counts.filter.useful + in_vain, lookups / 2, "{what}: the absent ones");
     }
