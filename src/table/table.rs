@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use crate::cache::slots::{Cached, Lease, LinesAhead, Slots};
 use crate::cache::{BlockCache, BlockKind, Keeping, MetadataBytes, Reservation};
+use crate::encoding::hash::GOLDEN_RATIO;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Result};
@@ -102,11 +103,6 @@ const PART_ENTRY_BYTES: u64 = 28;
 /// filters and indexes fill the cache: a share of the memory that each part
 /// takes once.
 const LEAN_ENTRY_BYTES: u64 = 4;
-
-/// The multiplier of the hash of a table and a block's offset by which the cache recognizes the
-/// block ([`Table::number_of`]). It is 2^64 divided by the golden ratio (Knuth, The Art of Computer
-/// Programming 3, section 6.4).
-const SPREADING: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An open table. Shared between threads.
 pub(crate) struct Table {
@@ -512,7 +508,7 @@ impl Table {
     /// `u64` values.
     pub(super) fn number_of(&self, handle: BlockHandle) -> u64 {
         let table = std::ptr::from_ref(self).addr() as u64;
-        (table ^ handle.offset).wrapping_mul(SPREADING).rotate_left(32)
+        (table ^ handle.offset).wrapping_mul(GOLDEN_RATIO).rotate_left(32)
     }
 
     /// How the cache is to keep the part or piece of the filter or index that is at `handle`.

@@ -19,6 +19,7 @@
 //! This is the rule for caches that can hold all filters and indexes. In a smaller cache, each part
 //! of a filter is judged separately ([`super::lookup::admission`]).
 
+use crate::encoding::hash::GOLDEN_RATIO;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The number of lookups between two weighings. It is large enough to distinguish a filter that
@@ -28,11 +29,6 @@ const PERIOD: u32 = 1024;
 /// Of eight lookups of a thread that read a data block, one is counted, as eight. If all were
 /// counted, each of them would wait for other threads' writes to the counter's cache line.
 const SAMPLE: u32 = 8;
-
-/// The golden ratio as a fraction of 2^64. Whether a lookup is counted depends on the thread's number
-/// of reads times this factor. The number alone would not do: if each lookup makes two reads, its
-/// last bit is always the same, so that one lookup in four would be counted, or none.
-const SPREADING: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Default)]
 pub(super) struct FilterWorth {
@@ -58,7 +54,9 @@ impl FilterWorth {
     /// the table so far. Returns whether the filter is to be weighed.
     #[inline]
     pub fn data_is_read(&self, thread_reads: u64) -> bool {
-        let is_sampled = thread_reads.wrapping_mul(SPREADING) < u64::MAX / u64::from(SAMPLE);
+        // The number alone would not do: if each lookup makes two reads, its last bit is always the
+        // same, so that one lookup in four would be counted, or none.
+        let is_sampled = thread_reads.wrapping_mul(GOLDEN_RATIO) < u64::MAX / u64::from(SAMPLE);
         is_sampled && {
             let reads = self.reads.fetch_add(SAMPLE, Ordering::Relaxed).wrapping_add(SAMPLE);
             reads.is_multiple_of(PERIOD)

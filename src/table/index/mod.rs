@@ -46,6 +46,7 @@ pub(super) mod handles;
 pub(super) mod pieces;
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::encoding::bytes::{Prefix, common_prefix_len, count_below, head_within, strip_prefix};
 use crate::encoding::coding::Decoder;
@@ -443,13 +444,22 @@ impl Index {
             parser.add(&stored.block)?;
             return Ok(parser.finish(buffer));
         };
-        Ok(Index {
+        let heads = has_heads.then(|| with_ends_of_groups(heads.len(), |i| heads[i], buffer));
+        Ok(Index::of_stored(stored, common_prefix, heads))
+    }
+
+    fn of_stored(
+        stored: StoredEntries,
+        common_prefix: Prefix,
+        heads: Option<LineArray<u64>>,
+    ) -> Index {
+        Index {
             common_prefix,
-            heads: has_heads.then(|| with_ends_of_groups(heads.len(), |i| heads[i], buffer)),
+            heads,
             len: stored.block.restart_count(),
-            has_trailers: !form.user_keys,
+            has_trailers: !stored.form.user_keys,
             entries: Entries::Stored(stored),
-        })
+        }
     }
 
     /// Number of data blocks.
@@ -550,7 +560,7 @@ impl Index {
     #[inline(never)]
     fn settle_tie(&self, heads: &[u64], low: usize, user_key: &[u8], trailer: u64) -> usize {
         let same = heads[low..].partition_point(|&other| other == heads[low]);
-        self.find_between(low, low + same, user_key, trailer)
+        self.find_between(low..low + same, user_key, trailer)
     }
 
     /// [`Index::find_in_group`] without heads. Computes the head of each separator that the binary
@@ -560,37 +570,18 @@ impl Index {
         let Entries::Stored(stored) = &self.entries else { unreachable!("it would have heads") };
         let prefix_bytes = self.common_prefix.bytes().len();
         let head = |i| stored.head(&stored.key(i), prefix_bytes);
-        let (mut low, mut high) = (group.first, self.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match head(middle) < group.target {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
+        let low = partition_point_in(group.first..self.len(), |i| head(i) < group.target);
         match low < self.len() && head(low) == group.target {
-            true => self.find_between(low, self.len(), user_key, trailer),
+            true => self.find_between(low..self.len(), user_key, trailer),
             false => low,
         }
     }
 
-    /// The first separator of `low..high` that is not before the target; `high` if all of them are.
+    /// The first separator of `among` that is not before the target; the end of `among` if all of
+    /// them are.
     #[inline(always)]
-    fn find_between(
-        &self,
-        mut low: usize,
-        mut high: usize,
-        user_key: &[u8],
-        trailer: u64,
-    ) -> usize {
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match self.is_before(middle, user_key, trailer) {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        low
+    fn find_between(&self, among: Range<usize>, user_key: &[u8], trailer: u64) -> usize {
+        partition_point_in(among, |i| self.is_before(i, user_key, trailer))
     }
 
     /// Returns damage if, by the separators, the first key of `block` does not belong to block `i`.
@@ -645,6 +636,20 @@ impl Index {
         let heads_bytes = self.heads.as_ref().map_or(0, LineArray::heap_bytes);
         self.common_prefix.bytes().len() + heads_bytes + entries_bytes
     }
+}
+
+/// Like [`slice::partition_point`], but for the numbers of a range.
+#[inline(always)]
+fn partition_point_in(among: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+    let Range { start: mut low, end: mut high } = among;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match is_before(middle) {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    low
 }
 
 /// A short separator between the last user key of a block and the first user key of the next one,

@@ -12,7 +12,7 @@
 
 use crc32c::crc32c;
 
-use super::{Entries, Index, IndexParser, StoredEntries, StoredEntry, decode_whole};
+use super::{Index, IndexParser, StoredEntries, StoredEntry, decode_whole};
 use crate::encoding::bytes::{Prefix, common_prefix_len};
 use crate::error::Damage;
 use crate::filter::PIECE_BYTES;
@@ -102,14 +102,10 @@ impl Index {
             place.copy_from_slice(&number.to_le_bytes());
         }
         let block = Block::new(BlockBytes::new(piece, block_bytes))?;
-        let (stored, len) = (StoredEntries { block, form }, count as usize);
-        let (first, last) = (stored.key(0).user_key, stored.key(len - 1).user_key);
-        Ok(Index {
-            common_prefix: Prefix::new(&first[..common_prefix_len(first, last)]),
-            heads: None,
-            len,
-            has_trailers: !form.user_keys,
-            entries: Entries::Stored(stored),
-        })
+        let stored = StoredEntries { block, form };
+        let last = stored.block.restart_count() - 1;
+        let (first, last) = (stored.key(0).user_key, stored.key(last).user_key);
+        let common_prefix = Prefix::new(&first[..common_prefix_len(first, last)]);
+        Ok(Index::of_stored(stored, common_prefix, None))
     }
 }
