@@ -21,7 +21,8 @@
 //! cache examines the indexes in memory one after the other while lookups miss many filters, and
 //! evicts those that were not used for a long time ([`Balance::index_searched`]).
 //!
-//! Only misses are counted, because a hit must not write to memory that other threads write.
+//! Only lookups that read a file are counted, because the others must not write to memory that
+//! threads share.
 
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

@@ -104,6 +104,10 @@ const MAX_UNUSED_SHARE: usize = 2;
 /// cause more reads.
 const METADATA_SHARE: (usize, usize) = (7, 8);
 
+/// All parts of filters and indexes *fit* if they take at most this share of the cache (numerator
+/// and denominator). The rest is for the open tables.
+const ALL_FIT_SHARE: (usize, usize) = (15, 16);
+
 /// An upper bound for what a part of a filter or index takes in addition to its stored bytes, without
 /// heads and slots.
 const PART_HEADER_BYTES: usize = 512;
@@ -244,7 +248,7 @@ impl BlockCache {
 
     /// How to keep a data block that a lookup has to read because it is not in memory. `number`
     /// identifies the block, and must be distributed evenly over all `u64` values. Where metadata
-    /// fills the cache, a block that was not used before is not kept.
+    /// fills the cache, only a block that was used in both of the last two generations is kept.
     #[inline]
     pub(crate) fn keeping_of_data(&self, number: impl FnOnce() -> u64) -> Keeping {
         match self.metadata_fills_it() {
@@ -302,7 +306,8 @@ impl BlockCache {
         let was_marked = self.doorkeeper.mark(number).once();
         let may_displace = || {
             !self.filters_give_way.load(Ordering::Relaxed)
-                || self.balance.all_bytes() <= self.capacity_bytes / 16 * 15
+                || self.balance.all_bytes()
+                    <= self.capacity_bytes / ALL_FIT_SHARE.1 * ALL_FIT_SHARE.0
         };
         was_marked && may_displace() || self.had_room_for(bytes)
     }

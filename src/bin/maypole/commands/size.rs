@@ -375,7 +375,7 @@ const STORED_INDEX_ENTRY_BYTES: f64 = 29.0;
 /// at the same keys, so one entry finds a partition of the filter and one of the index: it has two
 /// handles, two slots that point to the partitions while they are cached, and one separator. Half
 /// of its bytes count for each partition.
-const TOP_ENTRY_BYTES: f64 = 48.0;
+const TOP_ENTRY_BYTES: f64 = 32.0;
 /// If all filters and indexes of a database need more than this share of the block cache, those of
 /// new tables are partitioned (`MetadataForm::Auto`).
 const MAX_WHOLE_SHARE: f64 = 7.0 / 8.0;
