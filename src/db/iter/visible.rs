@@ -43,13 +43,15 @@ const PROPOSE_AFTER_STEP: u64 = 256;
 /// tables requests a compaction of the range.
 const CLEAN_UP_AFTER: u64 = 10_000;
 
-/// How many hidden entries a walk passed, and how many of them were in the first source, which is
-/// the memtable if the cursor reads it.
+/// The entries that a walk passed.
 #[derive(Debug, Clone, Copy)]
 struct Passed {
+    /// The number of hidden entries.
     entries: u64,
-    /// It may exceed `entries`, because a walk backward also counts older versions of the entry
-    /// shown.
+    /// About how many of these were in the merge's first source. This source is the memtable,
+    /// unless the cursor is older than all entries of the memtable, and then the number is not
+    /// used. It may exceed `entries`, because a walk backward also counts older versions of the
+    /// entry that it shows.
     in_first: u64,
 }
 

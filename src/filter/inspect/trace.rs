@@ -132,8 +132,8 @@ pub struct BumpedLayer {
     pub start: u32,
     /// The bucket of that slot.
     pub bucket: u32,
-    /// The class of that slot, 0 to 2: class 0 is the right end of the bucket, class 2 the left
-    /// end.
+    /// The class of that slot. The slots of a bucket are divided into three classes: class 2 has
+    /// the lowest slot numbers (the left end), class 1 follows, and class 0 has the highest ones.
     pub class: u32,
     /// The bucket's threshold, 0 to 3. The bucket keeps the classes below the threshold, and bumps
     /// the others.

@@ -72,7 +72,8 @@
 //! lookups. `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, which is
 //! a full fence on x86. Its readers drop garbage themselves, its batches are bounded by count and
 //! not by bytes, and its loads are sequentially consistent, which loom cannot check. Hazard
-//! pointers need a barrier for every object, whereas this scheme needs one for each lookup.
+//! pointers announce each object that a lookup reaches by a store, and then load the pointer to the
+//! object again. This scheme announces once for each lookup, in the pin.
 //!
 //! A guard delays the release of everything that is retired while it is held. Hold it for one
 //! lookup, but not while the thread waits for another thread or for a device. Do not hold it while

@@ -55,8 +55,9 @@ impl Table {
 
     /// Queries the filter for up to 64 keys, so that the cache misses of the queries overlap.
     /// `answers[i]` becomes the answer for `keys[i]`. Bit `i` of the result is set if the filter
-    /// was not queried for `keys[i]`, because the filter, or its part with the key, is not in
-    /// memory or not worth its memory.
+    /// was not queried for `keys[i]`. Either the filter, or its part that has the key, is not in
+    /// memory, or lookups pass this table's filter by, because data blocks would save more reads in
+    /// its memory ([`worth`](crate::table::worth)).
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],

@@ -57,8 +57,9 @@ use crate::table::table_index::TableIndex;
 
 impl Table {
     /// What the filter says of the key. `Some(false)`: the table holds no entry of the key. `None`:
-    /// the filter has not been queried, because it is not in memory or not worth its memory. The
-    /// lookup then continues by [`Table::get_without_filter`] or [`Table::get_and_read`].
+    /// the filter was not queried. Either it is not in memory, or lookups pass it by, because data
+    /// blocks would save more reads in its memory ([`worth`](crate::table::worth)). The lookup then
+    /// continues by [`Table::get_without_filter`] or [`Table::get_and_read`].
     #[inline(always)]
     pub fn filter_says_maybe(
         &self,

@@ -63,7 +63,8 @@ pub enum Workload {
     Queue,
     /// Overwrites 3 keys under snapshots; an operation is 100 overwrites and 2 scans
     Overwritehot,
-    /// Puts every key in key order and deletes all but the newest --window
+    /// Puts every key in key order, and deletes the oldest entries on the way, so that --window
+    /// entries remain
     Retention,
 }
 

@@ -37,8 +37,10 @@ pub struct Repair {
     /// are missing
     #[arg(long, verbatim_doc_comment)]
     salvage_logs: bool,
-    /// Print a JSON object: changed, tables, entries, deleted_keys_may_return, and lists of texts:
-    /// problems, not_understood, losses, moved
+    /// Print a JSON object. "changed" and "deleted_keys_may_return" are true or false; "tables" and
+    /// "entries" count what the database has after the repair. Lists of texts are "problems" (what
+    /// was wrong), "not_understood" (tables with entries that only RocksDB reads), "losses" (what
+    /// could not be read) and "moved" (files that were moved to the folder "lost")
     #[arg(long, verbatim_doc_comment)]
     json: bool,
 }

@@ -149,11 +149,12 @@ pub struct Compare {
     /// [default: what --cold measures; else 80, usual for flash]
     #[arg(long, value_name = "MICROS", value_parser = args::micros(), verbatim_doc_comment)]
     pub read_cost: Option<f64>,
-    /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
-    /// For the plots, filters are also measured without a database and, unless --cold is given,
-    /// lookups with other caches and other shares of absent keys. Without --cold and --sweep,
-    /// lookups are also measured with filters larger than the cache: whole, in parts, and in parts
-    /// that are always read. Only a page that compare made is replaced
+    /// Write index.html, a page with plots, into this directory, and its figures as JSON and CSV.
+    /// For the plots, filters are also measured without a database. Unless --cold is given, lookups
+    /// are also measured with other caches and other shares of absent keys. Without --cold and
+    /// --sweep, they are also measured with filters larger than the cache, in three forms: whole;
+    /// in parts, where a lookup may skip a part that is not in memory; and in parts, where each
+    /// lookup reads the part that it needs. An existing page is replaced only if compare made it
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub out: Option<PathBuf>,
     /// Measure many policies, each with several caches and shares of absent keys, one database

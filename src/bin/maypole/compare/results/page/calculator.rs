@@ -11,9 +11,9 @@ use super::super::{PolicyRow, Results};
 use crate::compare::lab;
 use crate::show::text::counted;
 
-/// The number of keys of the filter from which the bits per key and the rate of large tables are
-/// computed, if the policy has the same filter for all tables. A larger filter has nearly the same
-/// rate.
+/// If a policy has the same filter for all tables, the calculator builds one such filter of this
+/// many keys. It takes the bits per key and the false-positive rate of this filter for those of
+/// large tables, because a larger filter has nearly the same rate.
 const LARGE_KEYS: u64 = 200_000;
 
 /// The form, whose values the reader may change. It starts with the measured number of keys, with
