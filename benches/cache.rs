@@ -7,13 +7,14 @@
 //! | group | figure, a miss |
 //! |---|---|
 //! | `miss` | the whole miss: claim, allocation, `pread`, checksum, eviction, insertion |
-//! | `held` | the time under the cache's mutex, with one reading of the clock for each locking |
+//! | `held` | the time under the cache's mutex, including one reading of the clock for each lock |
 //!
-//! The number in a name is the number of threads. All threads make the same number of misses, and a
-//! figure is the mean over the threads. The file is in the system's cache, the block cache has room
-//! for a tenth of the file, and blocks are read in random order. The other work of a lookup
-//! (filter, index, decoding, search) is left out, so in a whole lookup the mutex takes a smaller
-//! share of the time than here.
+//! The number in a benchmark's name is the number of threads. All threads make the same number of
+//! misses, and a figure is the mean over the threads. The *claim* of a block keeps other threads
+//! from loading the same block. The file is in the system's cache, the block cache has room for a
+//! tenth of the file, and blocks are read in random order. The other work of a lookup (filter,
+//! index, decoding, search) is left out, so in a whole lookup the mutex takes a smaller share of
+//! the time than here.
 //!
 //! The cache is not public, so this file compiles it, with a mutex that measures the time.
 
@@ -83,7 +84,7 @@ mod timed {
         /// `None` after the mutex is released: while the thread waits for a condition, and at the
         /// end of `drop`.
         guard: Option<MutexGuard<'m, T>>,
-        /// `None`: the mutex is not a cache's.
+        /// When the mutex was locked; `None` if it is not the mutex of a cache.
         since: Option<Instant>,
     }
 

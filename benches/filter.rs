@@ -16,8 +16,8 @@
 //! memory-batched/KEYS   the same, 32 queries at a time
 //! ```
 //!
-//! The filters have different sizes and false-positive rates. So when you compare their times,
-//! compare sizes and rates too.
+//! `hot-many`, `memory-one` and `memory-batched` query absent keys. The filters have different
+//! sizes and false-positive rates. So when you compare their times, compare sizes and rates too.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -34,7 +34,7 @@ const QUERIES: usize = 1 << 18;
 const BATCH: usize = 32;
 const FILTERS_BYTES: usize = 100 << 20;
 
-/// The operations of a filter under test, each with the fastest call of its crate.
+/// The operations of a filter under test, each made by the fastest call of the filter's crate.
 trait Subject: Sized {
     fn ask(&self, hash: u64) -> bool;
     /// Many queries of one filter.
@@ -129,8 +129,9 @@ fn random(seed: u64, count: usize) -> Vec<u64> {
     (0..count).map(|_| rng.random()).collect()
 }
 
-/// Each query waits for the results of the queries before it: their sum is ANDed with a zero that
-/// the compiler does not know, and XORed into the hash.
+/// Queries all hashes one after the other; returns how many answers were "maybe". Each query waits
+/// for the results of the queries before it: the sum of these results is ANDed with a zero that the
+/// compiler does not know, and XORed into the hash.
 fn in_a_chain(hashes: &[u64], mut ask: impl FnMut(u64) -> bool) -> u64 {
     let zero = black_box(0);
     hashes

@@ -33,11 +33,12 @@ const FILE_BYTES: usize = 16 << 20;
 const BATCH: usize = 64;
 const BLOCK_BYTES: usize = 4096;
 const LARGE_FILE_BYTES: u64 = 4 << 30;
-/// For `many/memory`, the first part of the large file, which has this size, is in the system's
-/// cache. All reads are from this part.
+/// `many/memory` reads only from the first part of the large file. The part has this size and is in
+/// the system's cache.
 const WARM_BYTES: u64 = 1 << 30;
 
-/// The time of an append and a flush. `log` appends to a file of [`Fs::create_log`], `plain` to an
+/// The time of an append and a flush. `log` appends to a file of [`Fs::create_log`], which is
+/// written through a memory mapping where the file system allows this. `plain` appends to an
 /// ordinary file, with one call of `write` for each record.
 fn appends(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
@@ -104,7 +105,8 @@ fn large_file(dir: &std::path::Path, pool: &Arc<DescriptorPool>) -> Arc<dyn Rand
     RealFs.open_pooled(&path, pool).unwrap()
 }
 
-/// The time of a batch of 64 random blocks, by each method of reading. In `device` no block is in
+/// The time of a batch of 64 random blocks, by each method of reading: `ring` by `io_uring`,
+/// `threads` by several threads, `one_by_one` in the calling thread. In `device` no block is in
 /// the system's cache; in `memory` all blocks are.
 fn many(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();

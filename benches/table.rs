@@ -13,11 +13,11 @@
 //! | `filter` | hashing every key, building the filter, and querying it once for each key |
 //! | `table` | all of it: a table into memory, and into a file that is synced |
 //!
-//! Entries have 20 + 100 bytes; half of a value repeats the other half. Every group divides the
+//! Keys have 20 bytes, values 100; half of a value repeats the other half. Every group divides the
 //! bytes of all keys and values by its own time, so the figures are comparable: the times of the
 //! other groups together are about the time of `table`.
 //!
-//! This file compiles the modules that are not public.
+//! The modules that build, checksum and compress blocks are not public, so this file compiles them.
 
 #![allow(missing_docs, dead_code, unused_imports)]
 
@@ -76,7 +76,9 @@ fn entries() -> Vec<Entry> {
     entries
 }
 
-/// Builds all data blocks as the table builder does; `take` gets each when it is finished.
+/// Builds data blocks with the table builder's [`BlockBuilder`]; `take` gets each block when it is
+/// finished. A block is finished when it has [`BLOCK_BYTES`] bytes, so the last entries may be left
+/// in an unfinished one.
 fn build_blocks(entries: &[Entry], mut take: impl FnMut(&[u8])) {
     let mut builder = BlockBuilder::new(RESTART_INTERVAL);
     let mut internal_key = Vec::new();
@@ -142,8 +144,8 @@ fn parts(criterion: &mut Criterion) {
     }
     group.finish();
 
-    // Criterion prints the time of building a filter of all keys; divided by 200,000 it is the time
-    // of one key.
+    // Criterion prints the time of a filter of all keys; divided by the 200,000 keys, it is the
+    // time of one key.
     let mut group = criterion.benchmark_group("filter");
     group.throughput(bytes);
     for text in ["bloom(10)", "ribbon(7)", "burr(7)"] {

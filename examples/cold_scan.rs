@@ -19,7 +19,8 @@
 //! `range 1000` reads 1000 entries from a random key on, with an iterator over a range of keys.
 //! `compact` rewrites the whole tree by a compaction, in a copy of the directory. For `seek 10` and
 //! `range 1000` an operation is one such short scan, and all filters and indexes are loaded before
-//! the measurement. For the others an operation is the whole measurement.
+//! the measurement. For the others an operation is the whole measurement. `--only` takes the names
+//! of the measurements to run, separated by commas.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -89,8 +90,8 @@ fn build(dir: &Path, options: &Options) -> Answer<()> {
     if db.get(key(options.entries - 1))?.is_some() {
         return Ok(());
     }
-    // The step shares no factor with the number of entries, so that its multiples, modulo that
-    // number, reach every entry once.
+    // The step shares no factor with the number of entries. So its multiples, modulo the number of
+    // entries, reach every entry once.
     let step = ((options.entries / 3) | 1..).find(|step| gcd(*step, options.entries) == 1);
     let step = step.ok_or("no step")?;
     for i in 0..options.entries {

@@ -196,7 +196,7 @@ fn build(spec: FilterSpec, run: u64, keys: usize, verify: bool) -> FilterBlock {
     builder.finish().expect("keys were added")
 }
 
-/// The lower quartile, because other work of the machine only adds to a time.
+/// The lower quartile of times, because other work of the machine only makes a time longer.
 fn typical(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 4]
@@ -209,8 +209,8 @@ fn nanoseconds(count: usize, work: impl FnOnce()) -> f64 {
     start.elapsed().as_nanos() as f64 / count as f64
 }
 
-/// The number of queries that are timed together, a slice. A slice of hot queries takes some ten
-/// microseconds, so most slices are not interrupted.
+/// The number of queries in a slice, which are timed together. A slice of hot queries takes some
+/// ten microseconds, so most slices are not interrupted.
 const SLICE: usize = 4096;
 
 /// Nanoseconds for one query. The hashes of `asked` are passed to `work` slice by slice, and the

@@ -72,7 +72,7 @@ fn next_job(queue: &Mutex<Receiver<Job>>) -> Option<Job> {
     queue.lock().unwrap().recv().ok()
 }
 
-/// The future result of a running call.
+/// The future that [`AsyncDb::call`] returns. It is ready when a thread has run the call.
 struct Answer<T>(Arc<Mutex<State<T>>>);
 
 struct State<T> {

@@ -10,11 +10,13 @@
 //! compression is off. `--dir` keeps the tree for later runs, which do not fill it again. Without
 //! `--cache-mb` the cache has room for all filters and indexes, and for 256 MiB of data.
 //!
-//! The lines that it prints: `open` is the time in which `Db::open` returns. `open, cold` is the
-//! same after the pages of all tables were evicted from the system's cache. `first get` is one
-//! `get` of a present key, right after the cold opening. `warm_up` is the time to load the filters
-//! and indexes of all tables. `absent` and `present` are the times of a lookup of a random key by
-//! one thread after the warm-up, and `again` is that of a second lookup of the same present keys.
+//! The lines that it prints: `fill` is the time until all keys are written and flushed, and
+//! `settled` the time until no compaction is left either. `open` is the time in which `Db::open`
+//! returns. `open, cold` is the same after the pages of all tables were evicted from the system's
+//! cache. `first get` is one `get` of a present key, right after the cold opening. `warm_up` is the
+//! time to load the filters and indexes of all tables. `absent` and `present` are the times of a
+//! lookup of a random key by one thread after the warm-up, and `again` is that of a second lookup
+//! of the same present keys.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -9,25 +9,28 @@
 //!
 //! The tree is that of `benches/peers`: keys of 20 bytes, values of 100 or `--value-bytes`, nothing
 //! compressed, filters of 10 bits a key, everything in the block cache, or as much as `--cache-mb`
-//! holds. `--dir` keeps it, so that the next run need not build it. Each of `--rounds` rounds runs
+//! holds. `--l0` adds this many flushes to it, each of new versions of a hundredth of the keys.
+//! `--dir` keeps the tree, so that the next run need not build it. Each of `--rounds` rounds runs
 //! every measurement once. The program prints the median nanoseconds of one operation.
 //!
-//! The names of the measurements: `isolated` means that a fence follows each lookup, so that
-//! adjacent lookups cannot overlap. `of 1000` means that the same thousand keys are looked up again
-//! and again. All cache lines that these lookups read are in the processor's caches, so their time
-//! is work, without any waiting for memory.
+//! The names of the measurements: `get` is `Db::get_with`, and with `owned` it is `Db::get`, which
+//! returns the value. `isolated` means that a memory fence follows each lookup, so that adjacent
+//! lookups cannot overlap. `of 1000` means that the same thousand keys are looked up again and
+//! again. All cache lines that these lookups read are in the processor's caches, so their time is
+//! work, without any waiting for memory. `dependent load` and `independent load` read random words
+//! of 256 MiB of memory; each dependent load needs the result of the load before.
 //!
 //! `--threads`: each measurement is made by one thread, and then by this number of threads at once,
 //! each with operations and keys of its own. The gain is the time of an operation with one thread
 //! divided by the time with all threads. The gain of `pread`, which uses nothing of Maypole, shows
 //! how large a gain the system and the processor allow.
 //!
-//! `large pages`: these loads read memory in pages of 2 MiB, like the memory of a large block
-//! cache. The loads without this name read memory in small pages.
+//! `large pages`: the loads with this name read memory in pages of 2 MiB, like the memory of a
+//! large block cache. The loads without it read memory in small pages.
 //!
 //! `pread`: each call reads 4 KiB and a trailer, at a random offset of a file that is as large as
-//! the tree's data. The file is in the system's cache, so the time is a lower bound of a lookup
-//! that misses the block cache.
+//! the data of a tree with values of 100 bytes. The file is in the system's cache, so the time is a
+//! lower bound of a lookup that misses the block cache.
 //!
 //! To count the instructions of the lookups alone, run one round of one measurement (`--only`)
 //! under `valgrind --tool=callgrind --toggle-collect='*profiled*'`.
@@ -232,7 +235,7 @@ fn independent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     (0..count).map(|i| memory[mix(seed + i as u64) as usize % MEMORY_WORDS] as usize).sum()
 }
 
-/// A file as large as the data of a tree of `entries` entries.
+/// A file as large as the data of a tree of `entries` entries, if values have 100 bytes.
 fn plain_file(entries: u64) -> Answer<File> {
     let mut file = tempfile::tempfile()?;
     let some = vec![7; 120 << 10];
@@ -300,8 +303,8 @@ fn main() -> Answer<()> {
     };
     large.copy_from_slice(&memory);
     let file = plain_file(if names.contains(&"pread") { options.entries } else { 1 })?;
-    // The work of one thread. Returns the number of keys found. The thread makes its keys before it
-    // waits at the barrier, so making them is not timed.
+    // The work of one thread in the measurement `name`. The thread makes its keys before it waits
+    // at the barrier, so making them is not timed.
     let run = |name: &str, seed: u64, start: &Barrier| -> Answer<usize> {
         let absent = name.contains("absent");
         let count = if name.ends_with("of 1000") { some } else { entries };

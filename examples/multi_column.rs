@@ -22,7 +22,7 @@ const VALUES: u64 = 200;
 const SIGNATURE_BITS: u64 = 80;
 const SIGNATURE_BYTES: usize = SIGNATURE_BITS as usize / 8;
 const BITS_OF_A_COLUMN: u64 = 2;
-/// Signatures in one entry of the database.
+/// The number of rows in a page. The signatures of a page are one entry of the database.
 const ROWS_A_PAGE: u64 = 1_000;
 const QUERIES: u64 = 20;
 

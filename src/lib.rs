@@ -22,8 +22,8 @@
 //! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library alone.
 //! - [`table`] writes and reads single tables, in RocksDB's format, without a database.
 //! - [`explain`] holds the types that [`Db::explain`] returns: one lookup, described step by step.
-//!   [`annotate`] prints every byte of a file with its meaning, and [`filter::inspect`] takes
-//!   filters apart.
+//!   [`annotate`] prints every byte of a file with its meaning, and [`filter::inspect`] gives the
+//!   parts of a filter.
 //! - [`fs`] is the interface to the operating system. [`fs::MemFs`] simulates a power loss on
 //!   demand, for tests.
 //!

@@ -210,8 +210,8 @@ impl RangeTombstones {
     }
 
     /// The fragments with keys from `lower` to before `upper` (`None`: unbounded), in order and
-    /// clipped to these keys. An item has the start, the end and the number of a fragment, which
-    /// [`Self::newest`] takes. Some of the fragments may be in no range.
+    /// clipped to these keys. An item has the start, the end and the number of a fragment; pass the
+    /// number to [`Self::newest`]. Some of the fragments may be in no range.
     pub fn clipped<'a>(
         &'a self,
         lower: Option<&'a [u8]>,

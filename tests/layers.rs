@@ -1,7 +1,8 @@
 //! Rules for the source. Layers import only downward: a `crate::` path in a source file must not
 //! name a higher layer. In the modules of [`WITHOUT_CIRCLES`], no files import each other in a
-//! circle. `docs/unsafe.md` counts the uses of `unsafe` in each file, and has their proof. No
-//! static has a lock that a forked child may find locked for ever.
+//! circle. The command line uses only the public API. No static has a lock that a forked child may
+//! find locked for ever. `docs/unsafe.md` counts the uses of `unsafe` in each file, and has their
+//! proof. Few files outside of the folder of a filter family name the family.
 //!
 //! ```text
 //! 4  db/
@@ -113,7 +114,8 @@ fn no_module_imports_upward() {
         }
         let own = layer(module).unwrap_or_else(|| panic!("{module} has no layer: add it"));
         for import in imports(&fs::read_to_string(&path).unwrap()) {
-            // Items that lib.rs re-exports are macros and types, not modules.
+            // A name without a layer is that of a macro or a type that lib.rs re-exports, not of a
+            // module.
             let Some(imported) = layer(&import) else { continue };
             let allowed = match module {
                 "filter" => matches!(import.as_str(), "filter" | "memory"),
@@ -412,9 +414,9 @@ fn words(name: &str) -> BTreeSet<String> {
     text.split('_').map(str::to_string).collect()
 }
 
-/// The families that a source text names in its code. A `mod` line and a re-export do not count,
-/// because the language requires the `mod` line, and the re-export only names what a family's
-/// folder contains.
+/// The filter families that a source text names in its code. A `mod` line and a re-export do not
+/// count, because the language requires the `mod` line, and the re-export only names what a
+/// family's folder contains.
 fn families_named(code: &str) -> BTreeSet<String> {
     let lines = code.lines().filter(|line| {
         let line = line.trim_start();
@@ -427,13 +429,13 @@ fn families_named(code: &str) -> BTreeSet<String> {
     FAMILIES.iter().map(|name| name.to_string()).filter(|name| named.contains(name)).collect()
 }
 
-/// The families that few files may name. Bloom is not among them: it is the default, and the
+/// The filter families that few files may name. Bloom is not among them: it is the default, and the
 /// fallback of every other family, so code that means the default or the fallback names it.
 const FAMILIES: &[&str] = &["ribbon", "burr", "fuse"];
 
 /// At most this many files outside of a family's folder may name the family: `family.rs`, which has
 /// the names; `families.rs`, which has the table of families; `reader.rs`, in which the reader has
-/// a variant for each family; and one more, for a constructor (`spec.rs`) or a kind of trace.
+/// a variant for each family; and one more, such as `spec.rs` for a constructor.
 const FILES_THAT_NAME_A_FAMILY: usize = 4;
 
 /// The properties of a family are defined in its folder. If this test fails, code in another folder

@@ -1,4 +1,5 @@
-//! The filters for the pages in `docs/book/src/playground`: this package as WebAssembly.
+//! The filters for the pages in `docs/book/src/playground`: this program with Maypole's library,
+//! compiled to WebAssembly.
 //!
 //! ```text
 //! examples/playground/build       compiles this and writes it to the pages, as filters.js
@@ -11,8 +12,8 @@
 //! answer() -> bytes, text() -> address       the page reads the answer there
 //! ```
 //!
-//! The requests are in `answers`, which does not depend on WebAssembly, so that `tests/book` can
-//! run them natively, and compare the answers with those of the page in a browser.
+//! The module `answers` answers the requests. It does not depend on WebAssembly, so that
+//! `tests/book` can run it natively, and compare its answers with those of the page in a browser.
 
 // Other targets than WebAssembly compile the functions below as a check, and never call them.
 

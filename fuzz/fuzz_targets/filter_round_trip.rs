@@ -1,4 +1,4 @@
-//! Any set of keys, built into a filter and queried.
+//! Any set of keys, from which a filter is built. It must answer "maybe" to a query for each key.
 
 #![no_main]
 

@@ -19,7 +19,7 @@ pub(super) enum Contents {
     Data,
     /// Internal keys with the starts of ranges. The values are user keys, the ends of these ranges.
     RangeDeletions,
-    /// Separators and handles.
+    /// Separators of blocks, and the handles of these blocks.
     Index(IndexForm),
     /// Names of blocks, and their handles.
     Metaindex,
@@ -28,8 +28,8 @@ pub(super) enum Contents {
 }
 
 impl Contents {
-    /// Whether each entry stores the length of its value. The values of a delta-encoded index show
-    /// their own end.
+    /// Whether each entry stores the length of its value. A delta-encoded index stores no lengths,
+    /// because the varints in a value show where it ends.
     fn has_value_lengths(self) -> bool {
         !matches!(self, Contents::Index(form) if form.delta_values)
     }
@@ -47,7 +47,7 @@ pub(super) fn parse(payload: &[u8]) -> Result<Block, Stop> {
     Ok(Block::new(BlockBytes::new(LineBuf::copy_from(payload), payload.len()))?)
 }
 
-/// Prints the bytes of the current part that are not printed yet as a block.
+/// Prints, as a block, all bytes of the current part ([`Dump::part`]) that are not printed yet.
 pub(super) fn print(dump: &mut Dump<'_, '_>, contents: Contents) -> Result<(), Stop> {
     let block = parse(dump.rest())?;
     let entries_end = dump.position() + block.entries().len();

@@ -15,7 +15,7 @@ const BLOOM_LINE_BYTES: usize = 64;
 /// Bytes of a Ribbon filter's segment: one column of 128 slots.
 const RIBBON_SEGMENT_BYTES: usize = 16;
 
-/// Prints the bytes of the current part that are not printed yet as a filter.
+/// Prints, as a filter, all bytes of the current part ([`Dump::part`]) that are not printed yet.
 pub(super) fn print(dump: &mut Dump<'_, '_>, encoding: FilterEncoding) -> Result<(), Stop> {
     let filter = FilterReader::from_bytes(dump.rest(), encoding);
     match filter.family() {
@@ -83,12 +83,17 @@ fn with_trailer(dump: &mut Dump<'_, '_>, family: Family) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The numbers of a bumped ribbon's trailer that determine the lengths of all other fields.
+/// The numbers of a bumped ribbon's trailer that determine the lengths of all other fields. The
+/// filter consists of layers. A layer is divided into blocks of `width` slots, which are stored
+/// column by column.
 struct Burr {
     width: usize,
     columns: usize,
+    /// The number of blocks at the start of layer 0 that have one column fewer than `columns`.
     low_blocks: usize,
+    /// The number of keys that no layer took: a part of the hash of each is stored.
     tags: usize,
+    /// The number of slots of each layer.
     slots: Vec<usize>,
 }
 

@@ -1,5 +1,6 @@
 //! Prints logs: WALs and MANIFESTs. [`crate::wal`] draws their format, and [`crate::version::edit`]
-//! draws the format of version edits.
+//! draws the format of version edits. A *mark* is a record without a payload, which the writer of a
+//! log appends after a sync.
 //!
 //! After a record with a wrong header nothing is decoded, because the length in that header may be
 //! wrong too, so the start of the next record is unknown. [`LogReader`](crate::wal::LogReader)

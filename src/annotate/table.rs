@@ -235,7 +235,7 @@ impl<'a> Stored<'a> {
         parts
     }
 
-    /// The index and the blocks that it points to.
+    /// Adds the index at `handle`, and the blocks that it points to, to `parts`.
     fn index_parts(
         &self,
         handle: BlockHandle,
@@ -256,7 +256,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The readable names and handles of the metaindex.
+    /// The names and handles of the metaindex, as far as they can be decoded.
     fn metaindex(&self) -> Vec<(String, BlockHandle)> {
         let mut names = Vec::new();
         let Some(block) = self.block(self.footer.metaindex) else { return names };
@@ -275,7 +275,7 @@ impl<'a> Stored<'a> {
         TableProperties::decode(&block, self.blocks.len() as u64).ok()?.index_form().ok()
     }
 
-    /// The readable handles of an index block.
+    /// The handles of an index block, as far as they can be decoded.
     fn handles(&self, handle: BlockHandle, form: IndexForm) -> Vec<BlockHandle> {
         let Some(block) = self.block(handle) else { return Vec::new() };
         let mut parser = IndexParser::new(form, self.blocks.len() as u64);

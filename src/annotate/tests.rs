@@ -171,7 +171,8 @@ fn bytes_of(dump: &str) -> Vec<u8> {
     bytes
 }
 
-/// Checks that the dump has every byte of the file exactly once.
+/// Checks that the dump has every byte of the file exactly once. Returns the dump, in which long
+/// fields are cut.
 fn check(file: &AnnotatedFile) -> String {
     let mut whole = String::new();
     file.print(Dump::new(&mut whole, &file.bytes).whole()).unwrap();

@@ -95,8 +95,8 @@ impl<'a> Below<'a> {
         self.is_unknown || self.in_range(start, end).next().is_some()
     }
 
-    /// The approximate bytes between `start` and `end` in those older tables whose key range
-    /// crosses `start` or `end`.
+    /// The approximate bytes between `start` and `end` in those older tables that lie only partly
+    /// in this range.
     pub fn bytes_cut(&self, start: &[u8], end: &[u8]) -> u64 {
         let is_cut = |file: &&Arc<TableFile>| {
             user_key(&file.meta.smallest) < start || user_key(&file.meta.largest) >= end

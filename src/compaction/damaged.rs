@@ -111,7 +111,7 @@ impl<'a> DamagedFiles<'a> {
     }
 
     /// The user keys, ascending, at which the outputs in `output_level` with keys from `smallest`
-    /// to `largest` are cut.
+    /// to `largest` are cut: the bounds of the damaged files of deeper levels.
     pub fn fences(&self, output_level: usize, smallest: &[u8], largest: &[u8]) -> Vec<Vec<u8>> {
         let deeper = self
             .0
@@ -121,7 +121,7 @@ impl<'a> DamagedFiles<'a> {
             .flat_map(|(_, damaged)| {
                 let mut end = user_key(&damaged.largest).to_vec();
                 if !damaged.ends_before(&end) {
-                    // The next possible user key.
+                    // The smallest user key after `end`.
                     end.push(0);
                 }
                 [user_key(&damaged.smallest).to_vec(), end]

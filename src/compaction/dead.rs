@@ -42,9 +42,10 @@
 //!
 //! **The rewrites end.** A dropped table is gone. A table that goes down comes nearer to the last
 //! level. A table is rewritten in its own level only if no older table overlaps it. This rewrite
-//! drops everything that was counted as dead, because only what the merge drops is counted, and
-//! all deletions that no snapshot needs. So the table is not rewritten again until a snapshot is
-//! released.
+//! drops all deletions that no snapshot needs, and all hidden versions that were counted as dead.
+//! If the table has range deletions that no snapshot needs, all of it is counted as dead, because
+//! no count tells how much they hide in it; the rewrite drops these range deletions too. So the
+//! table is not rewritten again until a snapshot is released.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -67,7 +68,7 @@ const SHARE_WHILE_FRESH: f64 = 2.0 / 3.0;
 const MAX_OF_LEVEL_0: usize = 64;
 
 /// The least dead share at which a place is rewritten in a settled tree. A table that could be
-/// moved is merged instead if it would have at least this dead share without the older tables.
+/// moved is merged instead if it has at least this dead share when no older tables are counted.
 const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
 
 /// The conditions other than the tree itself that decide what happens to dead data.
@@ -226,9 +227,9 @@ pub(crate) fn dead_of_all(levels: &Levels, conditions: &Conditions) -> Vec<Dead>
     places.map(|(level, i)| dead(levels, level, i, conditions)).collect()
 }
 
-/// The bytes that the file's deletions and hidden versions would free. These bytes count when a
-/// file of a level is chosen, but not in the level's score, because a level would otherwise be
-/// rewritten for a dead share that is not worth a rewrite yet.
+/// The bytes that a compaction of the file would free because of its deletions and hidden versions.
+/// These bytes count when a file of a level is chosen, but not in the level's score, because a
+/// level would otherwise be rewritten for a dead share that is not worth a rewrite yet.
 pub(super) fn weight(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> u64 {
     match may_hold_dead(levels[level][i]) {
         true => dead(levels, level, i, conditions).bytes,
@@ -286,8 +287,10 @@ impl Planner<'_> {
         (0..LEVELS).find_map(|level| {
             let mut covered: Vec<&FileMeta> = Vec::new();
             for (above, sets) in sets.iter().enumerate().take(level + 1) {
-                // The range deletions of a level are taken together. In level 0 they are taken file
-                // by file, because the files overlap. They may cover older files of level 0 too.
+                // The range deletions of a level are taken together, because those of two
+                // neighboring files may cover a table that neither covers alone. In level 0, they
+                // are taken file by file, because the files overlap. The range deletions of a file
+                // of level 0 may also cover older files of level 0.
                 for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
                     for (start, end) in together.iter().filter_map(|set| set.span()) {
                         let inside = self.levels[level].iter().filter(|file| {

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A flush of a few entries, for example for a checkpoint, makes a small file. A merge of such
-//! files into the base level rewrites every file that they overlap. If the overlapped files have
-//! more than ten times the bytes of level 0, the newest files of level 0 become one file of level 0
+//! files into the *base level*, which is the level that level 0 is compacted into
+//! ([`super::targets`]), rewrites every file that they overlap. If the overlapped files have more
+//! than ten times the bytes of level 0, the newest files of level 0 become one file of level 0
 //! instead. The next older file joins them if it has at most twice the bytes of the newer files
 //! together. When no file joins any more, each file has more than twice the bytes of all newer
 //! files together. Added up from the newest to the oldest file, the bytes then at least triple with
@@ -29,7 +30,8 @@ use crate::version::FileMeta;
 /// of level 0. A compaction of any deeper level rewrites about as many for each byte that it moves.
 const MAX_REWRITE: u64 = 10;
 
-/// A merge into the base level is cheap if it rewrites at most `table_bytes` divided by this.
+/// A merge into the base level is cheap if it rewrites at most `table_bytes` divided by this. Then
+/// level 0 is merged into the base level, however small it is.
 const CHEAP_FRACTION: u64 = 16;
 
 /// With this many files or more, level 0 is compacted into the base level at any cost, because a
@@ -37,8 +39,8 @@ const CHEAP_FRACTION: u64 = 16;
 const MAX_FILES: usize = 12;
 
 /// The score of level 0, which is compacted if the score is at least 1. It is the larger of two
-/// ratios: the number of files divided by the trigger, and the bytes divided by a limit. Only if
-/// its files are unusually large does level 0 reach this limit before the trigger.
+/// ratios: the number of files divided by the trigger, and the bytes divided by a limit. Level 0
+/// reaches this limit before the trigger only if its files are unusually large.
 pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
     let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
     let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
@@ -90,7 +92,8 @@ impl Planner<'_> {
 }
 
 /// The files that may go down alone, because their ranges overlap no other file of level 0. A file
-/// that is not mostly deletions may also overlap newer files that are: these stay in level 0.
+/// that does not consist mostly of deletions may also go down if it overlaps newer files that do:
+/// the newer files stay in level 0, so their deletions still hide its entries.
 pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
     let files = &levels[0];
     let mut by_key: Vec<usize> = (0..files.len()).collect();

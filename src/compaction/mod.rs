@@ -2,7 +2,8 @@
 //!
 //! Read in this order:
 //!
-//! - [`targets`]: how large each level may be, and how much must be rewritten to reach these sizes;
+//! - [`targets`]: how large each level may be, which level is the *base level*, into which level 0
+//!   is compacted, and how much must be rewritten to reach these sizes;
 //! - [`pick`]: which compaction is due next;
 //! - [`level0`]: when level 0 is compacted into the base level, and when its files are merged among
 //!   themselves;

@@ -9,8 +9,9 @@ use crate::version::{LEVELS, Version};
 impl Planner<'_> {
     /// Plans the rewrite, within its level, of the table whose filter exceeds its share by the most
     /// bits. Returns `None` if all filters together exceed the budget by at most a twentieth, if no
-    /// filter that a rewrite could shrink exceeds its share by more, or if the rewrite cannot start
-    /// now. `version` is the tree that is planned for.
+    /// filter that a rewrite could shrink exceeds its own share by more than a twentieth, or if the
+    /// rewrite cannot start now. Returns `None` also for a policy without a budget. `version` is
+    /// the tree that is planned for.
     pub fn plan_overspent(&self, policy: &FilterPolicy, version: &Version) -> Option<Plan> {
         let allowance = policy.allowance()?;
         let infos = || version.files().filter_map(|(l, f)| Some((l, f, f.table.filter_info()?)));

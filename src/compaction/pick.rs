@@ -1,8 +1,10 @@
 //! Which compaction is due next: a pure function from the tree to a [`Plan`].
 //!
 //! Tables that range deletions cover completely are dropped first, because that costs nothing. Then
-//! the level with the highest score of at least 1 is compacted ([`super::targets`],
-//! [`super::level0`]), or, if it cannot be compacted now, the level with the next score.
+//! the level with the highest score of at least 1 is compacted, or, if it cannot be compacted now,
+//! the level with the next score. The score of level 0 grows with the number and the bytes of its
+//! files ([`super::level0`]). The score of any other level grows with its bytes, compared with its
+//! target ([`super::targets`]).
 //!
 //! - Level 0: if some of its files can move to the next level without a rewrite, only these files
 //!   are compacted. If none can, and level 0 is small, its files are merged among themselves.
@@ -42,8 +44,9 @@ impl<'a> Planner<'a> {
                 .iter()
                 .filter(|file| !self.is_busy(file) && self.damaged.lets_pass(file, level, next));
             let idle: u64 = idle.map(|file| file.file_bytes).sum();
-            // After the tree has shrunk, levels above the base may still hold files. Such a level
-            // gets a high score, so that it is emptied first.
+            // After the tree has shrunk, levels between level 0 and the base level, into which
+            // level 0 is compacted, may still hold files. Such a level gets a high score, so that
+            // it is emptied first.
             let score = match idle {
                 0 => 0.0,
                 _ if level < self.base => 100.0,

@@ -69,8 +69,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Whether files of the two spans could overlap in one level. Files of level 0 may overlap, so
-    /// its spans exclude nothing.
+    /// Whether two compactions that write these spans exclude each other, because their files could
+    /// overlap in one level. Files of level 0 may overlap, so spans of level 0 exclude nothing.
     pub fn excludes(&self, other: &Span) -> bool {
         self.level == other.level
             && self.level > 0
@@ -186,10 +186,10 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan that compacts `files` of level 0, newest first, into `deepest`, without those that
-    /// damaged files hold up. If more of them may go to a shallower level, that level is chosen. If
-    /// damaged files of the chosen level part them into groups, the largest group for which a plan
-    /// is possible is compacted. Every other file of level 0 must be newer than each of `files`
-    /// that it overlaps.
+    /// damaged files hold up. If more of `files` may go to a shallower level than to `deepest`, the
+    /// shallower level is chosen. If damaged files of the chosen level part `files` into groups,
+    /// the largest group for which a plan is possible is compacted. Every other file of level 0
+    /// must be newer than each of `files` that it overlaps.
     pub fn plan_level_0(&self, files: &[&'a FileMeta], deepest: usize) -> Option<Plan> {
         let free = |level: &usize| self.damaged.free_in_level_0(files, *level);
         // Of levels with equal counts `max_by_key` returns the last, which is the deepest.

@@ -8,7 +8,8 @@
 //! ```text
 //!   sequence          1 2 3 | 4 5 6 7 | 8 9 …       snapshots at 3 and 7
 //!   range deletions     2       5   7     9
-//!   dropped entries   1         4 5 6     8         older than the range deletion of their stripe
+//!   dropped           1         4 5 6     8         older than the newest range deletion of their
+//!                                                   stripe (5 is itself a range deletion)
 //!   kept ranges         2           7     9         2 only if an older table overlaps its range
 //! ```
 //!
@@ -79,6 +80,7 @@ impl<'a> Ranges<'a> {
         {
             return false;
         }
+        // A fragment is a range of keys that the same range deletions cover ([`RangeTombstones`]).
         // If one fragment covers all keys of the file, the result for the first key holds for all
         // keys. Otherwise the other keys are not examined, and the result is `false`.
         let end = self.set.fragment_at(first, MAX_SEQUENCE).end;
@@ -127,8 +129,8 @@ impl<'a> Ranges<'a> {
         let mut hidden_bytes = 0;
         for range in self.survivors(lower, upper) {
             NewTable::in_slot(&mut table, &create)?.add_range(range)?;
-            // Only older tables that are partly in the range are counted, because a table that is
-            // completely in the range is dropped unread.
+            // Of the older tables, only those that are partly in the range are counted, because a
+            // table that is completely in the range is dropped unread, so it needs no rewrite.
             hidden_bytes += self.below.bytes_cut(range.start, range.end);
         }
         let Some(mut table) = table else { return Ok(None) };
@@ -136,6 +138,9 @@ impl<'a> Ranges<'a> {
         table.finish().map(Some)
     }
 
+    /// The sequence numbers, newest first, of the range deletions that survive for one fragment: of
+    /// each stripe the newest, but of the oldest stripe only if an older table overlaps the keys
+    /// from `start` to `end`.
     fn surviving_sequences(
         &self,
         start: &[u8],

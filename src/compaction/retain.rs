@@ -29,11 +29,12 @@ pub(crate) struct Retention {
     /// The user key and the stripe of the last entry seen.
     last: Option<(Vec<u8>, usize)>,
     /// Whether the newest version of the key in `last`, in the stripe in `last`, is a tombstone,
-    /// and no older version of that stripe was seen yet. The next one is dropped, which is a hit.
+    /// and no older version of that stripe was seen yet. If such an older version follows, it is
+    /// dropped, and the tombstone is counted in `hits`.
     was_tombstone: bool,
     hits: u64,
     /// Whether the key in `last` has a version of an unknown kind. That version may need the older
-    /// ones, as a merge operand does, so all of them are kept.
+    /// versions of the key, as a merge operand does, so all of them are kept.
     keeps_older: bool,
 }
 

@@ -6,7 +6,8 @@
 //! - when it overlaps too many bytes of the level after the output level, whose files are the
 //!   *grandparents* of the inputs,
 //! - at the end of a grandparent, if the output is full enough by then,
-//! - at each fence of the plan.
+//! - at each *fence* of the plan: a user key where a damaged file of a deeper level begins or ends
+//!   ([`super::damaged`]).
 //!
 //! An output never ends between two versions of a user key, because a level holds a user key in one
 //! file. The range deletions of an output are cut at the key or fence where the next output begins.
@@ -344,9 +345,9 @@ fn create<'a>(job: &Job<'a>, metadata: MetadataForm, level: usize) -> Result<New
 
 /// The least fill, in percent of the target size, at which a table is cut at the end of a
 /// grandparent. Without the cut, the table might overlap a small part of the next grandparent, and
-/// its own compaction would rewrite all of that grandparent. If the table has crossed many
-/// grandparents, the next end of one is near, so the cut waits until the table is fuller. (The rule
-/// and its numbers are RocksDB's.)
+/// its own compaction would rewrite all of that grandparent. If the table already contains the ends
+/// of many grandparents (`crossed_before`), these are small, so the next end of one is near, and
+/// the cut waits until the table is fuller. (The rule and its numbers are RocksDB's.)
 fn early_cut_percent(crossed_before: usize) -> u64 {
     (50 + 5 * crossed_before as u64).min(90)
 }

@@ -99,8 +99,8 @@ mod tests {
         let mut files = neighbours(6, 1, 14, 10);
         assert_eq!(tidy_from(&files, &busy(&[7])), None, "a busy file was passed over");
         files.extend(neighbours(6, 15, 1, 10));
-        // Another compaction is reading the busy file. The files after the busy file are merged all
-        // the same, because no urgent compaction waits for the other one to end.
+        // A running compaction is reading the busy file. The files after the busy file are merged
+        // all the same, because no urgent compaction waits for that running compaction to end.
         assert_eq!(tidy_from(&files, &busy(&[7])).unwrap().inputs, (8..16).collect::<Vec<_>>());
         files[6].1.file_bytes = 500;
         let plan = tidy_from(&files, &Unavailable::default()).unwrap();

@@ -6,8 +6,9 @@
 //! above it may hold a tenth of the next level. The *base level*, into which level 0 is compacted,
 //! is the shallowest one whose target is at least `level_base_bytes`, or the last level if no
 //! target is that large. Levels between 0 and the base stay empty. So the levels between level 0
-//! and the last have at most about a ninth of the bytes of the last level, however small the
-//! database is. Newer versions in them hide at most about that share of its data.
+//! and the last together have at most about a ninth (1/10 + 1/100 + …) of the bytes of the last
+//! level, however small the database is. Newer versions in these levels therefore hide at most
+//! about a ninth of the data of the last level.
 //!
 //! Why the target of the base must be at least `level_base_bytes`: if it were below the size of one
 //! compaction of level 0, that compaction would be followed at once by one into the next level, so

@@ -1,5 +1,5 @@
-//! Tests of compactions over real tables in memory. They are in one file because all of them share
-//! the trees at its start.
+//! Tests of compactions over real tables in memory. They are in one file because they share the
+//! functions that build trees.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -540,7 +540,7 @@ fn the_end_of_a_range_deletion_may_be_the_first_key_of_the_next_file() {
     let first = table_of(&store, &[("ant", 1, 1)], Some(("bat", "cow", 2)));
     let second = table_of(&store, &[("cow", 1, 1), ("dog", 1, 1)], None);
     let version = version_of(&[(6, Arc::clone(&first)), (6, Arc::clone(&second))]);
-    // Loads the filters into memory.
+    // Loads the filters into memory, because a flush queries no other filters.
     for file in [&first, &second] {
         file.table.filter_part(0).unwrap();
     }

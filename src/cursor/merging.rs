@@ -255,7 +255,8 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
     }
 
     /// Steps the current source, but only if no other source can be on an entry of the same user
-    /// key (`is_alone`).
+    /// key (`is_alone`). If another source is, its entry might come next, and [`Step::repeats`],
+    /// which the current source computes from its own entries alone, could be wrong.
     #[inline(always)]
     fn step(&mut self) -> Option<Step> {
         let current = self.current;

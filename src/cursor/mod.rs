@@ -63,9 +63,10 @@ pub(crate) trait Cursor {
 /// What a call of [`Cursor::fetch_for_seek`] prefetches. A seek reads these two in this order.
 #[derive(Clone, Copy)]
 pub(crate) enum Fetch {
-    /// The block's header and key heads.
+    /// The header of the block that the seek will search, and the block's key heads: the first
+    /// bytes of its keys, side by side.
     Block,
-    /// The entries in the block.
+    /// The entries at which the search in the block will start.
     Entries,
 }
 
@@ -76,7 +77,7 @@ pub(crate) enum Fetch {
 pub(crate) struct Step {
     /// Whether the entry has the same user key as the previous one.
     pub repeats: bool,
-    /// The trailer of the entry's key.
+    /// The trailer of the entry's internal key: its sequence number and its kind.
     pub trailer: u64,
 }
 

@@ -26,7 +26,8 @@ impl Inner {
 
     /// Ends the closing of the database, once no job is left.
     pub(super) fn finish_closing(&self) -> Result<()> {
-        // Deletes obsolete tables now rather than at the next opening.
+        // Frees the read states that were replaced, once running lookups have ended, so that
+        // obsolete tables are deleted now rather than at the next opening.
         drain(READERS_PATIENCE);
         let synced = match self.status.failure() {
             Some(Error::OpenedReadOnly) => Ok(()),

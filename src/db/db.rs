@@ -264,9 +264,9 @@ impl Db {
 
     /// Calls `read` with the value of `key`. Faster than [`Db::get`], because nothing is copied and
     /// no reference is counted. While `read` runs, the call keeps nothing in memory but the block
-    /// or the memtable of the value
-    /// ([`Stats::held_by_readers_bytes`](crate::Stats::held_by_readers_bytes)). If `read` calls
-    /// this method again, that inner call copies its value.
+    /// or the memtable of the value.
+    /// [`Stats::held_by_readers_bytes`](crate::Stats::held_by_readers_bytes) counts what only such
+    /// calls keep. If `read` calls this method again, that inner call copies its value.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -826,9 +826,9 @@ impl Db {
     ///   that RocksDB does not have.
     /// - [`Error::Unsupported`](crate::Error::Unsupported) where not all tables name the same
     ///   comparator. This happens if the database came from MyRocks, whose tables name its own
-    ///   comparator, and Maypole has added tables since. Also where RocksDB could not order the
-    ///   tables of level 0 by their sequence numbers, because too many of them belong to one write,
-    ///   for example to one ingestion.
+    ///   comparator, and Maypole has added tables since. The call also returns this error where
+    ///   RocksDB could not order the tables of level 0 by their sequence numbers, because too many
+    ///   of these tables belong to one write, for example to one ingestion.
     pub fn export_rocksdb(
         &self,
         dir: impl AsRef<Path>,

@@ -76,6 +76,8 @@ pub(super) fn multi_get<K: AsRef<[u8]>>(
     let tickers = reading.counters().on_thread(&guard);
     tickers.add(Ticker::NumberMultigetCalls, 1);
     tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+    // A mixed version, in which several tables of a level may hold the same key, has no runs to
+    // search.
     if read_state.get().version.is_mixed() {
         drop(guard);
         return keys.iter().map(|key| get(reading, key.as_ref(), Some(sequence))).collect();
@@ -144,8 +146,8 @@ struct Lookups<'k, K> {
     unasked: Vec<Question>,
     /// How many of `maybes` were searched.
     searched: usize,
-    /// Whether any lookup has skipped a filter, because the filter was not worth a read, in this
-    /// run or an earlier one.
+    /// Whether any lookup has skipped a filter, in this run or an earlier one, because the filter
+    /// was not worth its read or its memory ([`LookupKey::passed_filter_by`]).
     passed_by: bool,
     /// Lookups that need a block that is not in memory.
     parked: Vec<Parked<'k>>,
@@ -160,7 +162,8 @@ struct OpenLookup<'k> {
     /// Index of the key and of its value in the call's lists, or [`GONE`].
     to: usize,
     key: LookupKey<'k>,
-    /// The key's [`Version::head`](crate::version::Version::head).
+    /// The first 8 bytes of the key after the prefix that the bounds of all files share, as a
+    /// number ([`Version::head`](crate::version::Version::head)). `None`: no file can hold the key.
     head: Option<u64>,
     /// Sequence number of the range deletion that covers the key in the run being searched; 0 if
     /// there is none.
@@ -188,8 +191,8 @@ struct Parked<'k> {
     run: usize,
     /// Index of the file in its run.
     file: usize,
-    /// What to read next: `Ok` is the data block, whose part of the index is in memory; `Err` is
-    /// the number of the part of the index that must be read first. No error has occurred.
+    /// What to read next: `Ok` is the data block, whose part of the index is in memory; `Err` is no
+    /// error, but the number of the part of the index that must be read first.
     block: Result<AbsentBlock, usize>,
 }
 
@@ -322,7 +325,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     }
 
     /// Reads and queries those filters of the run that are not in memory. If a filter is not worth
-    /// a read, the lookup skips it, as if it had returned "maybe".
+    /// its read or its memory ([`LookupKey::passed_filter_by`]), the lookup skips it, as if it had
+    /// returned "maybe".
     fn read_filters(
         &mut self,
         read_state: &ReadState,
@@ -468,8 +472,9 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         Ok(())
     }
 
-    /// Reads the indexes that are not in memory. Then requests the blocks of the parked lookups,
-    /// and moves these lookups to `waiting`.
+    /// Reads the parts of indexes that the parked lookups need and that are not in memory. Then
+    /// requests the blocks of these lookups, and moves them to `waiting`. A lookup whose index has
+    /// no block for the key continues with the next run, unless a range deletion covers the key.
     fn wait_for_blocks<'s>(
         &mut self,
         read_state: &'s ReadState,

@@ -170,11 +170,12 @@ impl Builder {
     /// The tables whose filters and indexes stay in memory once they are loaded. Default
     /// [`PinMetadata::None`]: a full cache may evict the filters and indexes of any table.
     ///
-    /// The cache still prefers to keep them. To take in a filter or an index, it evicts data blocks
-    /// first. To take in a data block, it evicts other data blocks. It evicts filters and indexes
-    /// for a data block only if they were not used lately, and only while data blocks take less
-    /// than 1/8 of the cache's capacity. If all filters and indexes together would fill the cache,
-    /// this protection ends, and a data block may displace any of them.
+    /// Even with [`PinMetadata::None`], the cache prefers to keep filters and indexes. To take in a
+    /// filter or an index, it evicts data blocks first. To take in a data block, it evicts other
+    /// data blocks. It evicts filters and indexes for a data block only if they were not used
+    /// lately, and only while data blocks take less than 1/8 of the cache's capacity. If all
+    /// filters and indexes together would take more than 7/8 of the capacity, this protection ends,
+    /// and a data block may displace any of them.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(self, pin: PinMetadata) -> Builder {
         Builder { pin_metadata: pin, ..self }
@@ -269,10 +270,11 @@ impl Builder {
     /// About the longest time from the flush of a deletion until it reaches the last level. Then
     /// what it deletes has left the disk. Default: 30 days.
     ///
-    /// Compaction removes deleted data sooner where this frees enough bytes. It compares the dead
-    /// bytes of a table, and of the older tables in its key range, with all bytes of these tables.
-    /// A share of one third is enough, or one tenth while there are no writes. While the deletions
-    /// are recent, two thirds are needed.
+    /// Compaction removes deleted data sooner where this frees enough bytes. For a table and the
+    /// older tables in its key range, it compares the bytes that their rewrite would free with all
+    /// bytes of these tables. A share of one third is enough, or one tenth while there are no
+    /// writes. While the deletions are recent, two thirds are needed, because the next deletions
+    /// often empty the rest of the same tables.
     ///
     /// The age matters for deletions that never reach these shares: few deletions in much data. The
     /// tables that hold such deletions at this age are merged downward, at worst with all other
@@ -289,11 +291,11 @@ impl Builder {
     /// when it is read. Opening a table takes a few microseconds, and checks that its file is still
     /// the same.
     ///
-    /// Default: the databases of the process that do not set this option together use half of the
-    /// file descriptors that the process may have. This limit is the soft limit of the process when
-    /// a database is opened. The other half is for the program, and for logs and new tables, which
-    /// need a handful for each database. To have more tables open, raise the limit of the process.
-    /// If the program itself needs more descriptors, set a lower number here.
+    /// Default: half of the file descriptors that the process may have, shared by all of its
+    /// databases that do not set this option. The process may have as many as its soft limit allows
+    /// when a database is opened. The other half is for the program, and for logs and new tables,
+    /// which need a handful for each database. To have more tables open, raise the limit of the
+    /// process. If the program itself needs more descriptors, set a lower number here.
     ///
     /// A read never waits for a descriptor, so more tables than this are open while more are being
     /// read. Iterators and cursors that outlive the database also keep their tables open, all of
@@ -305,10 +307,10 @@ impl Builder {
     }
 
     /// Publishes the counters for other processes, in the small file `STATS` of the database's
-    /// directory. Default: never. Once an `interval`, the file is written again if something was
-    /// counted, or if the tree or the oldest snapshot has changed. It is also written at closing.
-    /// `maypole stats` and [`Db::published_stats`](crate::Db::published_stats) read it. A second is
-    /// a good interval; 10 milliseconds to a day are accepted.
+    /// directory. Default: never. After each `interval`, the file is written again if a counter,
+    /// the tree or the oldest snapshot has changed since the last time. It is also written at
+    /// closing. `maypole stats` and [`Db::published_stats`](crate::Db::published_stats) read it. A
+    /// second is a good interval; 10 milliseconds to a day are accepted.
     ///
     /// While databases are open, one thread of the process writes the `STATS` files of all of them.
     /// A write that fails, for example on a full disk, disturbs nothing and is tried again after

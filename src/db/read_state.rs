@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   publish ──► ReadState 7  ◄── lookups, for as long as they hold their guard
-//!               ReadState 6  ◄── iterators and cursors, each with one count
+//!               ReadState 6  ◄── iterators and cursors, each with one reference count
 //! ```
 //!
 //! **Order of loads.** A read without a snapshot loads the read state first, and the last visible
@@ -35,8 +35,9 @@ pub(crate) struct ReadState {
     /// The counters of the database. A cursor holds the read state anyway, so it needs no second
     /// `Arc` to reach them.
     pub counters: Arc<Counters>,
-    /// The intervals of keys in which cursors show nothing ([`crate::db::iter::marks`]), here for
-    /// the same reason as `counters`.
+    /// The *marks*: intervals of keys in which earlier cursors found nothing to show, so that later
+    /// ones jump over them ([`crate::db::iter::marks`]). Like `counters`, they are here so that a
+    /// cursor needs no second `Arc` to reach them.
     pub marks: Arc<Marks>,
 }
 
@@ -65,9 +66,10 @@ impl ReadState {
 }
 
 impl Retired for ReadState {
-    /// The memtable that holds the byte at `address`. A read state lends only memtables. Blocks are
-    /// parts of other objects: of what the cache has evicted, and of what tables have removed from
-    /// their slots.
+    /// The memtable that holds the byte at `address`. It is kept while a callback still reads a
+    /// value in it, although the read state itself is freed. A read state has no other parts to
+    /// keep. Blocks are parts of other objects: of what the cache has evicted, and of what tables
+    /// have removed from their slots.
     fn part_at(&self, address: usize) -> Option<Part> {
         let memtable = self.memtables().find(|memtable| memtable.holds(address))?;
         let owner = Arc::<Memtable>::clone(memtable);
@@ -83,8 +85,9 @@ pub(crate) struct ReadPoint {
     /// Whether the database was open when this read point was made. A cursor made before the
     /// closing continues with what it holds; one made later returns an error.
     open: bool,
-    /// Whether `sequence` is that of a snapshot. Then hidden entries that a cursor has passed say
-    /// nothing about the present, so the cursor proposes no mark.
+    /// Whether `sequence` is that of a snapshot. A cursor of a snapshot proposes no mark
+    /// ([`ReadState::marks`]), because entries that the snapshot does not see may have been written
+    /// since.
     pub is_snapshot: bool,
     /// A forked child reads nothing through this read point, because another thread of the parent
     /// may have held a lock of a table or of the cache at the fork.

@@ -57,9 +57,9 @@ pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usi
     count
 }
 
-/// A prefix that many keys share. A lookup checks whether its key has the prefix of all files'
-/// bounds, and then that of each table index that it searches. The first eight bytes of the prefix
-/// are kept as one word, so that one comparison checks them.
+/// A prefix that many keys share. A lookup checks whether its key has the prefix that the bounds of
+/// all files share, and then the prefix of each table index that it searches. The first eight bytes
+/// of the prefix are kept as one word, so that one comparison checks them.
 #[derive(Default)]
 pub(crate) struct Prefix {
     bytes: Box<[u8]>,

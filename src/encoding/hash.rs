@@ -22,8 +22,8 @@
 
 use super::coding::{fixed32, fixed64};
 
-/// 2^64 divided by the golden ratio. Multiples of it are spread evenly over all `u64` values (Knuth,
-/// The Art of Computer Programming 3, section 6.4).
+/// 2^64 divided by the golden ratio. Multiples of it are spread evenly over all `u64` values
+/// (Knuth, The Art of Computer Programming 3, section 6.4).
 pub(crate) const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 const P32_1: u64 = 0x9e37_79b1;

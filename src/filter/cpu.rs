@@ -96,7 +96,8 @@ impl Isa {
     }
 
     /// All instruction sets of this processor, the best last: tests run every kernel, not only the
-    /// fastest.
+    /// fastest. AVX2 appears twice, because the kernels of [`Avx2`] depend on
+    /// [`Avx2::has_slow_products`].
     #[cfg(test)]
     pub fn available() -> Vec<Isa> {
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -132,9 +133,10 @@ impl Avx2 {
     }
 }
 
-/// The processor's manufacturer: [`UNKNOWN`], [`INTEL`] or [`ANOTHER`]. It is not behind a lock. If
-/// a thread forked while another thread held the lock, the child process would wait for the lock
-/// for ever. Without a lock two threads may both determine the manufacturer, with the same result.
+/// The processor's manufacturer: [`UNKNOWN`], [`INTEL`] or [`ANOTHER`]. No lock guards the value,
+/// because if a thread forked while another thread held the lock, the child process would wait for
+/// the lock for ever. Without a lock two threads may both determine the manufacturer, with the same
+/// result.
 #[cfg(target_arch = "x86_64")]
 static MAKER: AtomicU8 = AtomicU8::new(UNKNOWN);
 #[cfg(target_arch = "x86_64")]

@@ -73,8 +73,8 @@ impl FromStr for Family {
 }
 
 impl FilterEncoding {
-    /// The encoding of each family, and the name of such a block in a table's metaindex. A table is
-    /// searched for these names in this order.
+    /// The encoding of each family, and the name of a block of this encoding in a table's
+    /// metaindex. A table is searched for these names in this order.
     pub(crate) fn names() -> impl Iterator<Item = (FilterEncoding, &'static str)> {
         FAMILIES.iter().map(|info| (info.encoding, info.metaindex_name))
     }

@@ -5,8 +5,9 @@ use std::fmt;
 
 use super::bloom::sizing::bloom_millibits_for_fpr;
 
-/// The 64-bit hash of a user key ([`crate::hash64`]). A legacy filter takes a 32-bit hash instead:
-/// see [`FilterReader::hash_kind`](super::FilterReader::hash_kind).
+/// The 64-bit hash of a user key ([`crate::hash64`]). A filter of the family
+/// [`Family::LegacyBloom`] takes a 32-bit hash instead: see
+/// [`FilterReader::hash_kind`](super::FilterReader::hash_kind).
 ///
 /// ```
 /// use maypole::filter::KeyHash;

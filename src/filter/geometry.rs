@@ -6,8 +6,8 @@ use crate::memory::LineBuf;
 
 /// The parameters of a stored filter. They are read from the end of its block and checked against
 /// the block's length. A geometry holds no pointer to the block: every call takes the block as an
-/// argument. So a geometry has at most 20 bytes, and a reader's hot part fits into half a cache
-/// line.
+/// argument. So a geometry has at most 20 bytes, and all that a query needs of a reader, the
+/// geometry and the block's address, fits into half a cache line.
 ///
 /// A successful `parse` has checked everything that the other calls rely on.
 pub(super) trait Geometry: Copy {
@@ -16,8 +16,8 @@ pub(super) trait Geometry: Copy {
     fn parse(block: &LineBuf) -> Result<Self, &'static str>;
 
     /// Starts to fetch the cache lines that [`Geometry::finish`] will read. (For a few keys, such
-    /// as the bumped keys of a bumped ribbon, it reads further lines.) Returns the key's position:
-    /// the number of a line or of a slot, depending on the family.
+    /// as the bumped keys of a bumped ribbon, `finish` reads further lines.) Returns the key's
+    /// position: the number of a line or of a slot, depending on the family.
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32;
 
     /// Whether a key with this hash may have been added; `false` is certain. `position` should be

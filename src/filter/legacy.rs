@@ -1,13 +1,14 @@
 //! The Bloom filter of tables before format version 5: read, never written.
 //!
-//! A key's 32-bit hash picks its line and its first probe. The rotated hash is the step from each
-//! probe to the next. RocksDB replaced this filter, because in a table of many keys different keys
-//! too often have the same 32-bit hash: at 40 million keys, this adds 1 % false positives.
+//! A key's 32-bit hash picks its line and the first of its `k` bits there. The rotated hash is the
+//! step from each bit to the next. RocksDB replaced this filter, because in a table of many keys
+//! different keys too often have the same 32-bit hash: at 40 million keys, this adds 1 % false
+//! positives.
 //!
 //! ```text
 //! OFFSET   SIZE  MEANING
 //! 0        len   lines, each a power of two bytes: 64 on most machines, 128 on some
-//! len      1     k, 1 to 127, where newer filters have their marker
+//! len      1     k, the bits that a key sets: 1 to 127; in newer filters this byte is 0xfe or 0xff
 //! len + 1  4     number of lines
 //! ```
 //!
@@ -66,7 +67,8 @@ impl LegacyGeometry {
         (self.lines as usize) << self.log2_line_bytes
     }
 
-    /// The lines in `block`, which is the whole filter block or one of its pieces.
+    /// The lines in `block`, which is the whole filter block, or a piece of it: a run of whole
+    /// lines that is read without the others ([`super::pieces`]).
     fn payload<'a>(&self, block: &'a LineBuf) -> &'a [u8] {
         &block[..block.len().min(self.payload_bytes())]
     }

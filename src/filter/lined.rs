@@ -1,4 +1,5 @@
-//! [`Lined`]: filters that keep all bits of a key in one line; and a piece of such a filter
+//! [`Lined`]: filters that keep all bits of a key in one line, which has 64 bytes in most filters.
+//! And [`Piece`]: a run of whole lines of such a filter, which is read and queried without the rest
 //! ([`super::pieces`]).
 
 use super::family::KeyHash;
@@ -28,7 +29,8 @@ pub(super) trait Lined {
     fn trace_line(&self, line: &[u8], number: u32, hash: KeyHash) -> Option<QueryTrace>;
 }
 
-/// The geometry of a piece: the geometry of the whole filter, and the position of the piece in it.
+/// The [`Geometry`] of a piece: the parameters of the whole filter, and the position of the piece
+/// in it.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<G> {
     pub whole: G,

@@ -16,6 +16,9 @@
 //! fuse          7.9           is a xor of 3 slots the key's fingerprint?      Maypole's own
 //! ```
 //!
+//! A slot has a few bits, and a fingerprint has as many, computed from the key's hash. In a ribbon,
+//! the hash also picks which of the 128 slots take part in the xor.
+//!
 //! A [`FilterSpec`] describes a filter. A [`FilterBuilder`] takes the hashes of a table's keys and
 //! turns them into a [`FilterBlock`]. A [`FilterReader`] is opened over the stored bytes and
 //! queried. A lookup that queries many filters takes two steps: [`FilterReader::prepare`] starts to

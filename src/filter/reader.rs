@@ -82,7 +82,9 @@ impl PreparedQuery {
     }
 }
 
-/// How the filter is queried: the geometry of its family, or the reason why it cannot be trusted.
+/// The [`Geometry`] of the filter's family, through which the filter is queried; or the reason why
+/// the filter cannot be trusted. A *piece* is a run of whole lines of a Bloom filter, read without
+/// the rest of the filter ([`super::pieces`]).
 #[derive(Clone, Copy)]
 pub(super) enum AnyGeometry {
     /// Answers "maybe", for this reason.
@@ -142,8 +144,8 @@ impl AnyGeometry {
 }
 
 impl FilterReader {
-    /// Opens a filter over the bytes of its block, without the trailer that every block of a table
-    /// has. Never fails.
+    /// Opens a filter over `block`, the contents of a filter block without the trailer that every
+    /// block of a table has. Never fails.
     pub(crate) fn open(block: LineBuf, encoding: FilterEncoding) -> FilterReader {
         let geometry = AnyGeometry::parse(&block, encoding).unwrap_or_else(AnyGeometry::Untrusted);
         FilterReader { geometry, block }
@@ -155,7 +157,7 @@ impl FilterReader {
         FilterReader::open(LineBuf::copy_from(bytes), encoding)
     }
 
-    /// A piece of a filter; see [`FilterReader::pieces`].
+    /// Opens a piece of a filter, whose bytes are `block`; see [`FilterReader::pieces`].
     pub(super) fn of_piece(geometry: AnyGeometry, block: LineBuf) -> FilterReader {
         FilterReader { geometry, block }
     }

@@ -8,16 +8,18 @@
 //! places:
 //!
 //! ```text
-//! any family            `FilterReader`, reader.rs, which calls one of the next four
+//! any family            `FilterReader`, reader.rs, which calls the method of the filter's family
 //! Bloom                 bloom/query.rs, by the formula in bloom/sizing.rs
 //! Ribbon                `Layout`, ribbon/layout.rs
 //! bumped ribbon         burr/query.rs
 //! legacy Bloom          legacy.rs: Bloom's formula, and collisions of 32-bit hashes
-//! a partitioned filter  `SstReader::filter` in table/sst/reader.rs: its parts, by bytes
+//! a partitioned filter  `SstReader::filter` in table/sst/reader.rs: the mean of its parts' rates,
+//!                       weighted by their bytes
 //! what a table states   its property maypole.filter.predicted.fpr: set by
 //!                       table/builder/properties.rs, read by table/filter/info.rs. `Db::stats`
 //!                       uses only this property, so a table of RocksDB has no predicted rate there
-//! explain               the property, else that of the queried part: table/lookup/recorder.rs
+//! explain               the property, else the prediction for the queried filter or part:
+//!                       table/lookup/recorder.rs
 //! ```
 //!
 //! Filters are compared with the bound `log2(1/ε)`: no filter with false-positive rate ε can take

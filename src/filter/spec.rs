@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! none                        no filter
-//! bloom(10)      bloom:10     a family and the bits to store for each key; fractions count
+//! bloom(10)      bloom:10     a family and the bits to store for each key, which may be a fraction
 //! ribbon_like_bloom(10)       a Ribbon filter with the false-positive rate of bloom(10)
 //! fpr(0.01)      fpr:0.01     a false-positive rate; the family is bloom …
 //! fpr(0.01, burr) fpr:0.01:burr fpr:0.01,burr    … unless it is named. fpr(1) is none
@@ -242,7 +242,8 @@ impl FilterSpec {
         if self.most_bytes == NO_CAP {
             return self.plan;
         }
-        // If the family does not suit the keys, a Bloom filter is built, so its size is compared.
+        // If the family does not suit the keys, a Bloom filter is built, so the Bloom filter's size
+        // is compared with the cap.
         let expected = |family: Family| (family.info().expected)(keys, target);
         let (bits_per_key, _) = expected(family).or_else(|| expected(Family::Bloom))?;
         let millibits_left =

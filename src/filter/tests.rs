@@ -302,8 +302,8 @@ fn assert_untrusted(bytes: &[u8], encoding: FilterEncoding) {
     assert!(hashes.iter().all(|&hash| filter.finish(filter.prepare(hash))));
 }
 
-/// A filter block of `bytes` zero bytes and this trailer. If the trailer were valid, the filter
-/// would answer "no" to every key.
+/// A filter block of `bytes` zero bytes and this trailer. A reader that took the trailer for valid
+/// would answer "no" to nearly every key.
 fn with_trailer(bytes: usize, trailer: [u8; 5]) -> Vec<u8> {
     [vec![0; bytes], trailer.to_vec()].concat()
 }
@@ -364,7 +364,7 @@ fn a_block_cut_anywhere_is_untrusted_or_harmless() {
         for length in (0..block.bytes().len()).step_by(37) {
             let filter = FilterReader::from_bytes(&block.bytes()[..length], block.encoding());
             // A cut block ends in payload bits instead of its trailer, and these bits may happen to
-            // look like a trailer.
+            // look like a trailer. Only then may the reader trust the block and miss keys.
             let missed = hashes.iter().filter(|&&hash| !filter.may_contain(hash)).count();
             assert!(missed == 0 || filter.untrusted().is_none(), "{spec} cut to {length}");
         }

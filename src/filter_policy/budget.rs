@@ -21,9 +21,10 @@
 //! with fewer than four runs, such as one just loaded, will get smaller runs by later writes. The
 //! bits for these runs are left free.
 //!
-//! A table keeps its filter until it is rewritten, while its share shrinks as the tree grows. So
-//! when all filters together exceed the budget by a twentieth ([`SLACK`]), tables above their share
-//! are rewritten as soon as no other compaction is due.
+//! A table keeps its filter until it is rewritten, but its *share*, the bits a key that the budget
+//! gives it, shrinks as the tree grows. So when all filters together exceed the budget by a
+//! twentieth ([`SLACK`]), tables whose filters exceed their share by a twentieth are rewritten as
+//! soon as no other compaction is due.
 
 use super::context::FilterContext;
 use crate::filter::Family;
@@ -35,7 +36,8 @@ pub enum Budget {
     BitsPerKey(f64),
 }
 
-/// A filter with a higher false-positive rate than this is not worth its queries.
+/// A filter with a higher false-positive rate than this is not worth its queries, so the table gets
+/// none.
 pub const WORST_FPR: f64 = 0.6;
 
 /// The lowest rate of a run: more bits bring no measurable gain.
@@ -54,7 +56,7 @@ impl Budget {
     }
 }
 
-/// The rate that the budget gives to the run of the table that `context` describes.
+/// The false-positive rate that the budget gives to the run that the table of `context` joins.
 pub fn share(budget: Budget, family: Family, context: &FilterContext) -> f64 {
     let rates = divide(budget, family, &with_runs_to_come(&context.run_entries));
     rates.get(context.run).copied().unwrap_or(1.0)
@@ -96,8 +98,9 @@ pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
     rates(high).collect()
 }
 
-/// The bits a key that a filter of `family` stores for a false-positive rate. The estimate is
-/// within 2 % of the true value for filters of at least ten thousand keys.
+/// The bits a key that a filter of `family` stores for a false-positive rate; 0 for a rate above
+/// [`WORST_FPR`], because there is no filter then. The estimate is within 2 % of the true value for
+/// filters of at least ten thousand keys.
 pub fn stored_bits(rate: f64, family: Family) -> f64 {
     if rate > WORST_FPR {
         return 0.0;

@@ -5,7 +5,7 @@ use crate::version::{FileMeta, LEVELS};
 /// The shape of the tree when a table is about to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FilterContext {
-    /// Whether no deeper level holds data.
+    /// Whether no level deeper than the table's level holds data.
     pub is_last: bool,
     /// The number of levels that hold data, from level 1 down to the table's level. 0 for level 0.
     pub depth: usize,

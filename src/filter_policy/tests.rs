@@ -53,8 +53,8 @@ fn a_wrong_policy_is_refused_in_one_line() {
         let error = text.parse::<FilterPolicy>().unwrap_err().to_string();
         assert!(!error.contains('\n') && error.len() > 15, "{text}: {error}");
     }
-    // `bloom:10` is accepted as `bloom(10)`, but the texts below are rejected. The message shows
-    // the right form.
+    // `bloom:10` is accepted as `bloom(10)`, but `budget`, `levels` and `bottommost_none` need
+    // parentheses, so the texts below are rejected. The message shows the right form.
     for text in ["budget:64MiB", "budget", "levels:bloom(10)", "bottommost_none:bloom:10"] {
         let error = text.parse::<FilterPolicy>().unwrap_err().to_string();
         assert!(error.contains("budget(SIZE, FAMILY)"), "{text}: {error}");

@@ -37,7 +37,7 @@ impl FromStr for FilterPolicy {
         let text = text.trim();
         let unknown = || SpecError(format!("unknown filter policy {text:?}: expected {FORMS}"));
         // `bloom:10` is another form of `bloom(10)`. The policies in `is_for_tree` have no form
-        // with a colon.
+        // with a colon, so their names must be followed by a parenthesis.
         let name = text.split(['(', ':']).next().unwrap_or_default();
         let is_for_tree = matches!(name.trim_end(), "levels" | "bottommost_none" | "budget");
         if is_for_tree && !text[name.len()..].starts_with('(') {

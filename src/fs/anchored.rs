@@ -11,8 +11,9 @@
 //! directory has the path now. Every other path has its usual meaning. Errors show each path as it
 //! was given.
 //!
-//! If the anchor's directory is removed, nothing can be created in it any more, and the sync of a
-//! file that has lost its last name fails (`real/mod.rs`).
+//! If the anchor's directory is removed, nothing can be created in it any more. The sync of a file
+//! that has lost its last name fails, because the file is lost when the process ends
+//! (`real/mod.rs`).
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};

@@ -39,7 +39,7 @@ impl BlockRange {
         self.offset - self.skipped() as u64
     }
 
-    /// Bytes before the range, in its first block.
+    /// The number of bytes before the range in its first block.
     pub fn skipped(self) -> usize {
         (self.offset % self.block_bytes as u64) as usize
     }

@@ -6,8 +6,8 @@
 //! takes little time compared with the read from the device.
 //!
 //! If the file system cannot bypass its cache, or has blocks larger than `BLOCK_BYTES`, files are
-//! read through the cache. So a database with `DirectFs` works on every file system. There it only
-//! takes more memory, because the system caches its files.
+//! read through the cache. So a database with `DirectFs` works on every file system, but files that
+//! are read through the cache take memory there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,7 +79,8 @@ pub(super) mod linux {
 
     /// The assumed block size. Common devices have no larger blocks.
     const BLOCK_BYTES: usize = 4096;
-    /// Each thread keeps one buffer for its next reads. It serves ranges of up to this length.
+    /// The greatest length of a read, from the start of its first block, that uses the buffer that
+    /// its thread keeps. A longer read gets a buffer of its own.
     const MAX_KEPT_BYTES: usize = 64 << 10;
 
     /// A file whose descriptors read whole blocks of the device.
@@ -142,7 +143,8 @@ pub(super) mod linux {
                 Ok(count) if next + count <= filled => break,
                 Ok(count) => filled = next + count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The device's blocks are larger than assumed.
+                // The device's blocks are larger than assumed, so the descriptor's reads go through
+                // the cache from now on.
                 Err(error) if error.kind() == ErrorKind::InvalidInput && is_direct => {
                     system::read_through_cache(descriptor)?;
                     is_direct = false;

@@ -28,13 +28,14 @@
 //!
 //! Small records share a page, so a record often changes a page that was already written back. A
 //! copy-on-write file system writes the changed page to another place on the device. It needs new
-//! space for that during the copy, and can report a lack of space only by SIGBUS. So a log is
-//! mapped only on file systems that always rewrite an allocated block in place
+//! space for that when bytes are copied into the mapping, and can report a lack of space only by
+//! SIGBUS. So a log is mapped only on file systems that always rewrite an allocated block in place
 //! ([`is_safe_to_map`]):
 //!
 //! * **ext2, ext3, ext4 and tmpfs are used.** They share no blocks between files, so no block needs
 //!   a copy.
-//! * **btrfs is not used.** It copies changed blocks. When it is full, the copy ends in a SIGBUS.
+//! * **btrfs is not used.** It writes changed blocks to another place. When it is full, copying
+//!   bytes into the mapping ends in a SIGBUS.
 //! * **XFS is not used.** A reflinked copy of the live log (`cp --reflink`) shares the blocks of
 //!   the log, and XFS then copies each shared block that changes. Any user may make such a copy at
 //!   any time.
@@ -282,8 +283,8 @@ mod tests {
         file
     }
 
-    /// Regression: without a window, a record that was reported as failed for lack of space stayed in
-    /// the buffer, and a later sync wrote it.
+    /// Regression: without a window, a record that was reported as failed for lack of space stayed
+    /// in the buffer, and a later sync wrote it.
     #[test]
     fn without_a_window_unflushed_bytes_are_discarded() {
         let dir = tempfile::tempdir().unwrap();

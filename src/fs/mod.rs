@@ -127,10 +127,10 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
 
     /// Like [`Fs::open`], but the file shares the descriptors of `pool` with other files. It takes
-    /// a descriptor when it is opened or read, and may later lose it to another file. While the
-    /// file is open, it must keep its bytes, and its name unless [`RandomAccessFile::keep_open`]
-    /// has returned `true`, because it may be opened again by its path. File systems without
-    /// descriptors ignore `pool`.
+    /// a descriptor when it is opened or read, and may later lose it to another file. The file may
+    /// then be opened again by its path. So while the returned value lives, the bytes of the file
+    /// must not change, and the file must keep its name until [`RandomAccessFile::keep_open`] has
+    /// returned `true`. File systems without descriptors ignore `pool`.
     ///
     /// # Errors
     /// The same as for [`Fs::open`].
@@ -176,7 +176,7 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// If `new` exists, or the file system has no hard links.
     fn hard_link(&self, existing: &Path, new: &Path) -> Result<()>;
 
-    /// Whether the path names a file or a directory.
+    /// Whether there is a file or a directory with this path.
     ///
     /// # Errors
     /// If that cannot be determined.
@@ -378,9 +378,9 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut ancestor = dir;
-    // The loop ends at an ancestor that exists. If there is none, as for the empty path and for `.`
-    // in a removed directory, `parent` returns the same path again. So the loop also ends at a path
-    // that is in `missing` already, and `create_dir_all` then returns the error.
+    // The loop ends at an ancestor that exists. If no ancestor exists, as for the empty path and
+    // for `.` in a removed directory, `parent` returns the same path again. So the loop also ends
+    // at a path that is in `missing` already, and `create_dir_all` then returns the error.
     while !fs.exists(ancestor)? && !missing.contains(&ancestor) {
         missing.push(ancestor);
         ancestor = parent(ancestor);

@@ -10,8 +10,8 @@ use crate::fs::{Fs, MemFs};
 use crate::rocksdb::fuzzing::put_file;
 use crate::wal::LogKind;
 
-/// The files of a killed database, with a few tables and a WAL of newer entries, and the names of
-/// its MANIFEST and its newest WAL.
+/// The files of a database whose process was killed: a few tables, and a WAL of newer entries. Also
+/// the names of the MANIFEST and of the newest WAL.
 pub(super) struct Image {
     pub fs: MemFs,
     pub manifest: String,
@@ -63,14 +63,16 @@ fn number(name: &str) -> u64 {
     digits.parse().expect("names of logs hold a number")
 }
 
-/// Opens a database whose MANIFEST is `data` with repaired checksums.
+/// Opens a database whose MANIFEST is `data`, with a valid file header and valid checksums in most
+/// records, so that the code behind the checksums is reached.
 pub fn manifest(data: &[u8]) {
     let Image { fs, manifest, .. } = &*IMAGE;
     let bytes = crate::wal::fuzzing::repaired(data, LogKind::Manifest, number(manifest));
     open_with(fs.kill(), manifest, &bytes);
 }
 
-/// Opens a database whose WAL is `data` with repaired checksums.
+/// Opens a database whose WAL is `data`, with a valid file header and valid checksums in most
+/// records.
 pub fn wal(data: &[u8]) {
     let Image { fs, wal, .. } = &*IMAGE;
     let bytes = crate::wal::fuzzing::repaired(data, LogKind::Wal, number(wal));

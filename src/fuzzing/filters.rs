@@ -3,7 +3,7 @@
 
 use crate::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
 
-/// Returns `count` hashes to query, derived from the first eight bytes of the input.
+/// Returns `count` hashes to query, derived from `seed`.
 fn hashes(seed: [u8; 8], count: usize) -> Vec<u64> {
     let mut hash = u64::from_le_bytes(seed);
     let next = || {
@@ -14,8 +14,9 @@ fn hashes(seed: [u8; 8], count: usize) -> Vec<u64> {
 }
 
 /// Queries a filter block of `family` for 100 hashes. The first eight bytes of `data` give the
-/// hashes, and the rest is the block. If the first byte is even, the block's trailer is repaired
-/// before the queries.
+/// hashes, and the rest is the block. If the first byte is even, `FamilyInfo::repair` first makes
+/// the block's trailer valid, so that the reader accepts most blocks. A filter that the reader does
+/// not accept must say maybe to every query.
 pub fn filter(family: Family, data: &[u8]) {
     let Some((&seed, block)) = data.split_first_chunk() else { return };
     let mut block = block.to_vec();
@@ -44,8 +45,9 @@ fn ask_every_way(reader: &FilterReader, hashes: &[u64]) -> Vec<bool> {
     one_by_one
 }
 
-/// Builds a filter and queries it for every key. The first four bytes of `data` give the family,
-/// the size and how many keys are generated. Every four bytes after them are one more key.
+/// Builds a filter and queries it for every key that was added. The first four bytes of `data` give
+/// the family, the bits a key, and how many keys are generated. Every four bytes after them are one
+/// more key.
 pub fn filter_round_trip(data: &[u8]) {
     let Some((&[family, bits, more, less], keys)) = data.split_first_chunk() else { return };
     let mut families = Family::written().cycle();

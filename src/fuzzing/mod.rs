@@ -124,8 +124,8 @@ pub fn policy(data: &[u8]) {
     }
 }
 
-/// Runs `target` on `good` and on random changes of it: bits flipped, bytes replaced, cut out,
-/// doubled.
+/// Runs `target` on `good` and on `count` copies of it, each with one to four random changes: a bit
+/// flipped, a byte replaced, or a few bytes cut out or doubled.
 #[cfg(test)]
 pub(crate) fn mutations(seed: u64, count: usize, good: &[u8], target: fn(&[u8])) {
     use rand::rngs::StdRng;

@@ -19,7 +19,8 @@ const MANIFEST: &str = "MANIFEST-000005";
 const LOG: &str = "000030.log";
 
 /// A RocksDB directory of two column families, five tables and a log. The MANIFEST does not tell
-/// which of two tables in level 0 is the newer one.
+/// which of the tables 13 and 14 in level 0 is the newer one, because it gives them no epochs, and
+/// their ranges of sequence numbers overlap.
 static IMAGE: LazyLock<MemFs> = LazyLock::new(|| {
     let fs = MemFs::new();
     fs.create_dir_all(Path::new(DIR)).expect("memory");
@@ -135,7 +136,7 @@ fn batch(first: u64, family: u32, operations: &[(u8, &str)]) -> Vec<u8> {
     out
 }
 
-/// The MANIFEST and the log of RocksDB's directory, and those of LevelDB's. Panics if one of the
+/// The MANIFEST and the log of [`IMAGE`], and those of [`LEVELDBS_IMAGE`]. Panics if one of these
 /// directories does not open.
 #[cfg(test)]
 pub(super) fn samples() -> [[Vec<u8>; 2]; 2] {

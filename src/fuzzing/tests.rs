@@ -90,7 +90,8 @@ fn a_changed_filter_is_answered_and_often_believed() {
     for (family, target) in FILTERS {
         mutations(6, 2000, &filter_sample(family), target);
         // The fuzz target repairs trailers so that the fuzzer reaches the queries of damaged
-        // filters. This helps only if the reader trusts most of the repaired filters.
+        // filters. This helps only if the reader trusts most of the repaired filters, because it
+        // answers for an untrusted filter without reading the filter's bits.
         let mut random = StdRng::seed_from_u64(7);
         let mut believed = 0;
         for _ in 0..300 {

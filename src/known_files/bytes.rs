@@ -9,7 +9,7 @@ use crate::fs::Fs;
 /// Bytes read from the start of a file. A log of LevelDB or RocksDB consists of blocks of this
 /// size, so these bytes contain its first record or the record's first fragment.
 const HEAD_BYTES: u64 = 32 << 10;
-/// Bytes read from the end.
+/// Bytes read from the end of the file.
 const TAIL_BYTES: u64 = 64;
 
 const ROCKSDB_TABLE: u64 = 0x88e2_41b7_85f4_cff7;
@@ -78,12 +78,13 @@ const MAGICS: &[(At, &[u8], &str, &str)] = &[
     (At::Start(0), b"\x7fELF", "a program", ""),
 ];
 
-/// The last bytes of Pebble's own tables, after a fixed32 version.
+/// The last bytes of a table in Pebble's own format. The format's version, a fixed32, is before
+/// them.
 const PEBBLE: [u8; 8] = [0xf0, 0x9f, 0xaa, 0xb3, 0xf0, 0x9f, 0xaa, 0xb3];
 
 /// The kind of the file at `path`, if it is known to be another program's. `None` for a file of an
-/// unknown kind, for a table of RocksDB, whose format Maypole shares, and for a file that cannot be
-/// read.
+/// unknown kind, for a log of Maypole's, for a table in RocksDB's format, which Maypole's tables
+/// have too, and for a file that cannot be read.
 pub(crate) fn of_file(fs: &dyn Fs, path: &Path) -> Option<Known> {
     let file = fs.open(path).ok()?;
     let length = file.len();
@@ -133,7 +134,7 @@ fn of(head: &[u8], tail: &[u8]) -> Option<Known> {
 fn is_text(head: &[u8]) -> bool {
     let valid = match std::str::from_utf8(head) {
         Ok(text) => text,
-        // The last character may be cut.
+        // If `head` is not the whole file, its last character may be cut.
         Err(error) if error.error_len().is_none() && head.len() as u64 == HEAD_BYTES => {
             std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
         }
@@ -148,8 +149,8 @@ fn is_text(head: &[u8]) -> bool {
 /// OFFSET  SIZE  MEANING
 ///      0     4  masked CRC-32C of all from offset 6 on
 ///      4     2  payload bytes
-///      6     1  kind: 1 whole, 2 first fragment, 9 and 10 settings of the log; 5, 6 and 11 the
-///               same in a recycled log, where a fixed32 number precedes the payload
+///      6     1  kind: 1 whole, 2 first fragment, 9 and 10 settings of the log; 5, 6 and 11 are
+///               1, 2 and 10 in a recycled log, where a fixed32 number precedes the payload
 ///      7     …  payload
 /// ```
 pub(super) struct RecordLog<'a> {

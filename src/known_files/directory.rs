@@ -22,8 +22,8 @@ use crate::fs::{self, Fs};
 /// Bytes read from the start of a file.
 const HEAD_BYTES: u64 = 32 << 10;
 
-/// The greatest number of `.log` files that are read, and the greatest number of MANIFESTs and
-/// `.wal` files together. So a directory with thousands of them is recognised fast. A directory of
+/// At most this many `.log` files are read, and at most this many MANIFESTs and `.wal` files
+/// together, so that a directory with thousands of such files is recognised fast. A directory of
 /// Maypole's has few of them.
 const MAX_FILES: usize = 16;
 

@@ -65,8 +65,8 @@ pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
     known.map_or(Ok(()), |known| Err(known.refused(path)))
 }
 
-/// Rejects `dir` if it contains another program's database in one file, such as `app.sqlite`. Call
-/// this function only if `dir` holds no database of Maypole's.
+/// Rejects `dir` if it contains a file of another program that is named like a database in one
+/// file, such as `app.sqlite`. Call this function only if `dir` holds no database of Maypole's.
 pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let is_named_so = |name: &str| {
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);

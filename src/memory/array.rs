@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Lookups read such arrays at random positions, which large pages make faster
-//! ([`super::large_pages`]). The array is in large pages if its buffer comes from a cache that has
-//! them.
+//! ([`super::large_pages`]). The array is in large pages if its buffer comes from the pool of a
+//! block cache (`cache/pool.rs`).
 //!
 //! Invariant: the first `count` values are initialised. The buffer is never read as bytes, because
 //! values may be atomics, which can change while shared references to them exist.
@@ -31,7 +31,7 @@ impl<T> LineArray<T> {
         count.checked_mul(size_of::<T>()).expect("an array is smaller than the address space")
     }
 
-    /// Creates an array of `count` values in `memory`. `value` returns the value of an index.
+    /// Creates an array of `count` values in `memory`. `value(i)` returns the value at index `i`.
     ///
     /// Panics if the memory is too short.
     pub fn new(memory: LineBuf, count: usize, mut value: impl FnMut(usize) -> T) -> LineArray<T> {

@@ -25,7 +25,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 /// The size of a large page on x86-64, and on AArch64 with small pages of 4 KiB.
 pub(crate) const LARGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Memory that starts as zeros, in a range of addresses of its own.
+/// Memory in a range of addresses of its own. All its bytes are 0 at first.
 ///
 /// Invariant: `start` is a private anonymous mapping of `bytes` bytes, readable and writable. The
 /// address and the size are multiples of [`LARGE_PAGE_BYTES`].

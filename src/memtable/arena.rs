@@ -1,4 +1,5 @@
-//! The memory of a skip list: allocated piece by piece, freed all at once.
+//! The memory of a skip list: allocated piece by piece, freed all at once. A *piece* is the memory
+//! of one node.
 //!
 //! ```text
 //! chunks   [ 1 KiB ][  2 KiB  ][    4 KiB    ] … [ largest ][ largest ]      [ one large piece ]
@@ -8,8 +9,8 @@
 //!
 //! Chunks double until they reach the largest size, so that a small list stays small, and a large
 //! one rarely calls the allocator. A piece that does not fit into the current chunk starts the next
-//! one, which leaves the end of the current chunk unused. To limit this waste, a piece that is
-//! larger than a quarter of the largest chunk gets a chunk of its own instead.
+//! chunk, which leaves the end of the current one unused. To limit this waste, such a piece gets a
+//! chunk of its own if it is larger than a quarter of the largest chunk.
 //!
 //! An arena that is expected to fill several large pages ([`crate::memory::large_pages`]) puts its
 //! largest chunks next to each other in such pages, because a search of the list has many cache
@@ -38,8 +39,8 @@ pub(super) const ALIGNMENT: usize = size_of::<Word>();
 const FIRST_CHUNK_BYTES: usize = 1 << 10;
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 
-/// Arenas that are expected to stay smaller use no large pages, because the unused part of the last
-/// page might be a large share of the arena.
+/// Arenas that are expected to stay smaller than this use no large pages, because the unused part
+/// of the last page might be a large share of the arena.
 const MIN_IN_LARGE_PAGES: usize = 4 * LARGE_PAGE_BYTES;
 
 /// Chunks are made of words, which aligns them.

@@ -15,8 +15,8 @@
 //! sees every insert that the writer made before it published the number.
 //!
 //! Absent on purpose: applying deletions to older entries. A memtable keeps all versions of a key.
-//! The reader chooses one by sequence number, and calls [`Memtable::covering`] as well as
-//! [`Memtable::get`] to learn whether a range deletion hides it.
+//! The reader gets one of them by a sequence number ([`Memtable::get`]), and calls
+//! [`Memtable::covering`] to learn whether a range deletion hides that version.
 
 mod arena;
 #[cfg(all(test, loom))]
@@ -67,8 +67,8 @@ struct Counters {
 
 impl Retired for RangeTombstoneSets {}
 
-/// Each insert of a range deletion replaces [`Memtable::ranges`] as a whole. After this many
-/// replacements, the replaced values that no thread reads any more are freed.
+/// Each insert of a range deletion replaces [`Memtable::ranges`] as a whole. Whenever this many
+/// replacements were made, the writer frees the replaced values that no thread reads any more.
 const COLLECT_EVERY: usize = 64;
 
 impl Memtable {
@@ -128,12 +128,12 @@ impl Memtable {
         self.counters.0.ranges.load(Ordering::Relaxed) > 0
     }
 
-    /// The current range deletions, which may outlive a guard.
+    /// The current range deletions, in an `Arc` that the caller may keep without a guard.
     pub fn ranges(&self) -> Arc<RangeTombstoneSets> {
         self.ranges.load_arc(&pin())
     }
 
-    /// Bytes allocated for entries, unused parts of chunks included.
+    /// Bytes allocated for entries, including bytes of the skip list's arena that are not used.
     pub fn bytes(&self) -> usize {
         self.points.allocated_bytes() + self.counters.0.range_bytes.load(Ordering::Relaxed)
     }

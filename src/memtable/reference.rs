@@ -12,7 +12,7 @@ use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SEEK_KIND, SequenceNumber};
 use crate::error::Result;
 
-/// A key that sorts as internal keys do.
+/// A user key and its trailer, which holds sequence number and kind. Sorts as internal keys do.
 type Key = (Vec<u8>, Reverse<u64>);
 type Map = Arc<RwLock<BTreeMap<Key, Vec<u8>>>>;
 

@@ -1,6 +1,6 @@
-//! Tests the contract of a memtable, with the plain version (`reference.rs`) and the fast one
-//! ([`super`]). Then tests what only the fast version promises: readers run while a writer inserts,
-//! and its memory is accounted for.
+//! Tests the contract of a memtable on the plain version (`reference.rs`) and on the fast one
+//! ([`super`]). Then tests what only the fast version promises: readers may run while a writer
+//! inserts, and [`Memtable::bytes`] accounts for its memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -218,13 +218,15 @@ contract! {
     }
 }
 
-/// Short keys, and keys of 17 bytes that share a prefix, with bytes below and above 0x80.
+/// A random key, with bytes below and above 0x80: a short one, or one of 17 bytes, which shares a
+/// prefix with the other keys of 17 bytes.
 fn random_key(rng: &mut StdRng) -> Vec<u8> {
     const ALPHABET: [u8; 4] = [0, b'a', 0x80, 0xff];
     let length = if rng.random_range(0..4) == 0 { 17 } else { rng.random_range(0..4) };
     let mut key: Vec<u8> = (0..length).map(|_| ALPHABET[rng.random_range(0..4)]).collect();
     if length == 17 {
-        // A shared prefix of 6 to 14 bytes: two keys may differ in any word of the comparison.
+        // A shared prefix of 6 to 14 bytes: the first difference of two keys may be in any of the
+        // words that are compared.
         key[..rng.random_range(6..15)].fill(b'a');
     }
     key
@@ -293,7 +295,7 @@ fn random_operations_answer_as_the_plain_version_does() {
 }
 
 /// Runs of ascending keys, most of which the skip list inserts without a search. A run starts
-/// before, between or after the existing keys, and may pass some of them.
+/// before, between or after the existing keys, and existing keys may lie between the run's keys.
 #[test]
 fn runs_of_ascending_keys_land_between_older_ones() {
     let mut rng = StdRng::seed_from_u64(7);

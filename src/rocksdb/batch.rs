@@ -39,7 +39,7 @@ pub(crate) struct Operation<'a> {
 }
 
 /// A batch. [`Batch::next`] returns its *counted* operations one by one: those that take a sequence
-/// number. After the last one it checks that there were as many as the header says.
+/// number. After the last one it checks that there were as many of them as the header says.
 pub(super) struct Batch<'a> {
     pub first: SequenceNumber,
     pub count: u32,

@@ -14,7 +14,7 @@ use crate::fs::{self, Fs};
 use crate::known_files::MAYPOLE_LOG;
 use crate::version::{current_manifest, names};
 
-/// The content of a directory.
+/// The current files of a database's directory, and the contents of its MANIFEST and OPTIONS.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub dir: PathBuf,
@@ -213,8 +213,8 @@ mod tests {
         assert_eq!([3, 4, 5].map(name), ["000003.ldb", "000004.sst", "000005.sst"]);
     }
 
-    /// A database is not rejected because it has no log, as a checkpoint may, nor because `wal_dir`
-    /// is the directory of the database from which it was copied.
+    /// A database without a log is not rejected, because a checkpoint may have none. Nor is a
+    /// database rejected whose `wal_dir` is the directory of the database from which it was copied.
     #[test]
     fn logs_in_another_directory_are_missed_only_where_they_are_alone() {
         let manifest = manifest();

@@ -14,11 +14,11 @@
 //! 103        level, number, bytes, smallest and largest        a table enters
 //!            internal key as strings, smallest and largest
 //!            sequence number, custom fields
-//! 9 10       varint                                            previous log, 0; least log to keep
-//! 200        varint                                            the column family that this is about
+//! 9 10       varint                                            previous log: 0; least log to keep
+//! 200        varint                                            the column family of this edit
 //! 201 202    string; nothing                                   it is created; it is dropped
 //! 203        varint                                            largest column family id
-//! 300        varint                                            edits that follow in this group
+//! 300        varint                                            edits left in this atomic group
 //! 8193       string                                            identity of the database; ignored
 //! 400 8194   a blob file                                       401 8195: garbage in one
 //! 8196 8199  a WAL that was closed or synced                   8197 8200: WALs that are gone

@@ -19,7 +19,7 @@ pub(crate) fn put_file(fs: &MemFs, path: &Path, bytes: &[u8]) {
     file.sync().expect("memory");
 }
 
-/// A version edit being made.
+/// The bytes of a version edit that is being made.
 #[derive(Default)]
 pub(crate) struct EditBytes(pub Vec<u8>);
 
@@ -130,7 +130,8 @@ pub(crate) fn listed(level: u32, number: u64, first: &str, last: &str) -> Listed
     }
 }
 
-/// A write batch of one put to each of these families.
+/// A write batch of one put to each of these families. The first put has the sequence number
+/// `first`.
 pub(crate) fn batch(first: u64, families: &[u32]) -> Vec<u8> {
     let mut out = Vec::new();
     put_fixed64(&mut out, first);
@@ -145,7 +146,8 @@ pub(crate) fn batch(first: u64, families: &[u32]) -> Vec<u8> {
 }
 
 /// Turns `data` into a log: limits the lengths of its records to the bytes that exist, and corrects
-/// their checksums. A checksum whose first byte is 0xf0 or more stays as it is.
+/// their checksums. A checksum whose first byte is 0xf0 or more stays as it is, so that some inputs
+/// have a wrong checksum.
 pub(crate) fn repaired(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     let mut at = 0;

@@ -1,8 +1,8 @@
 //! The record log of RocksDB: MANIFEST and WAL.
 //!
 //! ```text
-//! log = blocks of 32768 bytes; the last one may be short. No record crosses a block: a longer one is
-//!       cut into fragments.
+//! log = blocks of 32768 bytes; the last one may be short. A record that does not fit into the rest
+//!       of a block is cut into fragments.
 //!
 //! OFFSET  SIZE  MEANING (one record or fragment, integers little-endian)
 //!      0     4  masked CRC-32C of everything from offset 6 on
@@ -64,8 +64,8 @@ pub(super) enum LogEnd {
     Clean,
     /// Within a record, which is dropped.
     CutOff,
-    /// At bytes that are no record or fragment, or not the one that must follow. The damage
-    /// contains the offset in the file.
+    /// At bytes that are neither a record nor a fragment, or at a record or fragment that must not
+    /// follow there. The damage contains the offset in the file.
     Damaged(Damage),
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Manifest {
     pub next_file: u64,
     pub last_sequence: SequenceNumber,
     least_log: u64,
-    /// Logs that must exist, and the least length of each.
+    /// Logs that must exist, and the least length of each; `None` if it is not known.
     pub synced_logs: BTreeMap<u64, Option<u64>>,
 }
 
@@ -106,7 +106,7 @@ impl Manifest {
     }
 }
 
-/// The state between edits.
+/// The state that results from the edits so far.
 struct Builder {
     families: BTreeMap<u32, Family>,
     next_file: Option<u64>,

@@ -2,7 +2,7 @@
 //! logs and OPTIONS. Also writes the files that turn tables into a new database.
 //!
 //! ```text
-//! directory   CURRENT ─► MANIFEST ─► files that count          Directory
+//! directory   CURRENT ─► MANIFEST ─► current files             Directory
 //! manifest    version edits ─► column families and tables      Manifest, Family
 //! edit        one version edit                                 Edit, ListedTable
 //! log         the record log that MANIFEST and WAL are         RecordLog
@@ -15,11 +15,10 @@
 //! Invariants:
 //!
 //! - Only `write` writes files, and only into a directory without a database. Reading takes no lock
-//!   on a file, so RocksDB may write at the same time ([`Directory::has_changed`]).
-//! - Bytes from disk are input. Invalid bytes are rejected, never asserted. No read allocates more
-//!   bytes than the file has, except for a compressed record. For such a record, a read allocates
-//!   at most the size to which the record's bytes can expand, and 8 MiB for the decompression's
-//!   window.
+//!   on a file, so RocksDB may write at the same time. [`Directory::has_changed`] detects this.
+//! - Invalid bytes from disk never cause a panic. No read allocates more bytes than the file has,
+//!   except for a compressed record. For such a record, a read allocates at most the size to which
+//!   the record's bytes can expand, and 8 MiB for the decompression's window.
 //! - A feature that this build does not understand is [`Error::Unsupported`], which names it.
 //!   Content that the format does not allow is [`Error::Corruption`].
 //!

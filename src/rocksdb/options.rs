@@ -35,8 +35,8 @@ struct Section {
 }
 
 impl OptionsText {
-    /// Reads the OPTIONS file with the highest number. `None` if there is no OPTIONS file, or if
-    /// that one is too large or cannot be read.
+    /// Reads the OPTIONS file with the highest number. `None` if that file is too large or cannot
+    /// be read, or if there is no OPTIONS file.
     pub fn newest(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<OptionsText> {
         let number = |name: &&String| name.strip_prefix("OPTIONS-")?.parse::<u64>().ok();
         let newest = names.iter().filter(|name| number(name).is_some()).max_by_key(number)?;

@@ -11,8 +11,9 @@
 //! keys that were deleted since.
 //!
 //! After a log that was cut off or damaged, the replay continues with the next log only if the
-//! first write there has the sequence number after that of the last replayed write. This is
-//! RocksDB's default, point-in-time recovery, which recovers a prefix of the writes.
+//! first write there has the sequence number after that of the last write read from the logs. If no
+//! write was read, that first write must have the number after the MANIFEST's last sequence number.
+//! This is RocksDB's default, point-in-time recovery, which recovers a prefix of the writes.
 
 use super::Directory;
 use super::batch::{Batch, Operation};

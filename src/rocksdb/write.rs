@@ -4,7 +4,7 @@
 //! MANIFEST-N      identity │ comparator, numbers, last sequence number │ every table
 //! OPTIONS-(N+1)   the filter policy
 //! IDENTITY        the identity of the database
-//! CURRENT         MANIFEST-N, last: without it there is no database
+//! CURRENT         names MANIFEST-N; written last: without it there is no database
 //! ```
 //!
 //! N is above the numbers of all tables, and the next file number is above N + 1. There is no log.
@@ -94,8 +94,8 @@ impl NewDatabase {
     }
 }
 
-/// Whether [`NewDatabase::write`] creates a file of this name, although no Maypole database has
-/// such a file.
+/// Whether this is the name of a file that [`NewDatabase::write`] creates, but that no database of
+/// Maypole's has.
 pub(crate) fn is_rocksdbs_own(name: &str) -> bool {
     name == "IDENTITY" || name.strip_prefix("OPTIONS-").is_some_and(|it| it.parse::<u64>().is_ok())
 }

@@ -11,7 +11,7 @@ use super::tickers::ThreadTickers;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum FileTicker {
-    /// See [`FilterCounts`] for the first four.
+    /// [`FilterCounts`] gives the meanings of this counter and the next three.
     FilterUseful,
     FilterFullPositive,
     FilterFullTruePositive,
@@ -139,8 +139,8 @@ impl AddAssign for FileCounts {
 
 /// The results of filter queries by point lookups, in RocksDB's terms. A filter cannot be trusted
 /// if it is damaged, of an unknown family, or not readable: it says maybe to every query. A filter
-/// without whole keys is queried for the prefix of a key, so it says maybe for each key whose
-/// prefix is in the filter.
+/// that was built from prefixes only is queried for the prefix of a key, so it says maybe for each
+/// key whose prefix is in the filter.
 ///
 /// ```
 /// use maypole::FilterCounts;
@@ -207,11 +207,11 @@ impl AddAssign for FilterCounts {
     }
 }
 
-/// The Wilson score interval, at 95 % confidence, of a rate of which `hits` in `trials` were
-/// observed. `None` without trials. Unlike the usual interval of the normal approximation, it is
-/// usable for rates near 0, such as those of filters. (E. B. Wilson, "Probable inference, the law
-/// of succession, and statistical inference", Journal of the American Statistical Association 22,
-/// 1927.)
+/// The Wilson score interval, at 95 % confidence, of the rate of hits, if `hits` were observed in
+/// `trials` trials. `None` without trials. Unlike the usual interval of the normal approximation,
+/// it is usable for rates near 0, such as those of filters. (E. B. Wilson, "Probable inference, the
+/// law of succession, and statistical inference", Journal of the American Statistical Association
+/// 22, 1927.)
 pub fn wilson_interval_95(hits: u64, trials: u64) -> Option<(f64, f64)> {
     if trials == 0 {
         return None;

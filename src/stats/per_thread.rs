@@ -12,10 +12,10 @@
 //!   shared   ─► one row for all threads beyond 64, with atomic additions
 //! ```
 //!
-//! A row belongs to a [`thread_index`]. When a thread ends, the next thread with its index
-//! continues the row, so nothing is lost. A thread that adds up the rows may miss the latest
-//! additions of other threads. So if two counters count the same events, their sums may differ
-//! slightly.
+//! A row belongs to a [`thread_index`], a small number that no two live threads share. When a
+//! thread ends, the next thread that gets its index continues the row, so nothing is lost. A thread
+//! that adds up the rows may miss the latest additions of other threads. So if two counters count
+//! the same events, their sums may differ slightly.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;

@@ -1,8 +1,9 @@
 //! [`ArcCell`]: an `Arc` that readers follow with one load and that a writer replaces as a whole.
 //!
-//! The cell owns one strong count of its value. A replaced value keeps that count until it is
-//! reclaimed, so a reader under a guard may use the value and may add a count of its own. A cell is
-//! never empty, so readers need no check.
+//! The cell owns one strong count of its value. A replaced value keeps that count until every guard
+//! is gone under which a reader could have loaded it ([`super::reclaim`]). So a reader under a
+//! guard may use the value and may add a count of its own. A cell is never empty, so readers need
+//! no check.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

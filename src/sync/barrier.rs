@@ -10,9 +10,10 @@
 //! `PRIVATE_EXPEDITED` makes every running thread of the process execute a full fence. A thread
 //! that is not running executes one when it is switched in.
 //!
-//! A reader whose flag `fenced` is set executes a full fence itself, so a fence on the other side
-//! is enough. The flag is always set on systems other than Linux, under Miri, and if the kernel
-//! refuses the barrier.
+//! A reader whose flag `fenced` is set, its *mark*, executes a full fence itself, so a fence on the
+//! other side is enough. The other side is a collector ([`super::reclaim`]). It marks idle readers,
+//! and a reader marks itself before it reads a file. The flag is always set on systems other than
+//! Linux, under Miri, and if the kernel refuses the barrier.
 
 use super::atomic::{AtomicBool, Ordering, fence};
 

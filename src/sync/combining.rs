@@ -1,4 +1,4 @@
-//! [`CombiningLock`]: a mutex whose holder also does the work of waiting threads.
+//! [`CombiningLock`]: a mutex whose holder, the *leader*, also does the work of waiting threads.
 //!
 //! ```text
 //!   try_lead ──► the lock is free and the queue empty: the caller does its own work

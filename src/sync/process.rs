@@ -95,7 +95,7 @@ impl OpenIn {
 /// State of the whole process. It is created at its first use in each process, so a forked child
 /// creates its own.
 pub(crate) struct PerProcess<T: 'static> {
-    /// Null, or a value that is never freed.
+    /// Null, or a pointer to a value that is never freed.
     made: AtomicPtr<Made<T>>,
     make: fn() -> T,
 }

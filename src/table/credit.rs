@@ -1,19 +1,24 @@
-//! [`Credit`]: decides when a part of a filter is read ([`super::lookup::admission`]).
+//! [`Credit`]: decides when a part of a filter that is not in memory is read. A lookup reads the
+//! part if the part's credit covers the *price* of the read. Otherwise the lookup searches the
+//! table without the filter. If this search finds nothing, the credit grows by the read that the
+//! filter would have saved ([`super::lookup::admission`]).
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// The price of one read. Credits and prices are counted in eighths of a read.
 pub(super) const READ: u32 = 8;
 
-/// The credit of one part or piece of a filter, in eighths of a read.
+/// The credit of one part of a filter, in eighths of a read. A filter that is stored whole counts
+/// as one part. So does each *piece* that is loaded of it, if the cache would not keep it whole.
 pub(super) struct Credit(AtomicU32);
 
 impl Credit {
-    /// A credit for each of `parts` parts.
+    /// A credit of one read for each of `parts` parts.
     pub fn of(parts: usize) -> Box<[Credit]> {
         (0..parts).map(|_| Credit(AtomicU32::new(READ))).collect()
     }
 
+    /// Whether the credit is at least `price`.
     pub fn is(&self, price: u32) -> bool {
         self.0.load(Ordering::Relaxed) >= price
     }

@@ -23,9 +23,9 @@ fn block_of(bytes: &[u8]) -> Option<Block> {
     Block::new(BlockBytes::new(LineBuf::copy_from(bytes), bytes.len())).ok()
 }
 
-/// Walks a data block forward and backward and searches it, with key heads and without. The first
-/// byte of `data` says whether a global sequence number replaces those of the entries. The other
-/// bytes are the block.
+/// Walks a data block forward and backward and searches it, with key heads (the first bytes of all
+/// keys in one array) and without. The first byte of `data` says whether a global sequence number
+/// replaces those of the entries. The other bytes are the block.
 pub fn block(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let global_sequence = (how & 1 != 0).then_some(7);

@@ -18,8 +18,8 @@
 //! sequence number to that of the next newer entry, which hides it. [`Hidden`] sums up many hidden
 //! versions: `low` is the smallest number of all their spans, and `high` is the largest. If no
 //! snapshot is in `low .. high`, none is in any of the spans, so all the versions are droppable. If
-//! a snapshot is in `low .. high`, it may still be in none of the spans. Then droppable versions
-//! count as needed.
+//! a snapshot is in `low .. high`, it may still be in none of the spans. Then all the versions are
+//! taken for needed although they are droppable, because the separate spans are not stored.
 //!
 //! **The counts are hints.** They decide when a table is rewritten, never which entry survives. A
 //! table without counts, such as one of RocksDB, is assumed to have no hidden versions. Impossible
@@ -72,7 +72,7 @@ impl Hidden {
 pub(crate) struct Garbage {
     /// In ascending order of `low`.
     pub hidden: Vec<Hidden>,
-    /// About how many bytes of older tables the range deletions hid when the table was written.
+    /// About how many bytes of older tables this table's range deletions hid when it was written.
     pub range_hides_bytes: u64,
     /// When the oldest deletion was flushed, in seconds since 1970. 0 if the time is not known or
     /// there is no deletion.

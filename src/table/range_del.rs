@@ -89,7 +89,7 @@ pub(super) fn read_ranges(
 /// Writes the block of range deletions. Call order: `add* finish`.
 pub(super) struct RangeBlockBuilder {
     block: BlockBuilder,
-    /// The internal key of the first range. `last_end` is the largest end of all ranges.
+    /// The internal key of the first range. `last_end` below is the largest end of all ranges.
     first: Vec<u8>,
     last_end: Vec<u8>,
     internal_key: Vec<u8>,

@@ -8,9 +8,10 @@
 //!
 //! A slot holds one cached object ([`crate::cache::slots`]). A whole filter or index has one slot,
 //! and a filter or index in parts has one slot for each part ([`super::parts`]). If the cache is
-//! too small for whole filters and indexes, pieces of them are loaded ([`super::pieces`]). An
-//! evicted part of an index is loaded again at its next use. An evicted part of a filter is loaded
-//! again only if it is worth the read ([`super::lookup::admission`]).
+//! too small for the filters and indexes that are stored whole, lookups load only pieces of them,
+//! of about 4 KiB each ([`super::pieces`]). An evicted part of an index is loaded again at its next
+//! use. An evicted part of a filter is loaded again only if it is worth the read
+//! ([`super::lookup::admission`]).
 //!
 //! Opening reads footer, metaindex, properties, compression dictionary, range deletions and the
 //! lists of parts ([`super::tops`]). Range deletions hide entries of this table and of others, so a
@@ -100,8 +101,8 @@ pub(super) const INDEX_ENTRY_BYTES: u64 = 40;
 const PART_ENTRY_BYTES: u64 = 28;
 
 /// Bytes of memory that an entry of an index part takes in addition to its stored bytes where
-/// filters and indexes fill the cache: a share of the memory that each part
-/// takes once.
+/// filters and indexes fill the cache: a share of the memory that each part takes once. There a
+/// part has no heads of separators, and slots of data blocks only once one of these blocks is kept.
 const LEAN_ENTRY_BYTES: u64 = 4;
 
 /// An open table. Shared between threads.
@@ -126,8 +127,8 @@ pub(crate) struct Table {
     pub(super) reads_every_filter: bool,
     /// The filter, if it holds whole keys. Point lookups query it for them.
     pub(crate) whole_key_filter: Option<StoredFilter>,
-    /// Whether `whole_key_filter` is a [`StoredFilter::Full`]. Every lookup tests this, and a test
-    /// of `whole_key_filter` itself would take six more instructions.
+    /// Whether `whole_key_filter` is one block ([`StoredFilter::Full`]). Every lookup tests this,
+    /// and a test of `whole_key_filter` itself would take six more instructions.
     pub(super) has_full_filter: bool,
     /// The filter, if it holds prefixes and it is known how they were cut.
     prefix_filter: Option<PrefixFilter>,
@@ -175,8 +176,8 @@ impl Cached for TableFilter {
     }
 }
 
-/// Estimates how many bytes of memory filter and index take, as they are stored, and if they were
-/// stored whole.
+/// Estimates how many bytes of memory filter and index take in each of the forms that
+/// [`MetadataBytes`] lists.
 fn metadata_bytes(
     properties: &TableProperties,
     file_bytes: u64,
@@ -344,7 +345,7 @@ impl Table {
     }
 
     /// A buffer for a data block of `len` bytes that the cache will keep. After the block the
-    /// buffer has room for the block's key heads.
+    /// buffer has room for the first bytes of the block's keys, side by side ([`KeyHeads`]).
     pub fn data_buffer(&self, len: usize) -> LineBuf {
         // A large block gets memory for its heads separately, once their number is known.
         let is_large = len >= LARGE_BLOCK_BYTES;
@@ -454,7 +455,7 @@ impl Table {
     #[cold]
     pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         let buffer = |len| self.data_buffer(len);
-        // The handle is read before the load takes its lock, so that the processor's cache misses
+        // The handle is read before the load claims the slot, so that the processor's cache misses
         // for the handle and for the slot overlap.
         let handle = index.index.handle(i);
         self.load_block(index, i, || self.file.read_stored(handle, buffer))

@@ -51,7 +51,8 @@ pub struct TableCheck {
 pub(crate) struct Survey {
     pub check: TableCheck,
     /// The smallest and the largest sequence number of all entries and range deletions, as readers
-    /// see them. `None`: the table is empty.
+    /// see them: in an ingested table both are the number that it was given. `None`: the table is
+    /// empty.
     pub sequences: Option<(SequenceNumber, SequenceNumber)>,
     /// The first entry whose kind is not understood: its user key and its kind.
     pub unknown: Option<(Vec<u8>, u8)>,

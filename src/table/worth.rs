@@ -2,7 +2,8 @@
 //!
 //! A filter displaces data blocks from the cache. If nearly all lookups are for present keys, the
 //! filter saves fewer reads than these blocks would. So the filter is weighed each time [`PERIOD`]
-//! lookups have read a data block of the table:
+//! lookups have read a data block of the table. (A *search in vain* is a search of the table for a
+//! key that it does not hold.)
 //!
 //! ```text
 //! the filter saved    the searches in vain since the last weighing, whether the filter prevented
@@ -11,10 +12,10 @@
 //! ```
 //!
 //! The second line estimates how many of the last [`PERIOD`] lookups would have found their block
-//! in memory if data blocks had the filter's memory, and all keys were equally likely. A filter
-//! that has saved less is evicted, and lookups pass it by until a weighing finds it worth its
-//! memory again. While the cache has room for the filter, the filter stays, because it displaces
-//! nothing.
+//! in memory if data blocks had the filter's memory, and all keys were equally likely. If the
+//! filter has saved less, it is evicted, unless the cache has room for it, because then it
+//! displaces nothing. Lookups pass an evicted filter by, that is, search the table without it,
+//! until a later weighing finds it worth its memory again.
 //!
 //! This is the rule for caches that can hold all filters and indexes. In a smaller cache, each part
 //! of a filter is judged separately ([`super::lookup::admission`]).
@@ -50,12 +51,13 @@ impl FilterWorth {
         self.saved_cursors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a lookup reads a data block. `thread_reads` is the number of the thread's reads of
-    /// the table so far. Returns whether the filter is to be weighed.
+    /// Notes that a lookup reads a data block. `thread_reads` is the number of the thread's reads
+    /// of the table so far. Returns whether the filter is to be weighed.
     #[inline]
     pub fn data_is_read(&self, thread_reads: u64) -> bool {
-        // The number alone would not do: if each lookup makes two reads, its last bit is always the
-        // same, so that one lookup in four would be counted, or none.
+        // The number is hashed, because every eighth number would not be every eighth lookup: if
+        // each lookup makes two reads, the last bit is always the same, so one lookup in four would
+        // be counted, or none.
         let is_sampled = thread_reads.wrapping_mul(GOLDEN_RATIO) < u64::MAX / u64::from(SAMPLE);
         is_sampled && {
             let reads = self.reads.fetch_add(SAMPLE, Ordering::Relaxed).wrapping_add(SAMPLE);
@@ -88,9 +90,9 @@ impl FilterWorth {
 mod tests {
     use super::*;
 
-    /// If each lookup read a part of the index and a data block, the number of reads was odd at each
-    /// data block. Only multiples of eight were counted, so a filter that was once not worth its
-    /// memory was never weighed again.
+    /// A lookup was once counted if the number of its thread's reads of the table was a multiple of
+    /// eight. If each lookup read a part of the index and a data block, this number was odd at each
+    /// data block, so a filter that was once not worth its memory was never weighed again.
     #[test]
     fn one_lookup_in_eight_is_counted_however_many_reads_each_makes() {
         for reads_each in 1..=16 {

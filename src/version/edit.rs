@@ -27,11 +27,14 @@
 //! 4            varint bytes                              the file's tail: all that opening reads
 //! ```
 //!
+//! The log version is in the header of the record log. This version of Maypole writes log version
+//! 2, and with it tag 6 instead of 5.
+//!
 //! A later version of Maypole may add fields with tags from 64 on, and extra fields of a table with
-//! any tag. Both start with their length, so that an older reader can skip them. It skips an
-//! unknown field if the tag is even. It rejects the field if the tag is odd, because then the field
-//! may change the content of the tree. A field with an unknown tag below 64, other than an extra
-//! field, is always rejected, because its length is not known.
+//! any tag. The content of both starts with its length, so that an older reader can skip it. The
+//! reader skips an unknown field if the tag is even. It rejects the field if the tag is odd,
+//! because then the field may change the content of the tree. A field with an unknown tag below 64,
+//! other than an extra field, is always rejected, because its length is not known.
 
 use std::sync::Arc;
 
@@ -83,11 +86,12 @@ pub(crate) struct FileMeta {
     pub global_sequence: Option<SequenceNumber>,
     /// The smallest internal key, range deletions included.
     pub smallest: Vec<u8>,
-    /// The largest internal key. If a range deletion extends past all keys, this is the deletion's
-    /// exclusive end ([`key::range_end`]), and the file holds no entry of this user key.
+    /// The largest internal key. If a range deletion of the file ends after the last entry, this is
+    /// the deletion's exclusive end ([`key::range_end`]), and the file holds no entry of this user
+    /// key.
     pub largest: Vec<u8>,
-    /// `None` if the table does not record its creator, or if a MANIFEST of log version 1 listed it
-    /// and the table is not open yet.
+    /// What distinguishes the table from all others. `None` if the table does not record its
+    /// creator, or if a MANIFEST of log version 1 listed it and the table is not open yet.
     pub identity: Option<TableIdentity>,
     /// Bytes at the end of the file that are read when it is opened; 0 if that is not known.
     pub tail_bytes: u64,

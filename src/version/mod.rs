@@ -53,7 +53,7 @@ use crate::range_tombstones::{Fragment, RangeTombstones, fragment_of_disjoint};
 pub(crate) use key_ranges::Run;
 use key_ranges::{FileBounds, HasFileBounds, KeyRanges};
 
-/// One level's files, in search order.
+/// One level's files: newest first in level 0, and in key order in the other levels.
 pub(crate) type Level = Vec<Arc<TableFile>>;
 
 /// The tables of the tree at one moment.

@@ -25,6 +25,7 @@ pub(crate) enum FileKind {
     Table(u64),
     Wal(u64),
     Manifest(u64),
+    /// `CURRENT.tmp` or `STATS.tmp`.
     Temporary,
 }
 

@@ -28,7 +28,8 @@ pub(crate) struct TableStore {
     /// Open tables take their descriptors from this pool.
     pub descriptors: Arc<DescriptorPool>,
     /// Set if the database is opened read-only. Then each table keeps a descriptor of its own and
-    /// takes none from the pool, because another process may delete the files.
+    /// takes none from the pool. The pool may close a file and open it again by its name, but
+    /// another process may have deleted the file by then.
     pub keeps_tables_open: bool,
     /// What all open tables share, such as the cache.
     pub context: TableContext,
@@ -37,7 +38,7 @@ pub(crate) struct TableStore {
     /// How tables are written. The filter of these options is not used: [`TableStore::create`] gets
     /// the filter of each table.
     pub options: TableOptions,
-    /// The creator that new tables record.
+    /// The identities of the database and of its session, which new tables record.
     pub creator: Creator,
     pub next_file: AtomicU64,
     /// The state, shared by all tables, that a table uses when it is dropped after it has left the
@@ -174,9 +175,10 @@ impl TableStore {
         self.create_in_form(self.metadata_form(), filter, level)
     }
 
-    /// Like [`TableStore::create`], with the form of filter and index given by the caller. All
-    /// tables of one compaction must have the same form. `create` could choose different ones,
-    /// because the cache counts the metadata of both inputs and outputs while a compaction runs.
+    /// Like [`TableStore::create`], with the form of filter and index given by the caller. So all
+    /// tables of one compaction can have the same form. `create` could choose different ones,
+    /// because the cache counts the filters and indexes of both inputs and outputs while a
+    /// compaction runs.
     pub fn create_in_form(
         &self,
         metadata: MetadataForm,

@@ -71,8 +71,9 @@ fn repair_header(bytes: &mut [u8], kind: LogKind, number: u64) {
 }
 
 /// Steps through the records. Each gets the payload length that its header states, modulo one more
-/// than the number of bytes after the header, and right checksums and a right `synced_to`. Bits of
-/// the old header checksum decide for each record whether one of these three is made wrong.
+/// than the number of bytes after the header. It also gets two right checksums and a possible
+/// `synced_to`, but bits of the old header checksum decide for each of these three whether it is
+/// wrong instead.
 fn repair_records(bytes: &mut [u8], number: u64) {
     let mut offset = FILE_HEADER_BYTES;
     while bytes.len().saturating_sub(offset) >= RECORD_HEADER_BYTES {

@@ -37,9 +37,9 @@
 //!   tell of this sync. Until that record is appended, rot in the last synced records would be
 //!   taken for a torn tail.
 //!
-//! A **recovered WAL** holds the write batches that a recovery found in older WALs. It counts only
-//! if the MANIFEST lists it. A recovered WAL that a crash left unlisted only repeats the content of
-//! the older WALs.
+//! A **recovered WAL** holds the write batches that a recovery found in older WALs. It is replayed
+//! only if the MANIFEST lists it, because one that a crash left unlisted only repeats the content
+//! of the older WALs, which are then still there.
 //!
 //! Version 2 adds two things to version 1: recovered WALs, and more fields in the version edits of
 //! a MANIFEST (`version/edit.rs`).

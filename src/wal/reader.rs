@@ -152,7 +152,8 @@ impl LogReader {
         self.kind
     }
 
-    /// The end of the records read so far, marks included; 0 for a log whose file header was torn.
+    /// The end of the records read so far, those without payload included; 0 for a log whose file
+    /// header was torn.
     pub fn end(&self) -> u64 {
         match self.tail {
             Some(Tail::Torn { offset: 0 }) => 0,

@@ -1,5 +1,6 @@
 //! Logs in memory: written, read, cut off, damaged and repaired. The tests are in one file because
-//! all of them use the helpers at the start of this file.
+//! all of them use the helpers at the start of this file. *Rot* is damage of bytes that were
+//! synced. A *torn tail* was never synced.
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ fn log_of(steps: &[&[u8]]) -> Vec<u8> {
     fs.read(path()).unwrap()
 }
 
+/// The payloads of a log's records, how the log ends, and how far it is known to be synced.
 type Outcome = (Vec<Vec<u8>>, Tail, u64);
 
 fn read_fs(fs: &dyn Fs) -> Result<Outcome> {

@@ -4,6 +4,9 @@
 //! create → (append | sync)* → drop
 //! ```
 //!
+//! After a sync that has made bytes durable, the writer appends a **mark**: a record without
+//! payload, which tells readers how far the file was synced.
+//!
 //! Invariants:
 //!
 //! * After a failed sync, or a write that failed for another reason than lack of space, nothing

@@ -244,8 +244,8 @@ fn the_pages_are_small_and_whole_and_ask_for_nothing() {
 // -- in a browser
 // ----------------------------------------------------------------------------------------
 
-/// Runs in the page after the page's own scripts: makes the requests, clicks the pictures as a
-/// reader would, and records the results.
+/// Runs in the page after the page's own scripts: makes the requests that [`watched`] puts into the
+/// page, clicks the pictures as a reader would, and records the results.
 const TOUCH: &str = r##"<script>
 async function touch() {
   while (!document.documentElement.dataset.ready) await new Promise((go) => setTimeout(go, 20));

@@ -26,8 +26,8 @@ fn every_figure_is_what_the_program_prints() {
     }
 }
 
-/// These figures depend on what the cache evicts, and this depends a little on the other threads of
-/// the process. So the figures are compared with a tolerance.
+/// The figures in [`NEARLY_SAME`] depend on what the cache evicts, and this depends a little on the
+/// other threads of the process. So they are compared with a tolerance.
 #[test]
 fn what_parts_save_is_near_what_the_chapter_says() {
     let chapters = chapters();
@@ -49,8 +49,8 @@ fn what_parts_save_is_near_what_the_chapter_says() {
 /// Plots that link to no page of the playground, because no page computes their figures.
 const STILL: [&str; 2] = ["rate-by-k.svg", "rate-by-keys.svg"];
 
-/// Each picture is what the program draws, and some chapter shows it. There it links to a page on
-/// which the reader can move it, unless it is one of the plots in [`STILL`].
+/// Each picture is what the program draws, and some chapter shows it. There the picture links to
+/// the page of the playground on which the reader can change it, unless it is a plot in [`STILL`].
 #[test]
 fn every_picture_is_what_the_program_draws() {
     let chapters = chapters();

@@ -39,7 +39,7 @@ fn texts<'a>(array: &'a Value, name: &str) -> Vec<&'a str> {
     array.as_array().unwrap().iter().map(|object| object[name].as_str().unwrap()).collect()
 }
 
-/// The row of a policy.
+/// The row of the filter policy `name` in the report on a column family.
 fn policy<'a>(family: &'a Value, name: &str) -> &'a Value {
     let mut rows = family["policies"].as_array().unwrap().iter();
     rows.find(|row| row["policy"] == name).unwrap_or_else(|| panic!("{name}: {family}"))
@@ -49,7 +49,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Changes the newest OPTIONS file.
+/// Replaces the text `from` by `to` in the newest OPTIONS file.
 fn edit_options(dir: &Path, from: &str, to: &str) {
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let options = |path: &PathBuf| path.to_str().unwrap().contains("OPTIONS-");

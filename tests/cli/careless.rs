@@ -30,7 +30,7 @@ fn shell(dir: &Path, script: &str) -> Done {
     done(shell.stdin(Stdio::null()).output().unwrap())
 }
 
-/// A call with these variables of the environment.
+/// Runs the program with `variables` in its environment.
 fn with(variables: &[(&str, &str)], arguments: &[&str]) -> Done {
     let mut command = Command::new(binary());
     command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null());
@@ -98,8 +98,8 @@ fn what_has_no_end_is_refused_and_leaves_nothing() {
     assert!(error.contains("is a directory"), "{error}");
 }
 
-/// Regression: a file that gzip made was taken for 9 keys and got a verdict; the byte order mark of
-/// UTF-8 became part of the first key.
+/// Regression: `compare` took a file that gzip had made for a list of 9 keys, and printed a verdict
+/// on filters for them. The byte order mark of UTF-8 became part of the first key.
 #[test]
 fn compressed_files_and_other_encodings_are_no_keys() {
     let dir = tempfile::tempdir().unwrap();
@@ -298,8 +298,8 @@ fn one_of_a_thing_is_named_in_the_singular() {
     assert!(!done.out.contains("1 keys") && !done.out.contains("1 lines"), "{}", done.out);
 }
 
-/// Regression: two sweeps in one directory overwrote each other's state, and the slower one failed
-/// at its end.
+/// Regression: two calls of `compare --sweep` with the same output directory overwrote each other's
+/// file `sweep.state`, and the slower call failed at its end.
 #[cfg(unix)]
 #[test]
 fn two_sweeps_in_one_directory_are_one_too_many() {

@@ -103,7 +103,7 @@ fn figures_of_a_comparison_hang_together() {
         let blocks = number(row, "full_positive") / 20_000.0;
         assert!((blocks - number(row, "blocks_per_absent_get")).abs() < 1e-9, "{row}");
     }
-    // The cache holds everything, and was warm.
+    // The cache holds all blocks and was warmed up, so lookups of present keys read no file.
     assert!(rows.iter().all(|row| row["file_reads_per_present_get"] == 0.0), "{rows:?}");
 }
 

@@ -89,7 +89,7 @@ fn every_step_of_a_lookup_is_printed_in_order() {
     ] {
         assert!(report.contains(part), "{part:?} in\n{report}");
     }
-    // No terminal, no colour.
+    // Standard output is no terminal, so the report has no colours.
     assert!(!report.contains('\x1b'), "{report:?}");
 
     let report = maypole!("explain", &db, "key 0101", "--warm").well();
@@ -130,7 +130,7 @@ fn a_trace_prints_itself_as_the_command_does() {
         same(&maypole!("explain", &path, key, "--read-only").well(), &trace.to_string());
         let narrow = crate::run_at(60, &["explain", path.to_str().unwrap(), key, "--read-only"]);
         same(&narrow.well(), &format!("{trace:60}"));
-        // The same with colours.
+        // With colours, the trace has the same text.
         let colored = format!("{trace:#}");
         assert!(colored.contains("\x1b[1m"), "{colored}");
         let mut plain = colored;

@@ -84,7 +84,7 @@ pub fn between<'a>(text: &'a str, start: &str, end: &str) -> Vec<&'a str> {
     text.split(start).skip(1).map(|rest| rest.split(end).next().unwrap()).collect()
 }
 
-/// The texts of the cells of every row of a table.
+/// The texts of the cells of each row of a table, without the row of its headings.
 pub fn table(html: &str) -> Vec<Vec<String>> {
     let unescape =
         |text: &str| text.replace("&lt;", "<").replace("&quot;", "\"").replace("&amp;", "&");
@@ -266,8 +266,9 @@ fn page_json_csv_and_terminal_say_the_same() {
 }
 
 /// For each policy with filters, the page has a plot of absent and a plot of present lookups, with
-/// caches of 0.05 to 2 times the size of the filters and indexes. Each plot has a curve for every
-/// form in which filters are stored and read, such as "parts". JSON and CSV have the same figures.
+/// caches of 0.05 to 2 times the size of the filters and indexes. Each plot has a curve for each of
+/// four *forms*: filters stored whole, filters in parts, filters in parts of which lookups skip
+/// none ("always read"), and no filter. JSON and CSV have the same figures.
 #[test]
 fn filters_larger_than_the_cache_are_shown_in_each_form() {
     let dir = tempfile::tempdir().unwrap();
@@ -309,8 +310,8 @@ fn filters_larger_than_the_cache_are_shown_in_each_form() {
     }
 }
 
-/// The forms are not measured where the tables are so small that each filter would have a single
-/// part.
+/// The forms of filters are not measured if the tables are so small that each filter would have a
+/// single part.
 #[test]
 fn a_page_without_forms_says_why() {
     let dir = tempfile::tempdir().unwrap();
@@ -377,7 +378,7 @@ fn a_sweep_that_was_killed_is_taken_up_again() {
     assert_eq!(policies, expected);
     for policy in expected {
         let rows = json["throughput"].as_array().unwrap().iter();
-        // Five caches, four shares.
+        // Five sizes of the cache, and four shares of absent keys among the lookups.
         assert_eq!(rows.filter(|row| row["policy"] == policy).count(), 20, "{policy}");
     }
 }

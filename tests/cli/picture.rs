@@ -24,8 +24,8 @@ fn table(dir: &Path, spec: &str, keys: u32) -> PathBuf {
     path
 }
 
-/// The sum of the column "found" of a histogram. It is the second number from the right in the row
-/// of each bar.
+/// The sum of the column "found" of a histogram. In the row of each bar, the number of this column
+/// is the second from the right.
 fn bars_found(picture: &str) -> u64 {
     let start = picture.find("found  theory").expect("a histogram");
     let bars = picture[start..].lines().skip(1).take_while(|line| !line.is_empty());
@@ -119,7 +119,7 @@ fn a_picture_fits_the_screen() {
     }
 }
 
-/// Checks that every element is closed, and that special characters are escaped.
+/// Whether every element is closed, and special characters are escaped.
 fn is_well_formed(svg: &str) -> bool {
     let mut open: Vec<&str> = Vec::new();
     for tag in svg.split('<').skip(1) {

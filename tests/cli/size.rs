@@ -15,7 +15,8 @@ fn the_textbook_says_ten_bits_for_one_percent() {
     let rows = rows(&text);
     let of = |filter: &str| rows.iter().find(|row| row["filter"] == filter).unwrap();
     let number = |filter: &str, field: &str| of(filter)[field].as_f64().unwrap();
-    // n = 10^6, p = 0.01: m = 9,585,059 bits, k = 6.64; with 7 probes m = -7 n / ln(1 - p^(1/7)).
+    // For n = 10^6 keys and a rate of p = 0.01, the textbook gives m = 9,585,059 bits and k = 6.64
+    // probes. With 7 probes, m = -7 n / ln(1 - p^(1/7)).
     let seven = -7.0 / (1.0 - 0.01f64.powf(1.0 / 7.0)).ln();
     assert!((number("textbook bloom", "bits_per_key") - seven).abs() < 1e-4);
     assert_eq!(of("textbook bloom")["bytes"], (seven * 1e6 / 8.0).ceil() as u64);

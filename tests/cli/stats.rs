@@ -247,9 +247,9 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, byte)
 }
 
-/// Opens a database that this process has closed. Closing unlocks it. Only if unlocking fails, a
-/// child that another test started before, and that has not yet executed its program, still holds
-/// the lock. So the opening is tried again.
+/// Opens a database that this process has closed. The close unlocks the lock file. If that fails, a
+/// child process that another test has forked still holds the lock by its copy of the descriptor,
+/// until it executes its program. So the opening is tried again while the database is locked.
 fn reopen(builder: Builder) -> Db {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -295,7 +295,7 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
         assert!(first.contains(row), "{row}: {first}");
     }
     assert!(first.contains(" µs a read") && !first.contains("lookups/s"), "{first}");
-    // The levels.
+    // The first row of the table of levels.
     let level = first.lines().skip_while(|line| !line.starts_with("level")).nth(2).unwrap();
     assert!(level.starts_with("0 ") && level.contains("1,000"), "{first}");
     assert!(!first.contains('\x1b'), "a pipe got what only a terminal knows: {first}");
@@ -321,7 +321,8 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
         let line = busy.lines().find(|line| line.starts_with(curve));
         assert!(line.is_some_and(|line| line.contains('█')), "{curve}: {busy}");
     }
-    // Another owner starts counting from zero.
+    // The counters of the next opening begin at zero, and the output says that the database was
+    // opened again.
     db.close().unwrap();
     drop(reopen(Db::builder(&path).publish_stats(OFTEN)));
     while !block().contains("opened again") {

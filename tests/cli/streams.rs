@@ -11,7 +11,7 @@ use crate::{maypole, run_with};
 /// A call of every command that prints something, and one of each kind of failure.
 struct Calls {
     _dir: tempfile::TempDir,
-    /// A call with its exit code.
+    /// Each call, with its expected exit code.
     calls: Vec<(Vec<String>, i32)>,
 }
 

@@ -47,8 +47,8 @@ fn directories_of_other_engines_are_named_and_left_as_they_are() {
         let before = contents(dir.path());
         for (call, run) in CALLS {
             if (call, what) == ("open", "a database of SQLite") {
-                // In a directory with files of SQLite or another program that is no LSM store,
-                // `open` creates a new database, on purpose.
+                // If a directory has a database in a single file, such as SQLite's, `open` creates
+                // a new database next to this file, on purpose.
                 continue;
             }
             let Some(error) = run(dir.path()) else { panic!("{call} of {what}: no error") };
@@ -255,7 +255,7 @@ fn a_lost_current_and_manifest_lead_to_repair() {
             db.flush().unwrap();
             db.close().unwrap();
         } else {
-            // A copy of a running database.
+            // All files are put back as they were while the database was open.
             let copy = tempfile::tempdir().unwrap();
             contents(dir.path())
                 .iter()

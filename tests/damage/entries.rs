@@ -246,7 +246,8 @@ fn a_repair_takes_the_sequence_number_that_was_written_in_place() {
     }
 }
 
-/// Wrong properties are not trusted.
+/// `repair` trusts no sequence numbers in the properties of a table. Here they say 1 to 2, but the
+/// entry has 10.
 #[test]
 fn a_repair_does_not_believe_the_sequence_numbers_in_properties() {
     let dir = tempfile::tempdir().unwrap();

@@ -94,12 +94,12 @@ fn named(fs: &dyn Fs, part: &str) -> Vec<String> {
     names
 }
 
-/// The database's one MANIFEST.
+/// The name of the database's MANIFEST, which CURRENT holds.
 fn manifest(fs: &MemFs) -> String {
     String::from_utf8(fs.read(&path("CURRENT")).unwrap()).unwrap().trim_end().to_string()
 }
 
-/// The largest WAL.
+/// The name of the WAL with the longest content.
 fn wal(fs: &MemFs) -> String {
     let names = named(fs, ".wal");
     let bytes = |name: &String| content(&fs.read(&path(name)).unwrap()).len();

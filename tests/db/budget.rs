@@ -1,5 +1,5 @@
-//! A filter budget holds for the current tree, although older tables got their filters when the
-//! tree was smaller.
+//! A filter budget, such as `budget(8/key, bloom)`, limits the bytes of all filters together. It
+//! holds for the current tree, although older tables got their filters when the tree was smaller.
 
 use maypole::{Compression, Db, WriteBatch};
 
@@ -34,7 +34,8 @@ fn grown_tree(dir: &std::path::Path, policy: &str) -> Db {
     db
 }
 
-/// The mean number of data blocks that a lookup of an absent key examines.
+/// The mean number of filters that say maybe, and so make a lookup of an absent key search their
+/// table in vain.
 fn wasted(db: &Db) -> f64 {
     let before = positives(db);
     for n in 0..KEYS {
@@ -59,7 +60,8 @@ fn a_budget_holds_after_a_sorted_load_and_spends_its_bits_better_than_uniform_on
         let entries: u64 = stats.levels.iter().map(|level| level.entries).sum();
         let allowed = if policy.contains("key") { entries } else { budget_bytes };
         let held = stats.filter_bytes();
-        // Tables are rewritten only if all filters exceed the budget by more than a twentieth.
+        // Tables are rewritten only if all filters together exceed the budget by more than a
+        // twentieth.
         assert!(held as f64 <= 1.06 * allowed as f64, "{policy}: {held} of {allowed}\n{stats}");
         assert!(held as f64 >= 0.6 * allowed as f64, "{policy}: {held} of {allowed}\n{stats}");
         let wasted = wasted(&db);

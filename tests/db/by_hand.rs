@@ -1,4 +1,5 @@
-//! Manual compactions concurrent with writers and automatic compactions.
+//! Manual compactions concurrent with writers and automatic compactions. A `Gate` stops threads of
+//! the database when they are about to create a table, until the test opens it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ fn key(n: u64) -> String {
 
 /// A manual compaction once blocked every other compaction, because it would have compacted the new
 /// tables of the others as well, without end. Now other compactions run at the same time, and the
-/// manual compaction must leave alone the tables that hold only newer writes.
+/// manual compaction must leave alone the tables that hold only writes made after its call.
 #[test]
 fn a_manual_compaction_ends_although_writers_never_stop() {
     for threads in [1, 3] {
@@ -69,7 +70,8 @@ fn a_manual_compaction_ends_although_writers_never_stop() {
             });
             by_hand.recv_timeout(PATIENCE).expect("it follows the writers").unwrap();
             // A manual compaction rewrites each byte that existed at its call about once per level.
-            // It also rewrites newer bytes that lie between, so the limit is generous.
+            // It also rewrites newer entries in the tables that its steps overlap, so the limit is
+            // generous.
             let outputs = outputs.load(Ordering::Relaxed);
             let least_tables = bytes / (4 << 10) + 1;
             assert!(outputs <= 60 * least_tables, "{outputs} tables for {least_tables}");
@@ -275,10 +277,10 @@ fn work(fs: &Arc<dyn Fs>, open: &mut Option<Db>) -> (u64, maypole::Result<()>) {
 
 const FAULTY_PUTS: u64 = 240;
 
-/// Manual and automatic compactions run in parallel, and each run makes another call to the file
-/// system fail: either this call alone, or every change from this call on. The next opening at the
-/// latest removes the outputs of failed compactions. No call hangs, and no acknowledged write is
-/// lost, even if the disk was full.
+/// Manual and automatic compactions run in parallel. Each run of the workload lets the file system
+/// fail at another point: in one call of any kind, or in one change and all later changes. The next
+/// opening at the latest removes the outputs of failed compactions. No call hangs, and no
+/// acknowledged write is lost, even if the disk was full.
 #[test]
 fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothing() {
     let calls = |target| {

@@ -25,8 +25,9 @@ fn in_memory() -> (Db, Arc<dyn Fs>) {
     (Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap(), fs)
 }
 
-/// A snapshot is kept while its database is closed and opened again, and is dropped later. Reads of
-/// the snapshot fail. Neither these reads nor the drop disturb the new opening.
+/// A snapshot and an iterator are kept while their database is closed and opened again, and are
+/// dropped later. Reads of the snapshot fail, and the iterator continues with its old entries.
+/// Neither of them, nor their drop, disturbs the new opening.
 #[test]
 fn a_snapshot_that_is_held_over_a_reopening_disturbs_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -154,7 +155,7 @@ fn a_thousand_databases_live_in_one_process() {
     }
 }
 
-/// Each opening has other options. No option is part of the data.
+/// Each opening has other options, and reads what earlier openings with other options have written.
 #[test]
 fn options_may_differ_at_each_opening() {
     let dir = tempfile::tempdir().unwrap();

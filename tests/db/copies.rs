@@ -142,7 +142,8 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
     }
 }
 
-/// Targets that a careless caller gives.
+/// A copy is rejected if its target is in the directory of the database, is not empty, or is a
+/// file. The target may be an empty directory, or a symbolic link to one.
 #[test]
 fn a_copy_goes_to_a_place_of_its_own_or_says_why_not() {
     let dir = tempfile::tempdir().unwrap();

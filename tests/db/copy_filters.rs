@@ -39,7 +39,7 @@ fn filters(dir: &Path) -> Vec<Vec<u8>> {
         .map(|path| {
             let table = SstReader::open(path).unwrap();
             let entries = table.properties().entries();
-            // The table of the range deletion has no entry.
+            // A table that has only a range deletion has no entry.
             let mut of_table = table.entries();
             let first = of_table.next_entry().unwrap().map(|entry| entry.user_key.to_vec());
             let first = first.unwrap_or_default();

@@ -125,7 +125,7 @@ fn power_loss_leaves_a_prefix_that_holds_every_synced_write() {
     }
 }
 
-/// `MAYPOLE_CRASH_SEEDS` is the number of histories.
+/// The environment variable `MAYPOLE_CRASH_SEEDS` sets the number of histories.
 #[test]
 #[ignore = "takes minutes; run it after a change to recovery"]
 fn power_loss_leaves_a_prefix_many_times() {

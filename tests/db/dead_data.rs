@@ -1,6 +1,6 @@
 //! Workloads whose data changes: deletions, overwrites, queues and retention of the newest entries.
 //! Compaction removes dead data without a call by the program, so that the stored size follows the
-//! live size. The memtables, tables and levels have a sixteenth of their default sizes or less. The
+//! live size. The memtables, tables and levels have a sixty-fourth of their default sizes. The
 //! tests check bytes and tables, not times.
 
 use std::sync::Arc;
@@ -308,7 +308,7 @@ fn what_cannot_be_freed_is_merged_at_most_once_a_level() {
     settle(&db);
     assert_eq!(db.stats().files.len(), 0);
 
-    // Deletions of absent keys.
+    // Deletions of absent keys free nothing either, so they start no compaction again and again.
     (0..20_000).for_each(|n| db.put(key(2 * n), [7; 300]).unwrap());
     settle(&db);
     (0..20_000).for_each(|n| db.delete(key(2 * n + 1)).unwrap());
@@ -319,7 +319,8 @@ fn what_cannot_be_freed_is_merged_at_most_once_a_level() {
     assert_eq!(db.iter().count(), 20_000);
 }
 
-/// A few deletions in much data are not worth a merge, but they do not stay for ever.
+/// A few deletions in much data are not worth a merge, but once they are older than
+/// `max_deletion_age`, compactions remove them.
 #[test]
 fn an_old_deletion_goes_down_however_little_it_frees() {
     let fs = memory();

@@ -1,5 +1,5 @@
-//! More tables than descriptors: every promise still holds, and the program keeps its share of
-//! descriptors.
+//! More tables than file descriptors: every call still works, and about half of the process's
+//! descriptors stay free for the program.
 //!
 //! The tests with a low limit of descriptors run in a process of their own, under `ulimit -n`.
 
@@ -12,7 +12,7 @@ use maypole::{Compression, Db, DbIterator, WriteBatch};
 const DIRECTORY: &str = "MAYPOLE_DESCRIPTORS_TEST_DIRECTORY";
 const TABLES: &str = "MAYPOLE_DESCRIPTORS_TEST_TABLES";
 
-/// Bytes at which every table is cut.
+/// The size at which a table ends and the next one begins.
 const TABLE_BYTES: u64 = 4096;
 const ENTRIES_A_TABLE: usize = 5;
 

@@ -259,10 +259,10 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
 }
 
-/// Regression: behind damaged bytes of a log, a later record or mark proves that the bytes had been
-/// synced (`src/wal`). The search for this proof ended after 4 KiB. So damage in the middle of a
-/// log was taken for a torn end, and every later synced write was silently dropped. Now the search
-/// continues to the end of the log.
+/// Regression: behind damaged bytes of a log, a later record, or the mark that the log gets after
+/// each sync, proves that the bytes had been synced (`src/wal`). The search for this proof ended
+/// after 4 KiB. So damage in the middle of a log was taken for a torn end, and every later synced
+/// write was silently dropped. Now the search continues to the end of the log.
 #[test]
 fn rot_far_from_the_end_of_a_synced_log_is_an_error_that_names_it() {
     const WRITES: usize = 200;

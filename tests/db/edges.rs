@@ -171,8 +171,8 @@ fn a_flipped_byte_in_a_log_is_named_or_harmless() {
                         assert_eq!(*key, format!("key{n:02}").as_bytes(), "{name} {position}");
                         assert_eq!(*value, format!("value{n}").as_bytes(), "{name} {position}");
                     }
-                    // At most the last record may be lost. For every other one, the record behind
-                    // it proves that it was synced (`src/wal`).
+                    // At most the last record may be lost. Every other record is followed by one
+                    // that proves that it was synced (`src/wal`).
                     assert!(found.len() >= 19, "{name} {position}: {} keys left", found.len());
                 }
                 Err(error) => {

@@ -291,8 +291,8 @@ fn inherit(dir: &Path) -> Inherited {
 fn parent() {
     let Some(dir) = directory() else { return };
     let dir = &*dir;
-    // Leaked, so that the parent's threads can borrow the database without end, while each child
-    // takes its own copy out of the pointer, uses it and drops it.
+    // The value is leaked, so that the parent's threads can borrow the database without end, while
+    // each child takes its own copy out of the pointer, uses it and drops it.
     let own: &'static mut Inherited = Box::leak(Box::new(inherit(dir)));
     let own: *mut Inherited = own;
     // SAFETY: the parent's handle is not dropped before the threads have ended.

@@ -17,11 +17,12 @@ use rand::{RngExt, SeedableRng};
 /// Longer than any event for which a test waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A thread with one of `names` waits when it is about to create a table, until the gate is opened.
+/// Suspends the threads with one of `names`: each waits when it is about to create a table, until
+/// the gate is opened.
 #[derive(Clone)]
 pub struct Gate {
     names: &'static [&'static str],
-    /// Whether it is open, and how many threads have reached it.
+    /// Whether the gate is open, and how many threads have reached it.
     state: Arc<(Mutex<(bool, usize)>, Condvar)>,
 }
 
@@ -78,8 +79,8 @@ pub fn spawn<T: Send + 'static>(
     receiver
 }
 
-/// Runs `work` in a thread, and returns its result. The threads at the gate stay suspended, so
-/// `work` must not wait for one of them.
+/// Runs `work` in a thread, and returns its result. Panics if that takes longer than [`PATIENCE`],
+/// for example because `work` waits for a thread that is suspended at a gate.
 fn at_once<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     spawn("at-once", work).recv_timeout(PATIENCE).expect("it waits for a suspended thread")
 }
@@ -235,7 +236,7 @@ fn an_ingestion_and_the_writes_of_others_return_while_compact_all_stands_still()
 #[test]
 fn a_file_lies_above_every_table_that_it_overlaps_and_above_nothing_else() {
     let (_, faults, fs) = faults();
-    // No table is merged down meanwhile.
+    // The gate suspends all compactions, so no table is merged into a deeper level meanwhile.
     let gate = Gate::on(&faults, &["maypole-compact", "maypole-part"]);
     let db = builder(&fs).open().unwrap();
     for level in (0..=6).rev() {
@@ -348,7 +349,8 @@ fn writers_go_on_while_an_ingestion_waits_for_a_flush_and_a_close_ends_the_wait(
 fn an_ingestion_ends_although_its_range_is_written_to_all_the_time() {
     let (_, _, fs) = faults();
     let db = builder(&fs).open().unwrap();
-    // `m` is written here first, because the writer's thread may start only after the first check.
+    // `m` is written here first, because the writer's thread may start only after the first round
+    // has looked it up.
     db.put("m", "written").unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let writer = spawn("writer", {
@@ -412,7 +414,7 @@ fn who_sees_a_write_sees_the_file_that_was_ingested_before_it() {
     readers.iter().for_each(|reader| reader.recv_timeout(PATIENCE).unwrap());
 }
 
-/// Makes write number `n`. Every fifth is an ingestion.
+/// Makes write number `n`. Every fifth write is an ingestion.
 fn numbered(db: &Db, fs: &Arc<dyn Fs>, n: u64) -> maypole::Result<()> {
     match n % 5 {
         0 => db.ingest(&[table(fs, &[&format!("in{n:04}")], &n.to_string())]),
@@ -429,13 +431,13 @@ fn last_of(db: &Db, story: &str) -> u64 {
     numbers.sort_unstable();
     let last = numbers.len() as u64;
     assert!(numbers.iter().copied().eq(1..=last), "{story}: not a prefix: {numbers:?}");
-    // The sequence numbers continue after this one.
+    // Each of these writes takes one sequence number.
     assert_eq!(db.snapshot().sequence(), last, "{story}");
     last
 }
 
-/// Ingested files take sequence numbers that no log has. Every kind of opening accepts these gaps
-/// between the numbers in the log.
+/// An ingested file takes a sequence number, but no log has a record with this number. Every kind
+/// of opening accepts these gaps between the numbers in the log.
 #[test]
 fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
     let (mem, _, fs) = faults();
@@ -447,8 +449,8 @@ fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
         assert_eq!(flushes(&db), 0, "nothing is flushed");
         assert_eq!(last_of(&options().open_read_only().unwrap(), "read beside the writer"), last);
         // The first of these openings follows a kill, and its MANIFEST was rewritten whenever it
-        // had grown by 300 bytes. The others follow a `close`, and their MANIFESTs have more than
-        // one record.
+        // had grown by more than 300 bytes. The others follow a `close`, and their MANIFESTs have
+        // more than one record.
         let killed: Arc<dyn Fs> = Arc::new(mem.kill());
         let options = |fs: &Arc<dyn Fs>| Db::builder(&path).fs(Arc::clone(fs));
         for opening in 0..3 {
@@ -471,7 +473,7 @@ fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
                 let manifest = Path::new(&path).join(manifest);
                 let bytes = read(&image, &manifest);
                 let mut file = image.create(&manifest).unwrap();
-                // A byte of the first record, which is the whole tree.
+                // This byte is in the first record, which lists the whole tree.
                 let mut damaged = bytes.clone();
                 damaged[70] ^= 1;
                 file.append(&damaged).unwrap();
@@ -551,7 +553,7 @@ fn a_checkpoint_beside_ingestions_holds_a_prefix() {
 /// Regression: a checkpoint flushes the memtable and then copies the tree. If a file was ingested
 /// after the flush had begun, the tree had the file. A write from before the ingestion, but after
 /// the flush had frozen the memtable, was not in the tree. So the copy held the file without the
-/// older write. Now the checkpoint flushes again while it keeps ingestions out.
+/// older write. Now, in this case, the checkpoint flushes again while it keeps ingestions out.
 #[test]
 fn a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it() {
     let (_, faults, fs) = faults();
@@ -569,7 +571,7 @@ fn a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it() {
             let step_is =
                 |n| step.compare_exchange(n, n + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
             if path.ends_with("UNFINISHED_COPY") && step_is(0) {
-                // An entry for the checkpoint's next flush.
+                // With this entry, the checkpoint's next flush has a table to write.
                 db.put("k0001", "1").unwrap();
             } else if is_table && thread::current().name() == Some("maypole-flush") && step_is(1) {
                 // The memtable that holds `k0001` is frozen, so write 2 goes to the next memtable.
@@ -591,9 +593,10 @@ fn a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it() {
 }
 
 /// The directory under `tests/fixtures/maypole-ingested` was written by the last build whose
-/// MANIFEST did not list the sequence numbers that no log holds. That build flushed every memtable
-/// before an ingestion, and recorded that all writes up to the file's number are in tables. The
-/// process was killed afterwards:
+/// MANIFEST did not list the sequence numbers of ingested files, which no log holds. That build
+/// flushed every memtable before an ingestion, and recorded that all writes up to the file's number
+/// are in tables. Its process made these writes, each with its sequence number as the value, and
+/// was killed:
 ///
 /// ```text
 ///   put a 1, put m 2 | ingest m n 3 | put b 4, delete n 5 | ingest x 6 | ingest y z 7 | put c 8, put m 9

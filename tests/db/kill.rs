@@ -1,5 +1,5 @@
-//! A process is killed while it writes, and reads many blocks at one time. Its acknowledged writes
-//! must survive.
+//! A process is killed while some of its threads write and one looks up many keys at a time. Its
+//! acknowledged writes must survive.
 //!
 //! ```sh
 //! MAYPOLE_KILL_CYCLES=2000 cargo test --release --test db kill:: -- --nocapture

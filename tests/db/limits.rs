@@ -1,5 +1,5 @@
-//! Limits of the system at which it ends a process by a signal. Each case runs in a process of its
-//! own.
+//! The limit on the length of files, beyond which the system ends a process by a signal. Each case
+//! runs in a process of its own, because the limit applies to the whole process.
 
 use std::env;
 use std::path::{Path, PathBuf};

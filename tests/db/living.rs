@@ -1,6 +1,7 @@
 //! A database in which data is deleted or overwritten all the time: key by key, by ranges, in a
 //! queue, by age, and under changing snapshots, with checkpoints and ingestions in between. Every
-//! key is right at any moment, and after compaction has settled, dead entries take no space.
+//! key is right at any moment, and after compaction has settled, dead entries take hardly any
+//! space.
 //!
 //! ```sh
 //! MAYPOLE_LIVING_SECONDS=60 cargo test --release --test db living:: -- --include-ignored --nocapture
@@ -8,9 +9,9 @@
 //!
 //! A *load* is a kind of work, such as a queue. In the soak all loads run at the same time, a
 //! thread for each. Each load has its own keys, which begin with its letter, and a map of their
-//! expected values, with which it compares them while the other loads continue. At the end
-//! compaction settles and the size is checked: the files take at most a tenth more than the live
-//! keys and values, plus 1 MiB. Then each load deletes its keys, and no table may be left.
+//! expected values, with which it compares them while the other loads continue. At the end the soak
+//! waits for compaction and checks the size: the files take at most a tenth more than the live keys
+//! and values, plus 1 MiB. Then each load deletes its keys, and no table may be left.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;

@@ -40,7 +40,7 @@ mod durability;
 mod edges;
 mod explain;
 mod faults;
-// Loop devices.
+// These tests need loop devices.
 #[cfg(target_os = "linux")]
 mod file_systems;
 // Windows has no fork.
@@ -50,7 +50,7 @@ mod hidden;
 mod history;
 mod ingest;
 mod kill;
-// `ulimit`, which Windows has not.
+// These tests set a `ulimit`, which Windows does not have.
 #[cfg(unix)]
 mod limits;
 mod living;

@@ -17,7 +17,8 @@ fn key(n: u32) -> String {
     format!("key{n:06}")
 }
 
-/// With one descriptor for all tables, so that they are opened again and again.
+/// Options with small tables, and with one descriptor for all of them, so that they are opened
+/// again and again.
 fn options(dir: &Path, fs: &Arc<dyn Fs>) -> Builder {
     let small = Db::builder(dir).memtable_bytes(16 << 10).table_bytes(16 << 10);
     small.max_open_files(1).block_cache_bytes(0).fs(Arc::clone(fs))

@@ -1,5 +1,9 @@
 //! Filters and indexes in parts: which tables of a database get them, and that every kind of read
 //! finds the same as with whole filters and indexes. The caches hold everything, little or nothing.
+//!
+//! A *part* is a stored block of about 4 KiB, so that a lookup reads only the part that it needs. A
+//! whole filter or index is one stored block. If the cache is small, and the form of the block
+//! allows it, a lookup reads only a *piece* of 4 KiB of this block.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -159,7 +163,7 @@ fn every_read_finds_what_is_there() {
             let db = open(&fs, 1 << 20, form, filter);
             fill(&db, KEYS);
             map.extend((0..KEYS).map(|i| (key(i), i.to_le_bytes().to_vec())));
-            // Newer entries in runs above.
+            // Newer entries, in tables above those that `fill` made.
             for i in (0..KEYS).step_by(5) {
                 db.put(key(i), b"new").unwrap();
                 map.insert(key(i), b"new".to_vec());

@@ -47,7 +47,7 @@ fn random_keys(rng: &mut StdRng) -> FilterKeys {
 }
 
 /// A key of few different bytes, so that keys share prefixes and are prefixes of each other. Some
-/// keys are empty, some have 0x00 or 0xff, and some are outside of an extractor's domain.
+/// keys are empty, some have 0x00 or 0xff, and to some an extractor gives no prefix.
 fn random_key(rng: &mut StdRng) -> Vec<u8> {
     const LETTERS: [u8; 6] = [0x00, b'/', b'/', b'a', 0xfe, 0xff];
     (0..rng.random_range(0..9)).map(|_| LETTERS[rng.random_range(0..LETTERS.len())]).collect()
@@ -148,7 +148,8 @@ fn count(db: &Db, ticker: Ticker) -> u64 {
     db.stats().tickers.get(ticker)
 }
 
-/// A filter that is never queried makes no result wrong (rocksdb#9736), but the counters show it.
+/// If a filter were never queried, no result would be wrong (rocksdb#9736). So only the counters
+/// show that filters are queried.
 #[test]
 fn an_absent_prefix_costs_no_read_and_is_counted() {
     for keys in [FilterKeys::Prefix, FilterKeys::Both] {
@@ -208,7 +209,7 @@ fn a_lookup_asks_for_the_prefix_only_where_the_filter_holds_no_whole_keys() {
         assert_eq!(db.contains_key(format!("user{user:02}/name")).unwrap(), user % 2 == 0);
         assert!(!db.contains_key(format!("user{user:02}/else")).unwrap());
     }
-    // This key is outside the extractor's domain.
+    // This key is shorter than six bytes, so the extractor gives it no prefix.
     assert!(!db.contains_key("user5").unwrap());
     // Each of 80 users is looked up twice. Three of these lookups query no filter, because their
     // keys are outside of the table's range: both of user 79, and `user00/else`.

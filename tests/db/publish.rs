@@ -1,6 +1,6 @@
 //! Counters that a database publishes in a file for other processes. The file is written while the
-//! database is open, and a last time when it is closed. Then it stays. A failure to write the file
-//! never disturbs the database.
+//! database is open, and a last time when it is closed. Afterwards the file stays. A failure to
+//! write the file never disturbs the database.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -139,7 +139,8 @@ fn a_crash_leaves_the_last_counters_and_the_next_opening_removes_what_was_half_w
     let report = Db::builder("/db").fs(Arc::clone(&killed)).repair().unwrap();
     assert!(report.problems.is_empty() && report.losses.is_empty(), "{report}");
     assert_eq!(published(&killed).unwrap(), stats);
-    // A power loss at any moment leaves a database that opens, whatever happened to the file.
+    // A power loss at any moment leaves a database that opens, even if the file of the counters is
+    // missing or damaged.
     for seed in 0..20 {
         let fs: Arc<dyn Fs> = Arc::new(mem.crash(seed));
         let _ = builder(&fs).published_stats();

@@ -1,4 +1,5 @@
-//! Range deletions: costs and races, which the model test cannot see, and a few regressions.
+//! Range deletions: what they cost, how snapshots, filters and concurrent readers see them, and
+//! which arguments are refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! Reads: how many blocks point lookups read, which metadata stays in memory, and what cursors
-//! count. Lookups of many keys together return the same as single lookups.
+//! Reads: how many blocks point lookups read, which metadata (filters and indexes) stays in memory,
+//! and what cursors count. Lookups of many keys together return the same as single lookups.
 
 use std::sync::Arc;
 

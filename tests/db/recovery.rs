@@ -62,8 +62,8 @@ fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
 fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     let (mut openings, seeds) = (0, super::env("MAYPOLE_OPENING_SEEDS", 2));
     for seed in 0..seeds {
-        // The more writes there are, the more memtables they fill, so that there are sealed logs
-        // before the last one.
+        // The more writes there are, the more memtables they fill. Each memtable has a log of its
+        // own, so there are full logs before the last one.
         let (writes, synced) = (20 + seed * 17, 7 + seed * 9);
         let base = killed(writes, synced).crash(seed);
         for (k, image) in images_of_opening(&base, seed * 1000).iter().enumerate() {
@@ -233,8 +233,8 @@ fn a_table_that_is_not_the_one_listed_is_refused() {
     let (ours, theirs) = (files(&one, ".sst"), files(&two, ".sst"));
     assert_eq!(fs::read(&ours[0]).unwrap().len(), fs::read(&theirs[0]).unwrap().len());
     // The file is replaced while the database is open. The previous file is renamed and not
-    // removed: Wine would remove its name only when the database closes the file, and by then the
-    // name is that of the new file.
+    // removed, because Wine, which runs the tests of the Windows build, would remove its name only
+    // when the database closes the file. By then the name is that of the new file.
     let db = Db::open(&one).unwrap();
     let aside = one.join("aside");
     fs::rename(&ours[0], &aside).unwrap();

@@ -6,7 +6,7 @@
 //! - the repair ends without an error, and the database opens and verifies;
 //! - each key has its last value; or the report says that this value may be lost, and the key has
 //!   an older value or none;
-//! - there is no other key, and files that the database no longer holds are in `lost`;
+//! - there is no other key, and files that left the database are in its directory `lost`;
 //! - a second repair finds the database sound.
 //!
 //! All cases are in one source file, because they share the database that is made at its head.
@@ -38,7 +38,8 @@ enum Allowed {
     Nothing,
     /// Only what the report says.
     Reported,
-    /// Nothing, but the report cannot know that.
+    /// Nothing: each key has its last value. But the report may say that some might not, because
+    /// the repair cannot know better.
     NothingUnknown,
 }
 
@@ -603,8 +604,8 @@ fn a_repair_that_is_cut_short_can_be_started_again() {
         let images = std::mem::take(&mut *images.lock().unwrap());
         assert!(images.len() > 30, "{damage}: {}", images.len());
         // Not every change is tried, because each repair reads everything. But all changes at the
-        // end are, where the new tree replaces the old one. A power loss there once left a new
-        // MANIFEST without the tables that it lists, because their names were not durable yet.
+        // end are tried, where the new tree replaces the old one. A power loss there once left a
+        // new MANIFEST without the tables that it lists, because their names were not durable yet.
         let (some, end) = (images.len() / 40 + 1, images.len().saturating_sub(120));
         let tried = images.iter().enumerate().filter(|(i, _)| i % some == 0 || *i > end);
         for (_, (nth, image)) in tried {

@@ -9,8 +9,9 @@ use maypole::{Db, Error, RocksDb};
 
 use crate::rocksdb_dirs::{fixtures, state_of, unpacked};
 
-/// What RocksDB reads from each column family: directory, family, number of entries, and their
-/// hash.
+/// What RocksDB or LevelDB reads from each column family: directory, family, number of entries, and
+/// their hash. Most tests skip `11.9-blob`, whose values are in blob files, which Maypole does not
+/// read.
 fn scans() -> Vec<(String, String, usize, String)> {
     let text = fs::read_to_string(fixtures().join("scans.txt")).unwrap();
     let scan = |line: &str| {
@@ -186,7 +187,8 @@ fn a_database_goes_to_maypole_and_back() {
     }
 }
 
-/// The report as text, after a check of what must hold for each report.
+/// The report as text. Asserts that it gives a reason (`not_linked`) if and only if tables were
+/// copied rather than linked.
 fn rocks_tables(report: &maypole::ImportReport) -> String {
     assert_eq!(report.copied > 0, report.not_linked.is_some());
     format!("{report:?}")

@@ -235,8 +235,9 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
         let is_known = filter != "burr(7)" || again.is_some();
         assert_eq!(report.unknown_filters == 0, is_known, "{report:?}");
 
-        // The keys that db_bench looks up are absent, but within the range of the first table of a
-        // level, so that it queries the filter of this table.
+        // The keys that db_bench looks up are absent. But `filled` has put a key below them, so
+        // they are within the range of the first table of a level, and db_bench queries the filter
+        // of this table.
         let copy = copy_of(&rocks);
         let options = std::fs::read_dir(&rocks).unwrap().map(|entry| entry.unwrap().file_name());
         let options = options.map(|name| name.into_string().unwrap());

@@ -30,7 +30,8 @@ use super::env;
 /// Versions whose numbers are multiples of this are deletions.
 const DELETED: u64 = 8;
 const MAX_VALUE_BYTES: u64 = 400;
-/// The number of adjacent keys that a reader reads together.
+/// The number of adjacent keys that a reader reads together, and the most that are deleted as one
+/// range.
 const STRETCH: u64 = 60;
 
 fn key(n: u64) -> Vec<u8> {
@@ -78,7 +79,8 @@ impl Soak {
             .unwrap()
     }
 
-    /// Writes the keys of one writer. Only this writer knows which version comes next.
+    /// Writes the keys of one writer. No other writer writes these keys, so this one knows which
+    /// version of a key comes next.
     fn write(&self, writer: u64) {
         let mut rng = StdRng::seed_from_u64(writer);
         let part = self.keys.len() as u64 / self.writers;

@@ -1,4 +1,5 @@
-//! How much memory a suspended reader holds, and which memory.
+//! How much memory a suspended reader holds, and which memory. A reader is suspended while it runs
+//! a callback of `get_with`, reads from a slow device, or calls `AsRef` of a key.
 //!
 //! The tests measure no time. They check the number of bytes that the process keeps for callbacks
 //! (`Stats::held_by_readers_bytes`), and the content of the values that the callbacks read.
@@ -110,7 +111,7 @@ fn a_callback_in_a_block_that_stands_still_holds_this_block_and_nothing_else() {
 }
 
 /// The cache drops the blocks of a deleted table at once, whereas other retired memory waits until
-/// no lookup can use it. But the block that a callback reads stays.
+/// no lookup can use it. But the block that a callback reads stays until the callback ends.
 #[test]
 fn a_callback_outlives_the_table_of_its_block() {
     let _alone = alone();
@@ -124,7 +125,8 @@ fn a_callback_outlives_the_table_of_its_block() {
         db.flush().unwrap();
         db.compact_all().unwrap();
         eventually(|| {
-            // At its end, a flush drops the read states that no reader uses any more.
+            // At its end, a flush drops the *read states* (lists of the memtables and tables at one
+            // moment) that no reader uses any more.
             db.put("other", "").unwrap();
             db.flush().unwrap();
             held(&db) > 0
@@ -137,9 +139,9 @@ fn a_callback_outlives_the_table_of_its_block() {
     eventually(|| held(&db) == 0);
 }
 
-/// Within a callback, a second lookup with a callback of its own retires the memtable that holds
-/// both values. Both values can still be read to their ends, even after the callback of a third
-/// lookup panics.
+/// A callback makes a second lookup with a callback of its own. The inner callback writes so much
+/// that the database retires the memtable that held both values. Both values can still be read to
+/// their ends, even after the callback of a third lookup panics.
 #[test]
 fn a_callback_may_look_up_again_and_unwind() {
     let _alone = alone();

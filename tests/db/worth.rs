@@ -66,9 +66,9 @@ fn filter_bytes(db: &Db) -> usize {
     kinds.iter().find(|(kind, _)| *kind == BlockKind::Filter).unwrap().1.bytes
 }
 
-/// Lookups of present keys once kept all filters in the cache, although the filters saved no read
-/// and displaced data. Now such filters are evicted, and loaded again when absent keys are looked
-/// up.
+/// Regression: lookups of present keys kept all filters in the cache, although the filters saved no
+/// read and displaced data. Now such filters are evicted, and loaded again when absent keys are
+/// looked up.
 #[test]
 fn filters_leave_that_save_less_than_data_in_their_place() {
     for form in [MetadataForm::Whole, MetadataForm::Parts] {
@@ -84,8 +84,8 @@ fn filters_leave_that_save_less_than_data_in_their_place() {
         assert!(stats.tickers.get(Ticker::BloomPassedBy) > u64::from(LOOKUPS), "{form:?}");
         let misses = stats.tickers.get(Ticker::BlockCacheDataMiss) - before;
         assert!(misses > u64::from(LOOKUPS), "{form:?}: {misses} misses: all blocks fit");
-        // If a tenth of the lookups are for absent keys, filters are worth their memory, because
-        // they are much smaller than the data.
+        // If a tenth of the lookups are for absent keys, filters save more reads than data in their
+        // place would, because they are much smaller than the data.
         look_up(&db, 10);
         assert_eq!(filter_bytes(&db), of_half, "{form:?}");
         let useful = |db: &Db| db.stats().tickers.get(Ticker::BloomUseful);
@@ -134,8 +134,9 @@ fn filters_stay_while_the_cache_has_room() {
     assert_eq!(db.stats().tickers.get(Ticker::BloomPassedBy), 0);
 }
 
-/// A filter of prefixes saves cursors from searching tables. The filter's counters of lookups do
-/// not include these savings, but a count of their own does, so the filter stays.
+/// A filter of prefixes saves cursors from searching tables. The counters of lookups do not include
+/// these searches. But another counter does, and the database adds both counts when it weighs the
+/// filter against data. So the filter stays.
 #[test]
 fn filters_stay_that_save_searches_for_cursors() {
     let keys = FilterKeys::Both("capped(8)".parse().unwrap());

@@ -63,7 +63,7 @@ fn batches_of_concurrent_writers_are_whole_and_in_order_and_survive_a_kill() {
                 }
                 let told = [0, 1, 2, 3].map(|i: usize| acknowledged[i].load(Ordering::SeqCst));
                 // Every eighth look is at the database that a kill would leave, opened again. The
-                // others are at the running database.
+                // other looks are at the running database.
                 let image = look.is_multiple_of(8).then(|| open(&fs.kill()));
                 let snapshot = image.as_ref().unwrap_or(&db).snapshot();
                 for writer in 0..WRITERS {

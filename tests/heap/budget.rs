@@ -9,7 +9,7 @@ use maypole::{BlockCache, Compression, Db, WriteBatch};
 use super::{LIVE_BYTES, PEAK_BYTES, alone, key};
 
 const CACHE_BYTES: usize = 32 << 20;
-/// Memtables larger than this would be in large pages, which the counting allocator does not see.
+/// Memtables of 8 MiB or more would be in large pages, which the counting allocator does not see.
 const MEMTABLE_BYTES: usize = 7 << 20;
 /// The active memtable, two that may wait for their flush, and a flushed one that a lookup may
 /// still read. Without the last one, the test failed on a machine that suspended the reading thread

@@ -51,7 +51,7 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
                         assert!(db.get(key(n % keys)).unwrap().is_some());
                         assert!(db.get(key(keys + n)).unwrap().is_none());
                         if round % 64 == 0 {
-                            // No thread loads a block now.
+                            // When both threads have come here, neither of them loads a block.
                             meet.wait();
                             // Only one thread measures, because measuring takes memory.
                             if thread == 0 {

@@ -20,8 +20,8 @@ use super::{LIVE_BYTES, PEAK_BYTES, alone};
 /// deletions need less, although each of n ranges is at up to about 2 log n nodes of a segment tree
 /// (`src/range_tombstones.rs`).
 const MEMORY_FACTOR: u64 = 48;
-/// Bytes of memory for any file: a megabyte of each kind of metadata, grown by doubling, and the
-/// blocks that a reader keeps and reads ahead.
+/// Bytes of memory that even the smallest file may take: a megabyte of each kind of metadata, grown
+/// by doubling, and the blocks that a reader keeps and reads ahead.
 const MEMORY_BYTES: u64 = 8 << 20;
 /// All calls of [`ask`] together read at most this many times the bytes of the file, plus 1 MiB.
 const READ_FACTOR: u64 = 8;
@@ -33,7 +33,7 @@ struct Forged {
     metaindex: Vec<u8>,
 }
 
-/// Offset and payload bytes.
+/// The place of a block: its offset, and the number of its payload bytes.
 #[derive(Clone, Copy)]
 struct Handle(u64, u64);
 
@@ -51,7 +51,8 @@ fn handle(Handle(offset, bytes): Handle) -> Vec<u8> {
     [varint(offset), varint(bytes)].concat()
 }
 
-/// An entry of an ordinary block.
+/// An entry of a block. Its key is the first `shared` bytes of the key before, followed by
+/// `suffix`.
 fn entry(shared: usize, suffix: &[u8], value: &[u8]) -> Vec<u8> {
     let lengths = [shared, suffix.len(), value.len()].map(|length| varint(length as u64)).concat();
     [&lengths, suffix, value].concat()

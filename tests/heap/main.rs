@@ -1,5 +1,6 @@
-//! The heap stays within its bounds: those of a cache, of a whole database, of hostile tables. The
-//! tests are a program of their own, because they replace the allocator. They run one at a time.
+//! The heap stays within its bounds: those for a cache, for a whole database, and for reading
+//! hostile tables. The tests are a program of their own, because they replace the allocator. They
+//! run one at a time.
 
 mod budget;
 mod cache;

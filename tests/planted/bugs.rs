@@ -30,6 +30,7 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "durability::a_failed_append_is_told_to_every_writer_of_the_group",
     },
+    // Marks, which are intervals of keys that cursors jump over, and hidden versions.
     Bug {
         name: "a put does not cut the mark it lies in",
         file: "src/db/write/mod.rs",
@@ -86,6 +87,7 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "hidden::the_versions_of_one_key_are_passed_by_a_seek",
     },
+    // Waiting writers, and the reclamation of memory, in which a mark says that a thread is idle.
     Bug {
         name: "a newcomer writes before those who wait for a leader",
         file: "src/sync/combining.rs",
@@ -126,6 +128,7 @@ pub const BUGS: &[Bug] = &[
         program: "lib",
         test: "sync::reclaim::tests::a_thread_that_reads_files_costs_no_barrier",
     },
+    // The cache, background work and salvage.
     Bug {
         name: "the memory of an evicted filter part goes to the allocator",
         file: "src/cache/miss_buffers.rs",
@@ -207,6 +210,7 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "still::each_thread_that_stands_still_holds_one_block",
     },
+    // The cache. A lane is a miss buffer, where misses leave new blocks.
     Bug {
         name: "a lane stays open when others have taken all room",
         file: "src/cache/mod.rs",
@@ -247,6 +251,7 @@ pub const BUGS: &[Bug] = &[
         program: "lib",
         test: "cache::tests::evicted_data_is_dropped_by_the_next_misses_one_by_one",
     },
+    // What reaches the device, and when: logs, the MANIFEST, and files in general.
     Bug {
         name: "a sealed log is not synced before the one that follows it",
         file: "src/db/inner/writing.rs",
@@ -1207,6 +1212,7 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "moved::a_lock_is_on_a_directory_and_not_on_its_name",
     },
+    // Which filters stay in the cache.
     Bug {
         name: "a filter is evicted although the cache has room for it",
         file: "src/table/lookup/admission.rs",

@@ -133,7 +133,7 @@ impl Copy {
         let whole = fs::read(root().join(main)).unwrap();
         let text = if is_whole { whole } else { b"//! Empty.\nfn main() {}\n".to_vec() };
         let path = self.source.join(main);
-        // A rewritten file would be built again.
+        // Cargo would build a rewritten file again, even with the same text.
         if fs::read(&path).unwrap() != text {
             fs::write(path, text).unwrap();
         }
@@ -180,7 +180,7 @@ impl Copy {
 enum Outcome {
     Passed,
     Failed,
-    /// The program did not build, hung or crashed, or the bug's text was not found.
+    /// The program could not be built, or it hung or crashed, or the bug's text was not found.
     Other(String),
 }
 

@@ -1,4 +1,6 @@
-//! The promises that an image of the disk must keep, and their check.
+//! The promises that an image of the disk, a clone taken while the writer ran, must keep, and their
+//! check. The writer promises synced writes, in each of its *streams* of writes
+//! ([`super::streams`]), and complete checkpoints.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -58,7 +60,7 @@ impl From<maypole::Error> for Finding {
 }
 
 /// Checks the image, a file system mounted at `root`, against the promises. Returns the promises
-/// that the image must keep from now on if it becomes the disk of the next life.
+/// that the image must keep from now on if it becomes the disk of the writer's next life.
 pub fn check(root: &Path, demand: &Demand) -> Result<Demand, Finding> {
     let mut survived = demand.clone();
     survived.synced = check_database(&root.join(DATABASE), &demand.synced)?;

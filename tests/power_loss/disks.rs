@@ -1,4 +1,5 @@
-//! Image files, loop devices and mounts.
+//! Image files, loop devices and mounts. An outer image file holds an XFS ([`Outer`]). The writer's
+//! disk and its clones are image files in this XFS.
 //!
 //! Nothing here needs to be undone by hand. The mounts are in a mount namespace of their own, each
 //! loop device is detached when its file system is unmounted, and the outer image file is deleted
@@ -10,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Sizes of the sparse image files. `mkfs.xfs` needs at least 300 MiB.
+/// Sizes of the sparse image files: the outer one, and a disk. `mkfs.xfs` needs at least 300 MiB.
 const OUTER_BYTES: u64 = 6 << 30;
 const DISK_BYTES: u64 = 400 << 20;
 
@@ -98,7 +99,7 @@ pub fn run(command: &mut Command) {
     );
 }
 
-/// The XFS that holds disks and images.
+/// The XFS in the outer image file, which holds the disk and its clones.
 pub struct Outer {
     mount: Mount,
 }
@@ -159,7 +160,8 @@ impl Mount {
         let options = if kind == FileSystem::Xfs { "loop,nouuid" } else { "loop" };
         let mount = Mount::new(&kind.to_string(), options, image, Path::new(ROOT).join("image"));
         // The image has the same file system identity as the disk. For a kernel before 6.7, two
-        // btrfs file systems with one identity are the same file system.
+        // btrfs file systems with one identity are the same file system, so it would show the disk
+        // here.
         let device = |path: &Path| path.metadata().unwrap().dev();
         assert_ne!(device(mount.path()), device(&disk_point()), "the disk, not its image");
         mount

@@ -249,7 +249,7 @@ impl Said {
     }
 }
 
-/// All images of one file system.
+/// The test of one file system, with all its images.
 struct Trial<'a> {
     file_system: FileSystem,
     outer: &'a disks::Outer,
@@ -329,7 +329,8 @@ impl<'a> Trial<'a> {
         survived
     }
 
-    /// Mounts the image and checks its content.
+    /// Mounts the image and checks its content. Returns the promises that the image must keep if it
+    /// becomes the next disk; `None` if it broke a promise.
     fn judge(&mut self, image: &Path, demand: Demand) -> Option<Demand> {
         let untouched = self.outer.file("untouched");
         disks::clone(image, &untouched);

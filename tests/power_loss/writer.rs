@@ -1,8 +1,8 @@
 //! The writer process. It opens the database and runs the threads of the streams, and one thread
 //! that flushes, compacts, checkpoints and persists. Then it closes the database and starts again,
-//! until it is killed.
+//! until it is killed. In this file, a *life* is the time from an opening to a close ([`Life`]).
 //!
-//! It prints to standard output, each on a line after [`MARK`]:
+//! It prints these lines to standard output, each after [`MARK`]:
 //!
 //! ```text
 //! synced A B C            the first A, B, C writes of the streams survive a power loss from now on
@@ -11,7 +11,8 @@
 //! ```
 //!
 //! If the file [`wanted`] contains the first word of the line that was just printed, the writer
-//! removes the file, prints [`STOPS`] and stops itself until SIGCONT.
+//! removes the file, prints [`STOPS`] and stops itself until SIGCONT, so that the test can clone
+//! the disk at this moment.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -169,7 +170,7 @@ impl Life<'_> {
         }
     }
 
-    /// Write `n` as a table.
+    /// Makes write `n` by ingesting a table.
     fn ingest(&self, stream: usize, n: u64, seen: &Last) {
         let path = self.incoming.join(format!("{stream}.sst"));
         let mut writer = SstWriter::create(&path, TableOptions::default()).unwrap();
@@ -236,7 +237,7 @@ impl Life<'_> {
     }
 }
 
-/// A number that no directory has yet.
+/// The number of the next checkpoint, which no directory has yet.
 fn next_checkpoint(dir: &Path) -> u64 {
     let names = std::fs::read_dir(dir).unwrap();
     let numbers = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());

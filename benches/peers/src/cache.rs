@@ -5,9 +5,9 @@
 //! 1 / r^0.99. After every thousand lookups a scan continues for [`SCANNED`] entries; after the
 //! last key it starts again at the first. In `zipf+scan-past-the-cache` the blocks of the scan are
 //! not inserted into the cache. The scan runs in the thread of the lookups, so that the counts
-//! depend on the order of the work and not on the machine. The result is 100 % minus the blocks
-//! that 100 lookups read: the share of lookups that read no block of any kind, if no lookup reads
-//! two.
+//! depend on the order of the work and not on the machine. The result is 100 minus the number of
+//! blocks of any kind that 100 lookups read. If no lookup reads two blocks, this is the percentage
+//! of lookups that read none.
 //!
 //! Filters and indexes are in the cache in all engines (RocksDB: `cache_index_and_filter_blocks`).
 
@@ -22,8 +22,8 @@ pub const WORKLOADS: &[&str] = &["zipf", "zipf+scan", "zipf+scan-past-the-cache"
 const EXPONENT: f64 = 0.99;
 /// Lookups between two pieces of the scan.
 const LOOKUPS: u64 = 1000;
-/// Entries between two groups of lookups. A block has about thirty entries, so the scan reads about
-/// 500 blocks for every [`LOOKUPS`] lookups.
+/// Entries that the scan reads between two groups of lookups. A block has about thirty entries, so
+/// the scan reads about 500 blocks for every [`LOOKUPS`] lookups.
 const SCANNED: u64 = 15_000;
 
 /// Runs one workload; returns the percentage of lookups that read no block.

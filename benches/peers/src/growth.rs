@@ -1,6 +1,6 @@
 //! How the time of lookups grows with the tree: lookups of present and absent keys at several
-//! sizes, with the whole tree in the cache, and for each size the cost of one dependent load from
-//! as much memory as the filters take.
+//! sizes, with the whole tree in the cache. For each size also the cost of one load from as much
+//! memory as the filters take, where each load waits for the one before.
 
 use clap::Args;
 
@@ -14,7 +14,7 @@ const WORKLOADS: [&str; 4] =
 
 #[derive(Args)]
 pub struct Growth {
-    /// Millions of keys.
+    /// Sizes of the trees, in millions of keys.
     #[arg(long, value_delimiter = ',', default_value = "1,3,10,30,60")]
     sizes: Vec<u64>,
     #[command(flatten)]

@@ -57,7 +57,8 @@ impl Keys {
         self.of_mixed(mix(n + 1))
     }
 
-    /// The key of a mixed number. Keys are in the order of these numbers.
+    /// The key of a *mixed number*, a result of [`mix`]. Keys are in the order of their mixed
+    /// numbers.
     pub fn of_mixed(self, mixed: u64) -> Key {
         let mut key = Key { bytes: *b"user0000000000000000000000000000", len: self.0 };
         key.bytes[self.0 - DIGITS..self.0].copy_from_slice(&hex(mixed));
@@ -66,8 +67,9 @@ impl Keys {
 
     /// Random keys, without end, with numbers from `first` up to but not including `first + count`.
     /// Make all of them before the first lookup. A lookup of a key that was just made waits until
-    /// the stores of its bytes have reached the processor's cache. Stores complete in order, so
-    /// each lookup would wait for the one before it, and no two would overlap.
+    /// the stores of the key's bytes have reached the processor's cache. Stores complete in order,
+    /// so these stores wait for those of the lookup before. So each lookup would wait for the one
+    /// before it, and no two lookups would overlap.
     pub fn random(
         self,
         first: u64,
@@ -148,7 +150,7 @@ impl Run {
     }
 
     /// A run of one entry, whose key has this mixed number. With one of the highest mixed numbers,
-    /// the key is above all keys that the loads make by [`Keys::key`].
+    /// the key is above all keys that the workloads of `living` make by [`Keys::key`].
     pub fn of_one(keys: Keys, values: Values, mixed: u64) -> Run {
         Run { keys, values, mixed: vec![mixed] }
     }

@@ -14,10 +14,15 @@
 //! keys     what is written and queried           memory   what a load from memory costs
 //! ```
 //!
+//! A *load from memory* is the read of one word whose address depends on the word read before.
+//! *Pure* loads are loads without other work.
+//!
 //! Each engine has a process of its own. The parent starts all processes, and makes each of them
 //! build its tree. Then the engines run each round of each workload in turn, so that a disturbance
 //! of the machine affects all of them alike. The parent prints the medians of the rounds, and the
-//! medians of the rounds' ratios to the first engine.
+//! medians of the rounds' ratios to the first engine. Three commands differ: `write` starts new
+//! processes for each round, `threads` measures one engine after the other, and `living` runs each
+//! workload once, in a new process.
 
 mod cache;
 mod engine;
@@ -79,13 +84,14 @@ enum Command {
     Meta(meta::Meta),
     /// Present and absent lookups in trees of several sizes, everything in the cache.
     Growth(growth::Growth),
-    /// What a second reader thread gains, compared with a second thread of pure loads.
+    /// What a second reader thread gains, compared with a second thread that only loads from
+    /// memory.
     Threads(Options),
     /// Fills and overwrites, until compaction has settled; reads during writes.
     Write(Options),
     /// Deletions, overwrites, queues, retention, snapshots, checkpoints and ingestions: what an
-    /// operation takes, and what is on disk after compaction has settled. With --scale 0.01 each
-    /// load takes less than a second.
+    /// operation takes, and what is on disk after compaction has settled. With --scale 0.01 each of
+    /// these loads takes less than a second.
     Living(living::Living),
     /// One load of living on one engine. Started by the command living.
     #[command(hide = true)]
@@ -138,10 +144,10 @@ struct Options {
     /// readwhilewriting: the most writes a second; 0 for no limit.
     #[arg(long, default_value_t = 0)]
     writes_per_second: u64,
-    /// Threads: milliseconds of a slice.
+    /// Threads: milliseconds of a slice, a stretch of time with one kind of work.
     #[arg(long, default_value_t = 200)]
     slice_ms: u64,
-    /// Threads: cycles of four slices.
+    /// Threads: cycles, each of four slices.
     #[arg(long, default_value_t = 25)]
     cycles: u64,
     /// Only the workloads whose name contains one of these.

@@ -1,6 +1,7 @@
-//! The cost of memory alone: loads, each of which waits for the one before. No lookup can be faster
-//! than the loads for which it has to wait. If two threads together make hardly more loads a second
-//! than one, two threads of lookups that mostly wait for memory make hardly more lookups.
+//! The cost of memory alone: the time of a *load*, the read of one word from memory, if each load
+//! waits for the result of the one before. No lookup can be faster than the loads for which it has
+//! to wait. If two threads together make hardly more loads a second than one, two threads of
+//! lookups that mostly wait for memory make hardly more lookups a second than one.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -7,10 +7,10 @@
 //!               absent, present, half    warm-up, then rounds in turns: time and reads a lookup
 //! ```
 //!
-//! *Metadata* are the stored bytes of filters and indexes. RocksDB charges them to the cache, as
-//! Maypole does. Reads are counted by RocksDB's perf context and by Maypole's ticker `file.reads`.
-//! Each counts as one, whatever its length: a read of a data block, a part of 4 KiB or a filter of
-//! 600 KiB.
+//! *Metadata* are the filters and indexes; their size is the number of their stored bytes. RocksDB
+//! charges them to the cache, as Maypole does. Reads are counted by RocksDB's perf context and by
+//! Maypole's ticker `file.reads`. A read counts as one, whatever its length: of a data block, of a
+//! part of 4 KiB or of a filter of 600 KiB.
 
 use std::path::Path;
 use std::time::Instant;
@@ -31,7 +31,7 @@ pub const PREFIX: &str = "meta-";
 /// When these engines write a table, they decide by the size of the cache whether its filter and
 /// index get parts. So they write the tree again with each cache.
 const REWRITTEN: [Kind; 2] = [Kind::Maypole, Kind::MaypoleNone];
-/// The sizes of caches, in sixteenths of the metadata.
+/// The sizes of caches, in sixteenths of the size of the first engine's metadata.
 const SIXTEENTHS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
 const EXPONENT: f64 = 0.99;
@@ -45,7 +45,7 @@ const WARM_UP_BYTES: u64 = 1024;
 /// Which keys lookups prefer.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 enum Preference {
-    /// None.
+    /// None: all keys have the same probability.
     Uniform,
     /// The key of rank r has a probability proportional to 1 / r^0.99. Its rank says nothing about
     /// its place in the order of keys.
@@ -213,7 +213,7 @@ fn write_tree(server: &mut Server, step: &str) -> Result<f64> {
 
 /// A line for each engine, each with the same beginning.
 fn print(rows: &[Row], beginning: &str) {
-    // RocksDB's better setting is the one that takes less time.
+    // Of RocksDB's settings, the base of the ratios is the one that takes the least time.
     let rocks = rows.iter().filter(|row| row.kind.is_rocksdb());
     let rocks = rocks.min_by(|a, b| median(a.us.clone()).total_cmp(&median(b.us.clone())));
     let without = rows.iter().find(|row| row.kind == Kind::MaypoleNone);

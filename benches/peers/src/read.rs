@@ -23,8 +23,10 @@ use crate::{Options, cache, median};
 /// part of it.
 const MEMORY_BYTES: usize = 256 << 20;
 
-/// The names are those of RocksDB's db_bench where it has the workload. Workloads with `+l0` come
-/// last, because three tables in level 0 are added before the first of them.
+/// The names are those of RocksDB's db_bench where it has the workload. `missing` stands for absent
+/// keys, `multi` for [`TOGETHER`] keys in one call. In workloads with `-isolated`, a fence keeps
+/// each lookup from overlapping with the next. Workloads with `+l0` come last, because three tables
+/// in level 0 are added before the first of them.
 pub const IN_MEMORY: &[&str] = &[
     "readrandom",
     "readmissing",

@@ -6,7 +6,9 @@
 //! out  NANOSECONDS-PER-OPERATION, and further figures of the workload, as numbers
 //! ```
 //!
-//! The process ends when its standard input ends.
+//! The workloads of `cache` answer with a percentage instead of nanoseconds. The steps of `meta`
+//! answer with microseconds, or with bytes if they write a tree. The process ends when its standard
+//! input ends.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -63,7 +65,7 @@ impl Server {
         Ok(Server { kind, child, input, output })
     }
 
-    /// Runs one workload; returns nanoseconds an operation.
+    /// Runs one workload; returns its first figure, which is usually nanoseconds an operation.
     pub fn ask(&mut self, workload: &str, seed: u64) -> Result<f64> {
         Ok(self.ask_all(workload, seed)?[0])
     }

@@ -187,6 +187,8 @@ struct Table {
     columns: &'static [&'static str],
 }
 
+/// The columns of the fills. `settled ns` is the time until compaction has settled, divided by the
+/// number of operations; it includes the fill.
 const FILL: &[&str] = &["ns/op", "settled ns", "MB written", "MB on disk", "peak MB"];
 const FILL_FROM_THREADS: &[&str] =
     &["ns/op", "p50", "p99", "p99.9", "max", "settled ns", "MB written", "MB on disk", "peak MB"];
@@ -232,8 +234,8 @@ fn fill(workload: &str, kind: Kind, round: u64, dir: &Path, options: &Options) -
     }
     let before = server.written_bytes();
     let ns = server.ask(workload, round + 1)?;
-    // Divided by the number of entries. `ns` of `fillsync-2-threads` is divided by fewer
-    // operations, so for this workload the two are not added.
+    // The answer is the time divided by the number of entries. `ns` of `fillsync-2-threads` is the
+    // time divided by fewer operations, so for this workload the two are not added.
     let settle_ns = server.ask("settle", 1)?;
     let settled = match workload {
         "fillsync-2-threads" => f64::NAN,

@@ -1,5 +1,10 @@
 //! A ribbon with bumping that holds the dozen keys of `ribbon.rs` in eleven slots, and the sizes of
 //! the library's filters with bumping and without.
+//!
+//! A *bucket* is the keys whose start positions are in the same short range. If an equation of a
+//! bucket contradicts others of the bucket or of the buckets before it, the whole bucket is
+//! *bumped*: its keys go to another ribbon, the next *layer*. The last few keys would be stored as
+//! *tags*, some bits of their hashes.
 
 use std::fmt::Write;
 
@@ -8,7 +13,8 @@ use maypole::filter::{FilterBuilder, FilterSpec, sizing};
 use super::keys::key_hash;
 use super::ribbon::{KEYS, Outcome, WIDTH, add, draw, picked, row, solve};
 
-/// The number of start positions in a bucket. Here a bucket is kept or bumped as a whole.
+/// The number of start positions in a bucket. (A bucket of the library's filters may also be bumped
+/// in part.)
 const BUCKET: u32 = 2;
 
 pub fn bumped() -> String {

@@ -22,21 +22,23 @@ impl From<KeyEquation> for Row {
     }
 }
 
-/// A filter of the first `keys` present keys.
+/// A filter of the first `keys` keys of the set "present".
 pub fn filter(spec: FilterSpec, keys: u64) -> Option<FilterReader> {
     let mut builder = FilterBuilder::new(spec);
     (0..keys).for_each(|i| builder.add(key_hash("present", i)));
     Some(builder.finish()?.into_reader())
 }
 
-/// The number of columns that every block of the first layer has. The first blocks may have one
-/// column fewer than the last ones.
+/// The number of bits that every slot of the first layer has. The slots are stored in blocks, which
+/// have a *column* for each bit of their slots, and the first blocks of a layer may have one column
+/// fewer than the others.
 pub fn columns(parts: &BandParts) -> u32 {
     parts.columns - u32::from(parts.layers[0].low_blocks > 0)
 }
 
-/// The rows of the first layer, sorted by their starts. A sum has only the bits of the columns that
-/// every block of the layer has ([`columns`]).
+/// The rows of those of the first `keys` present keys that the first layer keeps, sorted by their
+/// starts. (The layer bumps the other keys to the next one.) A sum has only the bits that every
+/// slot of the layer has ([`columns`]).
 pub fn rows(parts: &BandParts, keys: u64) -> Vec<Row> {
     let equations = (0..keys).filter_map(|i| parts.equation(key_hash("present", i)));
     let first = equations.filter(|equation| equation.layer == 0);

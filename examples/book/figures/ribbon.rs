@@ -1,4 +1,8 @@
 //! A ribbon filter of a dozen keys, solved on paper.
+//!
+//! The filter is an array of *slots*. Each key is an equation over the slots from its start
+//! position on. The *band* has a place for each slot, and takes the equations one after the other
+//! ([`add`]), so that afterwards the slots can be computed from the last to the first ([`solve`]).
 
 use std::fmt::Write;
 
@@ -44,7 +48,9 @@ pub enum Outcome {
     Contradiction,
 }
 
-/// Adds a row to the band: each slot holds at most one row, whose first coefficient is that slot.
+/// Adds a row to the band: each slot gets at most one row, whose first coefficient is in that slot.
+/// While the slot of the new row's first coefficient is taken, the row there is added to the new
+/// row.
 pub fn add(band: &mut [Option<Row>], mut row: Row) -> Outcome {
     let mut added = Vec::new();
     loop {

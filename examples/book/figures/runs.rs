@@ -10,8 +10,9 @@ use super::keys::{key_hash, rate};
 pub const RUNS: [u64; 4] = [100, 1_000, 10_000, 100_000];
 const ABSENT: u64 = 50_000;
 
-/// The rates that give the fewest wasted reads for `bits_per_key` on average: proportional to the
-/// sizes of the runs.
+/// The rates of the runs' filters that give an absent key the fewest wasted reads, if all filters
+/// together have `bits_per_key` bits a key. They are proportional to the sizes of the runs: λ times
+/// the number of keys.
 pub fn monkey(bits_per_key: f64) -> Vec<f64> {
     let keys: u64 = RUNS.iter().sum();
     let rates = |log2_lambda: f64| RUNS.map(|n| (log2_lambda.exp2() * n as f64).clamp(1e-4, 1.0));
@@ -20,7 +21,8 @@ pub fn monkey(bits_per_key: f64) -> Vec<f64> {
             |(rate, n): (f64, u64)| n as f64 * f64::from(sizing::bloom_millibits_for_fpr(rate));
         rates(log2_lambda).into_iter().zip(RUNS).map(of).sum::<f64>() / 1000.0
     };
-    // A larger λ needs fewer bits, so bisection finds the λ that needs the given bits.
+    // The larger λ is, the higher are the rates, and the fewer bits they need. So bisection finds
+    // the λ that needs the given bits.
     let (mut low, mut high) = (-60.0, 0.0);
     for _ in 0..50 {
         let middle = (low + high) / 2.0;

@@ -6,8 +6,8 @@ use std::io::Read;
 use maypole::filter::FilterSpec;
 use maypole::table::{BlockHandle, Compression, SstReader, SstWriter, TableOptions};
 
-/// Appends `bytes` bytes of the file from offset `from` on, 16 a line. The first line ends with
-/// their meaning.
+/// Appends `bytes` bytes of the file from offset `from` on in hexadecimal, 16 a line. The first
+/// line ends with their meaning.
 fn hex(out: &mut String, file: &[u8], from: usize, bytes: usize, meaning: &str) {
     for (i, line) in file[from..from + bytes].chunks(16).enumerate() {
         let text: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();

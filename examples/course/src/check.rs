@@ -1,5 +1,5 @@
-//! Runs checks. The outcome of a check is that it holds, that it reached a `todo!`, or that it is
-//! wrong.
+//! Runs checks. The outcome of a check is that its statement holds, that it reached a `todo!`, or
+//! that its statement does not hold.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
@@ -20,6 +20,8 @@ pub enum Outcome {
     Done(Option<String>),
     /// The text and the place of the `todo!` that the check reached.
     Todo(String, String),
+    /// What is wrong, and the place of the panic that said so. The place is empty if the check did
+    /// not end.
     Wrong(String, String),
 }
 
@@ -35,7 +37,7 @@ pub fn remark(text: impl Into<String>) {
     *REMARK.lock().unwrap() = Some(text.into());
 }
 
-/// Keeps panics of checks off the screen.
+/// Keeps panics off the screen: they are stored, and [`run`] makes outcomes of them.
 pub fn catch_panics() {
     panic::set_hook(Box::new(|info| {
         let place = info.location().map(|at| format!("{}:{}", at.file(), at.line()));

@@ -1,11 +1,13 @@
 //! A course: build a small engine with filters, in eleven steps. `README.md` says how.
 //!
 //! ```text
-//! given.rs     what every step uses
+//! given.rs     what most steps use
 //! skeleton/    the learner's engine
 //! solution/    the same with all parts written
 //! checks/      what must hold of each engine: compiled once for each
-//! parts.rs     the skeleton is the solution without the learner's parts
+//! check.rs     runs a check
+//! parts.rs     makes a skeleton from a solution, by leaving out the learner's parts
+//! prove.rs     the course checks itself
 //! ```
 
 mod check;

@@ -4,7 +4,8 @@ use crate::check::{self, Outcome};
 use crate::parts::{self, STEPS};
 use crate::{skeleton, solution};
 
-/// The whole engine, including `given.rs`, may have at most this many lines.
+/// The engine, which is the solutions of all steps and `given.rs`, may have at most this many
+/// lines.
 const MOST_LINES: usize = 1500;
 
 /// Checks that the course is consistent, and prints what is wrong. Every check must pass for the

@@ -1,4 +1,5 @@
-//! A Bloom filter of the library: its cache lines, and the bits of each key.
+//! Answers `bloom`: builds a Bloom filter of the library, and lists its cache lines and the bits of
+//! each key.
 
 use maypole::filter::inspect::QueryTrace;
 use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};

@@ -1,4 +1,9 @@
-//! A ribbon of the library, taken apart: its layers, its first equations and slots.
+//! Answers `full`: takes a ribbon of the library apart, and lists its layers, its first equations
+//! and its first slots.
+//!
+//! A *layer* is a ribbon that may *bump* some of its keys, that is pass them on to the next layer.
+//! For each key that the last layer bumps, the filter stores a *tag*, which is computed from the
+//! key's hash.
 
 use maypole::filter::FilterSpec;
 use maypole::filter::inspect::{BandLayer, QueryTrace};
@@ -9,7 +14,7 @@ use crate::figures::keys::key_hash;
 
 /// The number of slots that are drawn: the first ones of the first layer.
 const SHOWN: u32 = 96;
-/// The answer lists at most this many bumped keys, that is keys that the first layer does not hold.
+/// The answer lists at most this many of the keys that the first layer bumps.
 const MAX_BUMPED: usize = 100;
 
 /// Builds a filter of the keys with numbers below `keys`, and traces a query for key number

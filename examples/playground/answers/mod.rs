@@ -1,11 +1,11 @@
-//! The requests of the page, and the answers as JSON.
+//! The requests of the pages in `docs/book/src/playground`, and the answers as JSON.
 //!
 //! A request is a line of words. Lines with keys follow it: `+key` is added, `?key` is queried.
 //!
 //! ```text
 //! bloom BITS                    a Bloom filter of the library: its lines, the bits of each key
 //! ribbon SLOTS                  a ribbon on paper: seed after seed until one works
-//! burr SLOTS                    the same with bumping
+//! burr SLOTS                    the same with layers: each bumps keys to the next
 //! full FAMILY BITS KEYS ASKED   a ribbon of KEYS keys of the library: its layers, its first
 //!                               equations and slots, and what a query for key number ASKED meets
 //! rate FAMILY BITS KEYS ASKED   a filter of KEYS keys is queried for ASKED others

@@ -3,7 +3,8 @@
 //! bits.
 //!
 //! A *band* is one attempt to solve the equations of keys. A plain ribbon makes attempts with one
-//! seed after another, until one works. A bumped ribbon makes one attempt in each layer.
+//! seed after another, until one works. A bumped ribbon makes one attempt in each layer, and keys
+//! that contradict others there are *bumped*: the next layer takes them.
 
 use maypole::hash64;
 
@@ -105,7 +106,8 @@ fn layers(slots: u32, keys: &[&str]) -> (Vec<Band>, Vec<usize>) {
 }
 
 impl Band {
-    /// Eliminates one key; `false` on a contradiction.
+    /// Adds the row of a key to `rows` by elimination. Returns `false` if the row contradicts other
+    /// rows.
     fn add(&mut self, rows: &mut [Option<Row>], index: usize, key: &str) -> bool {
         let mut row = row(key, self.slots, self.seed);
         let mut way = vec![row];

@@ -51,7 +51,8 @@ pub fn byte_count_in(
     }
 }
 
-/// Reads a number of keys: `1000000`, `10k`, `1.5M`, `2G`; k, M and G are powers of 1000.
+/// Reads a number of keys or other things: `1000000`, `10k`, `1.5M`, `2G`; k, M and G are powers of
+/// 1000.
 fn count(text: &str) -> std::result::Result<u64, String> {
     let wrong = || "expected a number such as 1000000, 10k, 1.5M or 2G".to_string();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -74,8 +75,8 @@ fn count(text: &str) -> std::result::Result<u64, String> {
     {
         return Err(wrong());
     }
-    // The point is dropped, and zeros are appended for the unit: 1.5M becomes 15 and five zeros. A
-    // product of floating-point numbers would not be exact.
+    // The point is dropped, and zeros are appended for the unit: 1.5M becomes 15 and five zeros.
+    // The number is built as text, because a product of floating-point numbers would not be exact.
     let all = format!("{whole}{part:0<zeros$}");
     all.parse().map_err(|_| format!("{text} is too many"))
 }
@@ -119,8 +120,8 @@ pub fn compression(text: &str) -> std::result::Result<Compression, String> {
     }
 }
 
-/// Reads the name of an SVG file. It must end in `.svg`, so that no table is overwritten by
-/// mistake.
+/// Reads the name of an SVG file to write. It must end in `.svg`, so that a table file that is
+/// given by mistake is not overwritten.
 pub fn svg_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg")) {
@@ -237,8 +238,8 @@ fn keeps_from_writing(error: &Error) -> bool {
     }
 }
 
-/// The cost of reading a data block that is assumed if it is neither measured nor given, in
-/// microseconds: that of a read from flash.
+/// The assumed cost of reading a data block, in microseconds, if this cost is neither measured nor
+/// given: the cost of a read from flash.
 pub const USUAL_READ_MICROS: f64 = 80.0;
 
 pub fn micros() -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {

@@ -27,7 +27,8 @@ impl Failure {
         Failure::new(format_args!("{}: cannot {operation}: {error}", path.display()))
     }
 
-    /// The failure of a lookup with a wrong result. `is_written`: whether the key must be found.
+    /// The failure of a lookup that gave a wrong result. `is_written`: whether the key was written,
+    /// so that the lookup should have found it.
     pub fn of_lookup(key: &[u8], is_written: bool) -> Failure {
         let what = match is_written {
             true => "was not found, though it was written",
@@ -48,7 +49,8 @@ impl From<maypole::Error> for Failure {
     }
 }
 
-/// Errors of standard output, the only I/O errors on which a command uses `?`.
+/// Takes the error for one of standard output: those are the only I/O errors on which a command
+/// uses `?`. The errors of files become failures by [`Failure::of_file`].
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {

@@ -9,8 +9,8 @@ use crate::show::sheet;
 
 const HOW: &str = "the template is well formed";
 
-/// The text before the name of every bar. It tells the progress of the whole work, such as a sweep,
-/// of which a bar shows one step.
+/// The text before the name of every bar. If the bars show single steps of a longer work, such as
+/// the measurement of many policies, the text tells how far the whole work is.
 static WHOLE: Mutex<String> = Mutex::new(String::new());
 
 /// Sets the text that shows the progress of the whole work; an empty text removes it.

@@ -223,18 +223,18 @@ fn remove_tree(dir: &Path) -> std::io::Result<()> {
     fs::remove_dir_all(dir)
 }
 
-/// After this call, signals remove what was made. Signals that are ignored at the start, as with
-/// `nohup`, stay ignored.
+/// After this call, each signal in [`ENDING`] removes the directories that [`MADE`] lists, and ends
+/// the program. Signals that were ignored when the program started, as with `nohup`, stay ignored.
 fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
     // `first_of` starts to collect signals, and only a collected signal runs `end`, which ends the
-    // program. So it is called before INTERRUPTED is registered. After a signal that set
+    // program. So `first_of` is called before INTERRUPTED is registered: if a signal set
     // INTERRUPTED without being collected, the main thread would wait for ever.
     //
     // Once IMPATIENT is set, SIGINT ends the program at once. Only `end` sets IMPATIENT, and the
-    // first signal starts `end`. So a Ctrl-C that is the first signal does not end it at once.
+    // first signal starts `end`. So if a Ctrl-C is the first signal, it only starts the removal.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;

@@ -30,12 +30,12 @@ pub(crate) struct Work {
 /// The attempts at one kind of work.
 #[derive(Default)]
 pub(crate) struct Attempts {
-    /// How many were started.
+    /// How many attempts were started.
     pub(super) started: u64,
     /// The number and the error of the newest attempt that found no space or no thread. `None` if
     /// an attempt has succeeded since, or if no work of this kind is due any more.
     failed: Option<(u64, Error)>,
-    /// How long the last wait was.
+    /// The length of the last wait after a failed attempt; 0 after a success.
     waited: Duration,
     /// The next attempt starts before the wait is over, because a caller waits for its outcome, or
     /// because there may be space now.

@@ -73,9 +73,10 @@ impl Cleanups {
             return None;
         }
         let plan = planner.pick_wanted(conditions, |file| self.wants(file));
-        // No table of the ranges can be compacted now. While a compaction runs, the reason may be
-        // that it uses one of these tables, so the ranges stay in the list. If none runs, the
-        // ranges are dropped, and the next cursor that passes them may request them again.
+        // If there is no plan, no table of the ranges can be compacted now. While a compaction
+        // runs, the reason may be that it uses one of these tables, so the ranges stay in the list.
+        // If no compaction runs, the ranges are dropped, and the next cursor that passes them may
+        // request them again.
         if plan.is_none() && planner.unavailable.busy.is_empty() {
             self.0.clear();
         }
@@ -121,8 +122,8 @@ mod tests {
     }
 
     /// A cursor requests a compaction only for hidden entries of tables that it passes one by one:
-    /// neither for hidden entries of the memtable, nor for those that it jumps over by a mark
-    /// (`iter/marks/`).
+    /// neither for hidden entries of the memtable, nor for those that it jumps over by a mark,
+    /// which is an interval of keys in which an earlier cursor saw nothing (`iter/marks/`).
     #[cfg(not(loom))]
     #[test]
     fn a_long_walk_over_hidden_entries_of_tables_asks_for_their_range_once() {

@@ -71,9 +71,9 @@ impl Inner {
             None => {
                 state.work.retrying_compaction = false;
                 // No compaction can start now. If a manual compaction has claimed its next step
-                // (`manual.rs`), the claim may be the reason, and the failed compaction may still
-                // be due, so its error stays. Otherwise the error is cleared, so that
-                // [`Inner::schedule`] starts jobs as usual.
+                // (`manual.rs`), no compaction that overlaps this step may start. This may be the
+                // reason, and the failed compaction may still be due, so its error stays. Otherwise
+                // the error is cleared, so that [`Inner::schedule`] starts jobs as usual.
                 if state.claimed.is_none() {
                     state.work.compactions.succeeded();
                 }
@@ -235,8 +235,8 @@ impl TreeState {
             .any(|it| matches!(&it.error, Error::Corruption { file: other, .. } if other == file))
     }
 
-    /// Marks the plan's files as busy, and takes idle threads: the larger the input, the more
-    /// threads.
+    /// Starts the compaction of `plan`: reserves its files and the range of its output, and takes
+    /// idle threads, more of them for a larger input. [`Inner::compact`] then runs the compaction.
     pub(super) fn start(
         &mut self,
         plan: Plan,

@@ -80,9 +80,9 @@ impl Inner {
         let context = FilterContext::new(&version.metas(), 0, memtable.len() as u64);
         let flush = Flush {
             store: &self.store,
-            // `version` has everything that is older than the memtable, and no more comes before
-            // the flush is installed: compactions only rewrite the tree's tables, and ingested
-            // tables are newer than the memtable.
+            // `version` has everything that is older than the memtable. Nothing older is added
+            // before the flush is installed, because compactions only rewrite the tree's tables,
+            // and ingested tables are newer than the memtable.
             older: Some(&version),
             snapshots: self.reading.snapshots().sequences(),
             filter: self.options.filter.spec_for(&context),

@@ -22,8 +22,8 @@ use crate::sync::drain;
 use crate::version::{TableFile, VersionEdit};
 
 /// How long a change of the tree waits for running lookups to end, so that it can free the read
-/// state that it has replaced. If they take longer, that read state stays in memory until the next
-/// change.
+/// state (the memtables and tables that readers see) that it has replaced. If the lookups take
+/// longer, that read state stays in memory until the next change.
 pub(crate) const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Inner {

@@ -7,11 +7,12 @@
 //!                                                              ─► panicked     ─► latched
 //! ```
 //!
-//! **No space.** A job that finds no space changes nothing, and its error is not latched, so the
-//! database does not become read-only. Readers continue. Writers continue until they would have to
-//! wait for the job, and then get its error. While the job waits, no other job of its kind starts.
-//! A caller of [`Inner::wait_until`] makes the job try again at once, and gets the error if that
-//! attempt fails too.
+//! An error that is *latched* makes the database read-only.
+//!
+//! **No space.** A job that finds no space changes nothing, and its error is not latched. Readers
+//! continue. Writers continue until they would have to wait for the job, and then get its error.
+//! While the job waits, no other job of its kind starts. A caller of [`Inner::wait_until`] makes
+//! the job try again at once, and gets the error if that attempt fails too.
 //!
 //! **Closing** waits until no job is left. A job may drop the last `Db`, because the user's `Fs`,
 //! which jobs call, may own that `Db`. The thread of such a job cannot wait for its own job, so the
@@ -146,7 +147,8 @@ impl Inner {
         true
     }
 
-    /// Waits until the next attempt is due.
+    /// Waits until the work may be tried again: until its wait is over ([`Attempts`]), an earlier
+    /// attempt is requested, or the database closes or becomes read-only.
     pub(crate) fn wait_for_space(&self, attempts: fn(&mut Work) -> &mut Attempts) {
         let mut state = self.tree.lock();
         let end = Instant::now() + attempts(&mut state.work).next_wait();
@@ -214,6 +216,6 @@ impl Inner {
 fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    // Every error prints on one line.
+    // The lines of the message are joined, because every error prints on one line.
     text.unwrap_or("no message").lines().collect::<Vec<_>>().join(" ")
 }

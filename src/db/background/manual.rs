@@ -66,8 +66,8 @@ impl Inner {
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
         self.status.check_open()?;
         self.ensure_taken_over(&mut self.writing.lead())?;
-        // While a thread is in this call, the tree counts as settled, so that compactions remove
-        // dead data even where its share would otherwise be too small.
+        // While a thread is in this call, the tree counts as settled, so that compactions also
+        // remove dead data of which there would otherwise be too little for a merge.
         self.tree.lock().settlers += 1;
         let settled = self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()

@@ -2,14 +2,17 @@
 //!
 //! ```text
 //!   a table with deletions or hidden versions enters the tree ──► the timer looks every 5 s
-//!   no write since the last look                               ──► the tree is idle: a smaller dead
-//!                                                                   share is worth a merge
-//!   nothing is left to merge                                   ──► the next look is when a deletion
-//!                                                                   is due (`max_deletion_age`)
+//!   no write since the last look                               ──► the tree is idle: a smaller
+//!                                                                   dead share is worth a merge
+//!   nothing is left to merge                                   ──► the next look is when a
+//!                                                                   deletion is due
+//!                                                                   (`max_deletion_age`)
 //!   the last snapshot for which something was kept is released ──► what is due is picked at once
 //! ```
 //!
-//! In a database without deletions and overwrites the timer never looks at the tree.
+//! The *dead share* of a table is the part of its bytes, and of the bytes of the older tables that
+//! overlap it, that a merge would free ([`dead`]). In a database without deletions and overwrites
+//! the timer never looks at the tree.
 
 use std::time::Duration;
 

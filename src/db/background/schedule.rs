@@ -8,7 +8,7 @@ use super::timer::{self, TurnWork};
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
 
-/// Lets the database start jobs.
+/// Lets the database start jobs, starts those that are due, and adds its turns to the timer.
 pub(crate) fn start(inner: &Arc<Inner>) {
     inner.knows_itself();
     let itself = Arc::downgrade(inner);

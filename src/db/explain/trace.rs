@@ -130,7 +130,7 @@ pub struct MemtableTrace {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LevelTrace {
-    /// 0 to 6.
+    /// The number of the level, from 0 to 6.
     pub level: usize,
     /// The number of files: 1 for a file of level 0, and otherwise all files of the level. In a
     /// tree that Maypole wrote, the files of a deeper level share no user key, so at most one of
@@ -172,7 +172,7 @@ pub struct FileTrace {
     pub smallest: Vec<u8>,
     /// Its last user key, or the end of a range deletion that reaches further.
     pub largest: Vec<u8>,
-    /// What happened in it.
+    /// What the lookup did in the file's table.
     pub table: TableTrace,
 }
 

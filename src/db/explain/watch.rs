@@ -37,8 +37,9 @@ pub(in crate::db) fn explain(
     let value = lookup(reading, key, snapshot, &watch, ToSlice)?;
     let mut trace = watch.trace.into_inner();
     // At this point `levels_spared` counts all runs (a run is a file of level 0, or a deeper
-    // level). The runs that have a trace are subtracted. In a mixed version (`get/mod.rs`) several
-    // files of one run may be traced, so there may be more traces than runs.
+    // level). The runs that have a trace are subtracted. In a mixed version, where files of a level
+    // may share keys (`get/mod.rs`), several files of one run may be traced, so there may be more
+    // traces than runs.
     trace.levels_spared = trace.levels_spared.saturating_sub(trace.levels.len());
     trace.outcome = match value {
         Some(_) => LookupOutcome::Value,

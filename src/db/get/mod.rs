@@ -82,7 +82,7 @@ pub(super) fn contains_key(
 
 /// The lookup that all calls share. Every step is reported to `observer`: `()` ignores it,
 /// [`explain`](super::explain) records it. `visit` is the last to use the guard, so [`Lend`] can
-/// end its protection before it calls user code.
+/// end the guard's protection before it calls user code.
 #[inline]
 pub(super) fn lookup<V: Visit>(
     reading: &Reading,
@@ -235,15 +235,17 @@ impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
             ValueRef::Read(found) => return read(found.value()),
         };
         // SAFETY: a lookup is called under no guard and takes one, so this is the thread's only
-        // one. The lookup uses nothing after `visit`. A memtable lives at least as long as the read
-        // state of this lookup, which owns it. This read state is freed by retirement, and its
-        // `part_at` finds the memtable. A block is retired by an eviction, or dropped at once with
-        // its slots. In both cases `part_at` finds the block.
+        // one. After `visit` the lookup uses nothing that it reached under the guard. A memtable
+        // lives at least as long as the read state of this lookup, which owns it. This read state
+        // is freed by retirement, and its `Retired::part_at` finds the memtable. A block is retired
+        // when the cache evicts it, or passed to `drop_at_once` when the array of cache slots that
+        // it is in is dropped. In both cases `Retired::part_at` finds the block.
         unsafe { guard.lend(value, read) }
     }
 }
 
-/// Not inlined, so that the code of lookups in memory stays small.
+/// Continues a lookup that needs something that is not in memory, and visits the value that it
+/// finds. Not inlined, so that the code of lookups in memory stays small.
 #[cold]
 #[inline(never)]
 fn visit_once_read<V: Visit>(

@@ -40,7 +40,7 @@ pub(in crate::db) trait TreeObserver: Copy {
         tickers: ThreadTickers<'_>,
     ) -> Result<Option<Found<'static>>>;
 
-    /// Read state and sequence number are chosen.
+    /// The lookup has loaded its read state and its sequence number.
     #[inline(always)]
     fn started(self, _key: &LookupKey<'_>, _read_state: &ReadState) {}
 
@@ -139,16 +139,18 @@ pub(in crate::db) fn find_in_memtables<'g>(
 /// Where a lookup continues after it has met something that is not in memory.
 pub(in crate::db) struct Miss {
     version: Arc<Version>,
-    /// Index of the run.
+    /// The index of the run whose file the lookup was searching.
     run: usize,
+    /// What must be read before the search of this file can continue.
     missing: Missing,
+    /// See [`LookupKey::passed_filter_by`].
     passed_filter_by: bool,
 }
 
 impl Miss {
     /// `run` is a run of the version, and `file` a file of that run. `held` is passed by address,
-    /// because it is in memory anyway, whereas the loop of the lookup can keep its own values in
-    /// registers.
+    /// because it is in memory anyway. To pass another value of the lookup's loop by address, the
+    /// loop would have to keep that value in memory instead of a register.
     #[cold]
     #[inline(never)]
     pub(super) fn new(

@@ -19,9 +19,10 @@ pub(crate) struct Background {
     /// Whether the timer is to look at the tree soon, to see if it has come to rest
     /// (`background/rest.rs`).
     awaits_rest: AtomicBool,
-    /// The sequence number of the last visible write when the timer looked.
+    /// The sequence number of the last visible write when the timer last looked at the tree.
     visible_at_look: AtomicU64,
-    /// `None`: the counters are not published.
+    /// How often the counters are published in the file `STATS`, and what was written last. `None`:
+    /// they are not published.
     pub publishing: Option<Publishing>,
     /// The lock of the directory. The last field, because it must be dropped last.
     directory: Mutex<Option<Box<dyn FileLock>>>,

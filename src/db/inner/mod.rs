@@ -23,9 +23,11 @@
 //!   published stats ─► state ─► snapshots, read states, cleanups
 //! ```
 //!
-//! A thread takes locks from left to right only, and may leave some out. A thread that waits for a
-//! device may not hold `state` or a lock to the right of it, because writers and new snapshots wait
-//! for these locks.
+//! The first four locks are in [`writing`]; `manifest`, `progress` and `state` in [`tree`];
+//! `snapshots` and `read states` in [`reading`]; `cleanups` in [`background`]. A thread holds
+//! `published stats` while it writes the file `STATS`. A thread takes locks from left to right
+//! only, and may leave some out. A thread that waits for a device may not hold `state` or a lock to
+//! the right of it, because writers and new snapshots wait for these locks.
 //!
 //! **Order of drops.** Fields are dropped in the order of their declaration: the tables' store and
 //! what readers see, then the WALs, the MANIFEST and the memtables. The lock of the directory comes
@@ -70,7 +72,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Lets the database start jobs.
+    /// Sets `this`, from which jobs get their reference. Before this call no job can start.
     pub fn knows_itself(self: &Arc<Inner>) {
         let _ = self.this.set(Arc::downgrade(self));
     }

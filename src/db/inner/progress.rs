@@ -9,7 +9,9 @@ use crate::version::{Skipped, TableStore, Version, VersionEdit};
 /// of a new MANIFEST ([`whole_tree`]).
 #[derive(Default, Clone)]
 pub(crate) struct Progress {
+    /// Every write up to this number is in a table.
     pub flushed_sequence: SequenceNumber,
+    /// A replay reads only the WALs from this number on.
     pub oldest_wal: u64,
     /// The WALs that are synced up to some length, and that length in bytes.
     pub durable_wals: BTreeMap<u64, u64>,
@@ -28,8 +30,9 @@ impl Progress {
         after.settled()
     }
 
-    /// Removes obsolete parts. If the number after `flushed_sequence` is that of an ingested table,
-    /// that number counts as flushed too, because no WAL holds the entries of the table.
+    /// Removes the entries of WALs and of skipped numbers that no replay needs any more. If the
+    /// number after `flushed_sequence` is that of an ingested table, that number counts as flushed
+    /// too, because no WAL holds the entries of the table.
     pub fn settled(mut self) -> Progress {
         self.durable_wals.retain(|&number, _| number >= self.oldest_wal);
         self.flushed_sequence = self.skipped.after(self.flushed_sequence);

@@ -68,8 +68,10 @@ impl Reading {
             let state = self.read_state.load_held(guard);
             #[cfg(test)]
             tests::between_the_loads();
-            // With a snapshot no check is needed. The snapshot was made before the state was
-            // loaded, so the state has every ingestion that the snapshot sees.
+            // Without a snapshot, the state must still be the current one after the sequence number
+            // was loaded (`db/read_state.rs` says why). With a snapshot this check is not needed:
+            // the snapshot was made before the state was loaded, so the state has every ingestion
+            // that the snapshot sees.
             let Some(sequence) = snapshot else {
                 let sequence = self.visible.load(Ordering::Acquire);
                 match self.read_state.holds(&state) {
@@ -143,9 +145,9 @@ impl Reading {
     pub fn keep_tables_of_readers_open(&self) {
         let current = self.current();
         for read_state in lock(&self.read_states).iter().filter_map(Weak::upgrade) {
-            // Only a reader can hold a state that is not the current one. The current one has a
-            // reader if it has more than three references, because the cell, `current` and
-            // `read_state` hold one each.
+            // Only a reader can hold a state that is not the current one. The current state has a
+            // reader if it has more than three references, because the field `read_state` and the
+            // variables `current` and `read_state` hold one reference each.
             let has_reader =
                 !Arc::ptr_eq(&read_state, &current) || Arc::strong_count(&read_state) > 3;
             if has_reader {

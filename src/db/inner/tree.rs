@@ -7,15 +7,19 @@
 //!   state        mutex                          a change of the tree, and jobs
 //! ```
 //!
+//! [`Progress`] says which writes are in tables, and which WALs hold the other writes. The MANIFEST
+//! records it.
+//!
 //! A change is first durable, then visible:
 //!
 //! ```text
 //!   MANIFEST locked ─► its record is synced ─► `state` has the new version ─► readers see it
 //! ```
 //!
-//! Only the holder of the MANIFEST changes the version, so each change starts from the result of
-//! the previous one. The record is synced outside the lock of `state`, because a thread that waits
-//! for a device may not hold that lock.
+//! Except for the take-over of the directory ([`crate::db::open::writable`]), only a thread that
+//! has locked the MANIFEST changes the version, so each change starts from the result of the
+//! previous one. The record is synced outside the lock of `state`, because a thread that waits for
+//! a device may not hold that lock.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,12 +37,13 @@ use crate::version::{Manifest, TableFile, TableStore, Version, VersionEdit};
 
 /// See the module.
 pub(crate) struct Tree {
-    /// `None`: the directory is not taken over.
+    /// `None`: this process may not write to the directory, or not yet
+    /// ([`crate::db::open::writable`]).
     manifest: Mutex<Option<Manifest>>,
     /// Locked only while `manifest` is locked.
     progress: Mutex<Progress>,
     state: Mutex<TreeState>,
-    /// Signalled whenever `state` or the status changes.
+    /// Signalled whenever `state` changes, or the status of the database ([`super::status`]).
     changed: Condvar,
     /// Whether the tables stall writers. If not, a writer whose memtable is not full need not lock
     /// `state`.
@@ -131,8 +136,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Enters WALs into the MANIFEST, each as its number and its durable bytes, so that a missing
-    /// or shorter WAL is detected from now on.
+    /// Enters WALs into the MANIFEST, each as its number and its durable bytes, so that later
+    /// openings detect if one of them is missing or shorter.
     pub fn enter_durable_wals(&self, store: &TableStore, wals: Vec<(u64, u64)>) -> Result<()> {
         let manifest = lock(&self.manifest);
         let version = Arc::clone(&self.lock().version);
@@ -148,7 +153,7 @@ impl Tree {
         }
     }
 
-    /// Lets the next MANIFEST list the WALs.
+    /// Notes the WALs in the progress, so that the next MANIFEST file lists them.
     pub fn enter_durable_wals_later(&self, wals: Vec<(u64, u64)>) {
         // The lock of the MANIFEST is taken too, because another thread that holds it may be about
         // to replace the progress.
@@ -181,7 +186,8 @@ impl Tree {
         Ok(manifest)
     }
 
-    /// Sets the first MANIFEST of a directory that was taken over.
+    /// Sets the MANIFEST that the take-over of the directory has made, and the progress that it
+    /// records.
     pub fn take_over(&self, manifest: Manifest, progress: Progress) {
         *lock(&self.manifest) = Some(manifest);
         *lock(&self.progress) = progress;

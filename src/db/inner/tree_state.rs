@@ -21,24 +21,27 @@ pub(crate) struct TreeState {
     /// The files and key ranges that compactions must not use.
     pub unavailable: Unavailable,
     pub flushing: bool,
-    /// Compactions that run.
+    /// The number of running compactions.
     pub compactions: usize,
     /// How many of the database's `compaction_threads` are free.
     pub idle_threads: usize,
-    /// The number of callers in `wait_for_compaction`. While there is one, compactions also remove
-    /// dead data of which there is otherwise too little for a merge.
+    /// The number of callers in `wait_for_compaction`. While there is one, a smaller share of dead
+    /// data, which no reader can see any more, is enough for a compaction that removes it.
     pub settlers: usize,
-    /// Nothing has been written for some time.
+    /// Nothing has been written for some time. Then compactions remove dead data as they do for
+    /// callers in `wait_for_compaction`.
     pub is_idle: bool,
-    /// How often the deletions of earlier merges met an entry to delete.
+    /// How often deletions met an older entry in earlier merges. From this, compactions estimate
+    /// how much space the other deletions will free.
     pub deletion_hits: DeletionHits,
     /// A manual compaction is under way. Other manual compactions wait until it ends.
     pub manual: bool,
     /// The step for which the manual compaction waits, because running compactions block it
     /// (`background/manual.rs`). No automatic compaction that would block it may start.
     pub claimed: Option<Plan>,
-    /// The disk has no space for the take-over of the directory ([`crate::db::open::writable`]), or
-    /// the database was opened read-only: nothing may be flushed or compacted.
+    /// The disk has no space for the take-over, which is the part of an opening that makes the
+    /// directory writable ([`crate::db::open::writable`]), or the database was opened read-only. So
+    /// nothing may be flushed or compacted.
     pub waits_for_space: bool,
     pub work: Work,
 }

@@ -9,6 +9,10 @@
 //! ```
 //!
 //! Locks are taken in this order.
+//!
+//! The writer that holds the lock `writer` *leads*: it also does the writes of the threads that
+//! wait for this lock. A *sealed* WAL gets no more records. The *take-over* is the part of an
+//! opening that makes the directory writable.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -37,6 +41,8 @@ pub(crate) struct Writer {
     /// ([`WriteStall`](crate::WriteStall)). Each delayed group of writes adds the time that its
     /// bytes take at the allowed speed.
     pub owed_wait: Duration,
+    /// The intervals of keys that cursors jump over, because they show nothing there. Each put cuts
+    /// its key out of them.
     pub marks: Keeper,
 }
 
@@ -63,11 +69,11 @@ struct SealedWals {
 pub(crate) struct Writing {
     writer: WriterLock,
     sealed_wals: Mutex<SealedWals>,
-    /// The take-over of the directory (`open/writable.rs`), while the disk has no space for it;
+    /// The take-over of the directory (`open/writable.rs`), if it waits for space on the disk;
     /// otherwise `None`.
     pending: Mutex<Option<PendingWritable>>,
-    /// An ingestion holds this lock while it enters the tree, so any other holder keeps ingestions
-    /// out. Locked before the writer.
+    /// An ingestion holds this lock while it enters the tree. Other threads lock it to keep
+    /// ingestions out. Locked before the writer.
     ingesting: Mutex<()>,
 }
 
@@ -83,7 +89,7 @@ impl Writing {
         }
     }
 
-    /// Waits until no other writer leads.
+    /// Waits until no other writer leads. Then the caller leads, until it drops the returned value.
     pub fn lead(&self) -> LeadingWriter<'_> {
         self.writer.lock()
     }
@@ -98,7 +104,7 @@ impl Writing {
         self.writer.submit(write, lead)
     }
 
-    /// Keeps ingestions out of the tree.
+    /// Keeps ingestions out of the tree until the returned guard is dropped.
     pub fn lock_ingestions(&self) -> MutexGuard<'_, ()> {
         lock(&self.ingesting)
     }
@@ -160,18 +166,19 @@ impl Writing {
         lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
     }
 
-    /// Locks the take-over of the directory (`open/writable.rs`): `None` unless the disk has no
-    /// space for it. Locked after the writer.
+    /// Locks the take-over of the directory (`open/writable.rs`), which is `None` unless it waits
+    /// for space on the disk. Locked after the writer.
     pub fn pending(&self) -> MutexGuard<'_, Option<PendingWritable>> {
         lock(&self.pending)
     }
 
-    /// The error of a take-over that waits for space.
+    /// The error because of which the take-over waits for space; `None` if it does not wait.
     pub fn missing_space(&self) -> Option<Error> {
         self.pending().as_ref().map(|pending| pending.error.clone())
     }
 
-    /// Sets the first WAL of a directory that was taken over, and the memtable that goes with it.
+    /// Called after the take-over of the directory: sets the WAL that it has made, and the memtable
+    /// for the writes that go to this WAL.
     pub fn take_over(&self, writer: &mut Writer, wal: (u64, LogWriter), memtable: MemtableWriter) {
         let (number, wal) = wal;
         writer.wal = Some(wal);
@@ -180,10 +187,10 @@ impl Writing {
         *lock(&self.sealed_wals) = SealedWals { logs: Vec::new(), named: number };
     }
 
-    /// Drops the WALs. Closing must do this, because a snapshot may outlive the closing, and would
-    /// then drop the WALs later. If a WAL is written through a mapping of its file, its drop
-    /// truncates the file to the bytes written. By then the next owner of the directory may be
-    /// reading this file.
+    /// Drops the WALs. The closing of the database calls this, because a snapshot that outlives the
+    /// closing keeps this value alive, so the WALs would otherwise be dropped only with the
+    /// snapshot. The drop of a WAL that is written through a mapping of its file truncates the file
+    /// to the bytes written. By then the next owner of the directory may be reading this file.
     pub fn drop_wals(&self) {
         self.lead().wal = None;
         *lock(&self.sealed_wals) = SealedWals::default();

@@ -13,12 +13,13 @@
 //! **Forward**, the versions of a key come newest first, so the cursor stays on the entry that it
 //! shows, and lends this entry from its block. **Backward**, they come oldest first, so the cursor
 //! must pass all versions of a key to know which one to show. It shows a copy of that version,
-//! while the merge is already on the entry before the key.
+//! while the merge (the `MergingCursor`) is already on the entry before the key.
 //!
-//! **Hidden entries.** A *walk* is the part of a call that passes hidden entries one by one. A
-//! *mark* (`marks/`) is an interval of keys in which nothing is shown, so that later calls need no
-//! walk over it. A seek forward to a key in a mark goes to the end of the mark, and a seek backward
-//! goes to its start. A walk also looks for a mark after each group of hidden entries.
+//! **Hidden entries** are those that the cursor does not show. A *walk* is the part of a call that
+//! passes hidden entries one by one. A *mark* (`marks/`) is an interval of keys in which nothing is
+//! shown, so that later calls need no walk over it. A seek forward to a key in a mark goes to the
+//! end of the mark, and a seek backward goes to its start. During a walk the cursor looks for a
+//! mark from time to time, and jumps over it.
 //!
 //! **Counting.** A step adds to a plain counter of the cursor. Each seek, and the drop of the
 //! cursor, adds this counter to the tickers of the database.
@@ -106,7 +107,8 @@ pub(super) enum Position {
     NoEntry,
     /// On the current entry of the merge.
     Forward,
-    /// On the copied entry. The merge is before all versions of its key.
+    /// On the entry that `key` and `value` are copies of. The merge is before all versions of this
+    /// key.
     Backward,
 }
 
@@ -123,7 +125,7 @@ pub(super) enum WalkEnd<'a> {
 impl DbCursor {
     pub(crate) fn at(point: ReadPoint, bounds: Bounds) -> DbCursor {
         // In a forked child the cursor gets no sources, because the search for them may load a
-        // filter, which takes locks.
+        // filter, which takes locks that another thread of the parent may have held at the fork.
         let of_this_process = point.is_of_this_process();
         let aggregator = of_this_process
             .then(|| RangeDelAggregator::new(&point.state, point.sequence))
@@ -351,14 +353,14 @@ impl DbCursor {
         Ok(())
     }
 
-    /// Whether this is the trailer of a value that the cursor may see.
+    /// Whether this is the trailer (sequence number and kind) of a value that the cursor may see.
     #[inline(always)]
     fn is_shown(&self, trailer: u64) -> bool {
         trailer >> 8 <= self.point.sequence && trailer as u8 == EntryKind::Value as u8
     }
 
-    /// The rare step that reads a block or enters another file. The current block may be dropped
-    /// then, so its key is copied for the comparison with the next key.
+    /// The rare step that reads a block or enters another file. The block of the current entry may
+    /// be dropped then, so the key of this entry is copied for the comparison with the next key.
     #[inline(never)]
     fn next_by_copy(&mut self) -> Result<()> {
         self.position = Position::NoEntry;
@@ -408,8 +410,8 @@ impl Drop for DbCursor {
         if self.point.is_of_this_process() {
             return self.count_steps();
         }
-        // In a forked child the merge and the range deletions are leaked, because blocks and tables
-        // take locks when they are dropped.
+        // In a forked child the merge and the range deletions are leaked, because the drop of their
+        // blocks and tables takes locks.
         std::mem::forget(std::mem::replace(&mut self.merged, MergingCursor::new(Vec::new())));
         std::mem::forget(self.aggregator.take());
     }

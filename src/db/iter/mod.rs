@@ -17,9 +17,9 @@ use super::read_state::ReadPoint;
 use crate::error::Result;
 use crate::slice::{Slice, SlicePacker};
 
-/// The entries of a database or of a snapshot, or of a range of their keys. The iterator of a
-/// database shows the entries as they were when it was made, that of a snapshot as they were when
-/// the snapshot was made. They come in key order, from either end.
+/// The entries of a database or of a snapshot, or of a range of their keys, in key order, from
+/// either end. The iterator of a database shows the entries as they were when the iterator was
+/// made. The iterator of a snapshot shows them as they were when the snapshot was made.
 ///
 /// Short keys are copied to shared chunks of up to 4 KiB, and a chunk stays in memory as long as
 /// the caller keeps one of its keys. A value from a table keeps its whole block in memory.

@@ -42,8 +42,8 @@ impl Deref for LevelFiles {
 
 impl Source {
     /// Whether all entries have smaller sequence numbers than `sequence`. Returns false for every
-    /// memtable: writers may still add entries with larger numbers to the active one, and the
-    /// frozen ones are not told apart from it.
+    /// memtable: writers may still add entries with larger numbers to the active one, and a source
+    /// does not know whether its memtable is the active one.
     pub fn is_older_than(&self, sequence: SequenceNumber) -> bool {
         match self {
             Source::Memtable(_) => false,
@@ -123,8 +123,8 @@ pub(crate) fn sources(
     bounds: &Bounds,
 ) -> Vec<Source> {
     let sequence = *sequence;
-    // A memtable whose smallest sequence number is larger has nothing to show: whatever is added to
-    // it later has larger numbers still.
+    // A memtable whose smallest sequence number is larger than the cursor's has nothing to show,
+    // because whatever is added to it later has even larger numbers.
     let memtables = state.memtables();
     let seen = |memtable: &&Arc<Memtable>| memtable.smallest_sequence() <= sequence;
     let version = &state.version;

@@ -10,6 +10,11 @@
 //! A key may have very many versions, most of them hidden. So after a few steps over versions of
 //! one key, the cursor seeks. Forward, it seeks past the hidden versions, or to the newest visible
 //! one. Backward, it seeks to the newest visible one, and then before the key.
+//!
+//! The *merge* is the cursor below this one, over all versions of all sources (`cursor.rs`). A
+//! *walk* is the part of a call that passes hidden entries one by one. A *mark* is an interval of
+//! keys in which nothing is shown ([`super::marks`]). After a long walk the cursor proposes a mark,
+//! over which later cursors jump.
 
 use std::path::Path;
 
@@ -28,19 +33,19 @@ use crate::table::unsupported_entry;
 /// costs about as much as this many steps.
 const SEEK_AFTER: u64 = 8;
 
-/// After each group of this many hidden entries, a walking cursor looks for a mark
-/// ([`super::marks`]) to jump over.
+/// After each group of this many hidden entries, a walking cursor looks for a mark to jump over.
 const LOOK_EVERY: u64 = 32;
 
-/// After a walk over this number of hidden entries, the cursor proposes a mark over them. A walk
-/// that follows a seek needs fewer, because seeks tend to be repeated. A walk that follows a step
-/// needs more, because a single scan should not make a mark at every gap.
+/// After a walk over this number of hidden entries, the cursor proposes a mark over them. The
+/// number is smaller for a walk that follows a seek, because seeks tend to be repeated. It is
+/// larger for a walk that follows a step, because a single scan should not make a mark at every
+/// gap.
 const PROPOSE_AFTER_SEEK: u64 = 32;
 const PROPOSE_AFTER_STEP: u64 = 256;
 
-/// A walk that passes this number of hidden entries in the memtable requests its flush, if at least
-/// half of the memtable's entries were passed. A walk that passes this number of hidden entries in
-/// tables requests a compaction of the range.
+/// A walk that passes this number of hidden entries in the memtable requests a flush of the
+/// memtable, if it has passed at least half of the memtable's entries. A walk that passes this
+/// number of hidden entries in tables requests a compaction of the range.
 const CLEAN_UP_AFTER: u64 = 10_000;
 
 /// The entries that a walk passed.
@@ -79,8 +84,8 @@ impl DbCursor {
     fn walk_forward(&mut self, mut hidden: bool, sought: bool) -> Result<()> {
         self.position = Position::NoEntry;
         let mut follows_shown = hidden;
-        // The walk's start is copied at its first entry after a seek, but only at its second entry
-        // after a step, because most steps pass only one older version.
+        // After a seek, the walk's start is copied at the walk's first entry. After a step, it is
+        // copied only at the second entry, because most steps pass only one older version.
         let start_at = u64::from(!sought);
         // Entries that were passed: all, those of the first source, and those of the current key.
         let (mut passed, mut in_first, mut versions) = (0, 0, 0);
@@ -169,7 +174,8 @@ impl DbCursor {
         }
     }
 
-    /// Ends a walk forward over many entries: nothing is shown from its start to its end.
+    /// Called when a walk forward has passed many entries. Nothing is shown from the start of the
+    /// walk to the entry where it has stopped, or to the end of the range.
     #[cold]
     fn end_long_walk_forward(&self, passed: Passed) {
         let end = match self.position {
@@ -179,8 +185,9 @@ impl DbCursor {
         self.end_long_walk(&self.walked_from, end, passed);
     }
 
-    /// Ends a walk: many entries were passed from `from` to before `end`, and nothing is shown
-    /// there.
+    /// Called when a walk has passed many entries from `from` to before `end`, where nothing is
+    /// shown. Proposes a mark there, and requests a flush or a compaction if the walk has passed
+    /// very many entries in the memtable or in tables ([`CLEAN_UP_AFTER`]).
     fn end_long_walk(&self, from: &[u8], end: Option<&[u8]>, passed: Passed) {
         // A walk of a snapshot proves nothing about the present, because entries that the snapshot
         // does not see may have been written since.
@@ -317,7 +324,8 @@ impl DbCursor {
         }
     }
 
-    /// Ends a walk backward over many entries: nothing is shown from its end to its start.
+    /// Called when a walk backward has passed many entries. Nothing is shown from the key after the
+    /// entry where it has stopped, or from the start of the range, to the start of the walk.
     #[cold]
     fn end_long_walk_backward(&mut self, start: WalkEnd<'_>, passed: Passed) {
         let end = match start {
@@ -363,8 +371,9 @@ impl DbCursor {
 enum Jump {
     /// No mark contains the merge's key.
     None,
+    /// The merge has left the mark.
     Done,
-    /// No entry follows.
+    /// The mark has no end, so no entry follows.
     ToTheEnd,
 }
 

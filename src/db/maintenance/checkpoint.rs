@@ -63,8 +63,8 @@ impl Inner {
         self.status.check_open()?;
         let fs = &self.store.fs;
         let dir = &lasting(&**fs, dir)?;
-        // `prepare` flushes: if this database cannot be written, the call fails before any file of
-        // the copy is made.
+        // The flush comes before any file of the copy is made, so if this database cannot be
+        // written, the call fails and leaves no file.
         make_database(&**fs, &self.store.dir, dir, || self.flush(), || self.fill(dir, copy))
     }
 
@@ -131,10 +131,10 @@ pub(in crate::db) fn spec_at(
     level: usize,
     file: &TableFile,
 ) -> FilterSpec {
-    // `FilterContext::new` counts the tables in `metas` and one more table. A table of level 0 is a
-    // run of its own, so it is taken out of `metas` and counted as the one more. A table of a
-    // deeper level stays in `metas`, where it counts for its level's run, so the one more table has
-    // no entries.
+    // `FilterContext::new` counts the entries of each run: those of the tables in `metas` and of
+    // one more table, which `new_entries` describes. A table of level 0 is a run of its own, so it
+    // is taken out of `metas` and counted as the one more. A table of a deeper level stays in
+    // `metas`, where it counts for its level's run, so the one more table has no entries.
     let mut metas = version.metas();
     metas[0].retain(|meta| meta.number != file.meta.number);
     let new_entries = if level == 0 { file.meta.entries } else { 0 };

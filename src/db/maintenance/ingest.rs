@@ -33,10 +33,11 @@
 //!   ranges of files may overlap.
 //! - *The compaction begins after the choice, and before the new tree is in place.* It starts from
 //!   the old tree, which does not have the file. The choice stays right for this tree, because the
-//!   MANIFEST is locked, so the tree does not change. The file's range is reserved in its level as
-//!   an output's is, so no outputs go there. Outputs that go to a higher level come from inputs
-//!   that do not overlap the file, because rule 1 has found none there. Outputs that go to a deeper
-//!   level belong below the file, because they are older.
+//!   MANIFEST is locked, so the tree does not change. The file's range is reserved in its level, as
+//!   the ranges of compactions' outputs are, so no outputs go there. Outputs that go to a higher
+//!   level come from inputs that do not overlap the file, because rule 1 has found no table in the
+//!   higher levels that overlaps it. Outputs that go to a deeper level belong below the file,
+//!   because they are older.
 //! - *The compaction drops tombstones of keys that the levels below its outputs did not have when
 //!   it began.* If the file is below the outputs, no input has a key in the file's range (rule 1),
 //!   so no tombstone of the file's keys is dropped. Besides, every tombstone of the compaction is
@@ -71,8 +72,8 @@ use crate::version::{FileMeta, LEVELS, TableFile, Version, VersionEdit, names};
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// An ingested table is opened before its level is known. For pinning it counts as a table of the
-/// deepest level.
+/// An ingested table is opened before its level is known, so it is opened as a table of the deepest
+/// level. Its filter and index are then pinned in memory only if those of all tables are.
 const DEEPEST: usize = LEVELS - 1;
 
 /// The maximum number of times that an ingestion looks for a memtable that overlaps the files.
@@ -135,8 +136,8 @@ impl Inner {
         // never leaves the files without these writes.
         let synced =
             self.writing.sync_logs(&mut writer, &self.store).map_err(|error| self.latch(error))?;
-        // The files may hold puts, so the marks of cursors (`iter/marks/`) must not hide their
-        // keys.
+        // The files may hold puts, so their keys are cut out of the marks (`iter/marks/`), which
+        // are intervals of keys that cursors jump over.
         for FileMeta { smallest, largest, .. } in copied.iter() {
             writer.marks.wrote(user_key(smallest), user_key(largest));
         }
@@ -144,7 +145,7 @@ impl Inner {
         self.list(&writer, synced, opened, sequence, copied)?;
         writer.last_sequence = sequence;
         drop((writer, ingesting));
-        // Frees the replaced read state.
+        // Waits for a short time until no lookup uses the replaced read state, and frees it.
         drain(READERS_PATIENCE);
         Ok(())
     }

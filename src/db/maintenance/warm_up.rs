@@ -49,7 +49,7 @@ pub(in crate::db) fn warm_up(inner: &Inner) -> Result<WarmUpReport> {
     for (_, file) in read_state.version.files() {
         // Checked for each table, so that closing the database waits for one table at most.
         inner.status.check_open()?;
-        // Loading evicts data blocks, but no metadata.
+        // Loading evicts data blocks before metadata, so data blocks do not count as taken.
         let taken_bytes =
             cache.usage().saturating_sub(cache.usage_of(BlockKind::Data).bytes) as u64;
         let needed_bytes = file.table.missing_metadata_bytes();

@@ -94,12 +94,11 @@ impl Builder {
     ///
     /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be
     ///   read of them.
-    /// - Otherwise all tables and WALs are merged into new tables. Only the tables are left out
-    ///   that a readable part of a MANIFEST lists as removed. The new tables take as much space
-    ///   again as the old ones. Deleted keys may come back from an obsolete table that a crash left
-    ///   over.
-    /// - The WALs are kept up to the first damage, so that no write comes back without the writes
-    ///   before it. See [`Builder::salvage_logs`].
+    /// - Otherwise all tables and WALs are merged into new tables, except for those tables that a
+    ///   readable part of a MANIFEST lists as removed. The new tables take as much space again as
+    ///   the old ones. Deleted keys may come back from an obsolete table that a crash left over.
+    /// - The writes in the WALs are kept up to the first damage, so that no write comes back
+    ///   without the writes before it. See [`Builder::salvage_logs`].
     ///
     /// No table, WAL or MANIFEST is deleted. Afterwards the files that are no longer part of the
     /// database are in its subdirectory `lost`: remove them when the result is good. An interrupted

@@ -9,11 +9,11 @@
 //! A writer may continue meanwhile. It may delete a table or a WAL that the MANIFEST lists. It
 //! copies a record into its log piece by piece, so that a reader may see half of one record with a
 //! whole record after it. All this looks like damage, but is none. So after any such *obstacle*,
-//! everything except the open tables is read again from `CURRENT` on. The obstacle is believed if
-//! [`BELIEVED_AFTER`] attempts in a row meet it while nothing in the directory changes, or after
-//! [`MAX_LOOKS`] attempts. If the obstacle is a gap in the sequence numbers, the opening then
-//! succeeds with the writes before the gap. Otherwise the opening fails. An error that a writer
-//! cannot cause is returned at once.
+//! everything except the open tables is read again from `CURRENT` on. The obstacle is *believed*,
+//! which means that no writer is taken to be its cause, if [`BELIEVED_AFTER`] attempts in a row
+//! meet it while nothing in the directory changes, or after [`MAX_LOOKS`] attempts. If the obstacle
+//! is a gap in the sequence numbers, the opening then succeeds with the writes before the gap.
+//! Otherwise the opening fails. An error that a writer cannot cause is returned at once.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the

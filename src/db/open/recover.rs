@@ -18,8 +18,8 @@
 //! - a write missing before an ingestion, because an ingestion is recorded only after all writes
 //!   before it are synced.
 //!
-//! Tables that a replay writes do not belong to the database yet. They count once
-//! [`super::writable`] has listed them in a MANIFEST. A read-only opening writes none, and ends
+//! Tables that a replay writes become part of the database only when the take-over of the directory
+//! ([`super::writable`]) lists them in a MANIFEST. A read-only opening writes no tables, and ends
 //! with the replay.
 
 use std::collections::BTreeMap;
@@ -229,8 +229,9 @@ impl<'a> Replay<'a> {
     }
 
     /// Checks that no write before an ingestion is missing, because these writes were synced before
-    /// the MANIFEST recorded the ingestion. An ingestion that directly follows the last replayed
-    /// write lacks none. If a later ingestion is recorded, writes before it are missing.
+    /// the MANIFEST recorded the ingestion. If the sequence number of the ingestion directly
+    /// follows the last replayed write, no write before it is missing. If it is larger than that,
+    /// at least one is missing.
     fn check_skipped(&mut self, recovered: &Recovered) -> Result<()> {
         let state = &mut self.state;
         state.last_sequence = state.skipped.after(state.last_sequence);

@@ -8,6 +8,10 @@
 //!        ─► delete the files that the new MANIFEST does not list
 //! ```
 //!
+//! A *recovered WAL* is a new WAL with the records of the old WALs. It is written where the records
+//! have few bytes, so that a database that is often opened for a few writes does not get a table
+//! each time.
+//!
 //! **A crash at any point** leaves the old state or the new one. Until `CURRENT` names the new
 //! MANIFEST, the old MANIFEST and the old WALs count. The old MANIFEST lists neither the new tables
 //! nor the recovered WAL. Once `CURRENT` names the new MANIFEST, the old WALs are obsolete,
@@ -131,7 +135,7 @@ fn assemble(
         waits_for_space: waits,
         work: Default::default(),
     };
-    // Only the holder of the lock may write `STATS`.
+    // Only the holder of the lock may write `STATS`, the file with the published counters.
     let publishing = lock.as_ref().and(options.publish_interval).map(Publishing::new);
     let reading = Reading::new(&store, &state, last_sequence);
     let writer = Writer {

@@ -24,8 +24,8 @@ struct Replaced {
     name: String,
     /// Its path in `lost/`.
     lost: PathBuf,
-    /// Whether the file has its name in `lost/` already. If the file system has no links, the file
-    /// is renamed to that name at the end.
+    /// Whether the file has its name in `lost/` already, as a hard link. If the file system has no
+    /// hard links, the file is renamed to that name at the end.
     is_linked: bool,
 }
 
@@ -81,9 +81,9 @@ impl Repair<'_> {
         let mut names: Vec<String> = fs.list(&self.dir)?;
         names.retain(|name| match names::parse(name) {
             Some(FileKind::Table(number)) if stays.contains(&number) => false,
-            // A temporary file gets no second name, because it has no value. When the first names
-            // are removed, its name may be gone already, because the new `CURRENT` is written under
-            // a temporary name and then renamed.
+            // A temporary file gets no second name, because it has no value. Besides, its first
+            // name may be gone before the first names are removed, because the new `CURRENT` is
+            // written under a temporary name and then renamed.
             Some(FileKind::Temporary) => false,
             Some(kind) => kind.number() < Some(most),
             None => name == "CURRENT",

@@ -9,9 +9,9 @@
 //! kept, as in a recovery, because the program that made the later writes had seen the missing
 //! ones. With `salvage_logs`, writes behind a hole are kept too.
 //!
-//! A WAL whose writes do not directly follow the kept ones is left out, but a later WAL may follow
-//! them. This happens if a recovery kept the same writes, started that later WAL after them, and
-//! crashed before it deleted the torn WALs.
+//! A WAL whose writes do not directly follow the kept ones is left out. A later WAL whose writes do
+//! follow them is kept. There is such a WAL if a recovery kept the same writes, started a new WAL
+//! after them, and crashed before it deleted the torn WALs.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -44,7 +44,7 @@ enum Step {
 
 /// The writes read so far.
 struct Writes<'a> {
-    /// Sequence numbers that no log holds.
+    /// Sequence numbers that no log holds, because ingested tables have them.
     skipped: &'a Skipped,
     memtable: Arc<Memtable>,
     writer: MemtableWriter,
@@ -105,8 +105,9 @@ impl Repair<'_> {
             opened => opened?,
         };
         if durable.is_some() && log.kind() == LogKind::RecoveredWal && must_hold.is_none() {
-            // A recovery wrote this WAL from older WALs, and no MANIFEST lists it. So the older
-            // WALs are still here, and this one is not needed.
+            // A recovery wrote this WAL from older WALs, and no MANIFEST lists it. The older WALs
+            // are deleted only after a MANIFEST lists the new one, so they are still here, and this
+            // one is not needed.
             return Ok(());
         }
         loop {

@@ -1,8 +1,9 @@
 //! What the MANIFESTs of a directory say: all of it, or the parts that can be read.
 //!
 //! Edits behind unreadable bytes are read too, because each edit has its own checksum and offset.
-//! From the edits it is known which tables are obsolete, because file numbers are never used again,
-//! and which global sequence numbers ingested tables have, which their files do not hold. The tree
+//! The edits tell which tables are obsolete: a table that has left the tree stays obsolete, because
+//! file numbers are never used again. The edits also tell the *global sequence number* of each
+//! ingested table, which all entries of the table have, and which its file need not hold. The tree
 //! is not known, because one missing edit may have moved any table.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,16 +36,16 @@ pub(super) struct Parts {
     pub flushed_sequence: SequenceNumber,
     /// WALs with smaller numbers are obsolete.
     pub oldest_wal: u64,
-    /// Sequence numbers that no WAL holds.
+    /// Sequence numbers that no WAL holds, because ingested tables have them.
     pub skipped: Skipped,
     pub next_file: u64,
     pub db_identity: Option<String>,
 }
 
 impl Parts {
-    /// The record of a table in the MANIFESTs: the one with this identity, or else the one with
-    /// this number. A record with this number counts only if it or the table has no identity,
-    /// because two different identities are those of two tables.
+    /// The record of a table in the MANIFESTs: the one with its identity ([`TableIdentity`]), or
+    /// else the one with its number. If the record with its number states another identity than the
+    /// table has, it is the record of another table, and does not count.
     pub fn of(&self, number: u64, identity: Option<TableIdentity>) -> Option<&FileMeta> {
         let same = |meta: &&FileMeta| meta.identity.is_some() && meta.identity == identity;
         let by_number =
@@ -54,9 +55,9 @@ impl Parts {
 }
 
 impl Recovered {
-    /// Whether the MANIFEST seems to have lost its end. Its reader takes such a loss for a torn
-    /// tail, so the loss is recognised by the directory: files that the MANIFEST lists are missing,
-    /// and there are tables that it does not know.
+    /// Whether the MANIFEST seems to have lost its end. The reader of the MANIFEST takes such a
+    /// loss for a torn tail, so the loss is recognised by the files of the directory: some that the
+    /// MANIFEST lists are missing, and there are tables that it does not know.
     pub(super) fn is_of_the_past(&self, kinds: &[FileKind], parts: &Parts) -> bool {
         let tables: BTreeSet<u64> = kinds.iter().filter_map(|kind| kind.table()).collect();
         let misses_table = self.files.keys().any(|number| !tables.contains(number));

@@ -45,7 +45,7 @@ use manifests::Tree;
 use work::{LOST, Repair, is_table_damage};
 
 /// The highest number that a file of the database may have if no MANIFEST is whole. Files with
-/// higher numbers are left alone.
+/// higher numbers are not taken for files of the database, and are left alone.
 const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
 
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {

@@ -18,9 +18,9 @@ use std::path::PathBuf;
 pub struct RepairReport {
     /// Whether anything was changed. If nothing was, every byte was read and is sound.
     pub changed: bool,
-    /// Tables of the database after the repair.
+    /// The number of tables of the database after the repair.
     pub tables: usize,
-    /// Entries and range deletions in them, old versions included.
+    /// The number of entries and range deletions in these tables, old versions included.
     pub entries: u64,
     /// Whether deleted keys may be back. This is so if no MANIFEST described the tree, because
     /// obsolete tables that a crash left over may then have been merged.
@@ -54,9 +54,10 @@ pub struct RepairReport {
 pub struct Loss {
     /// The damaged file, by its name before the repair.
     pub file: PathBuf,
-    /// Offset of the damage in it.
+    /// Offset of the damage in the file.
     pub offset: u64,
-    /// How many bytes of it are lost.
+    /// How many bytes of the file are lost. 0 if the loss is not a range of bytes, for example if a
+    /// table is missing.
     pub bytes: u64,
     /// The first key that may be concerned.
     pub from: Bound<Vec<u8>>,

@@ -1,5 +1,9 @@
 //! The tables: which are whole, which can be read in part, and which have the name of another
 //! table.
+//!
+//! The entries of an ingested table store no sequence numbers of their own. All of them have one
+//! *global sequence number*, which the MANIFEST states. If no MANIFEST that can be read states it,
+//! and the table's properties do not either, it is guessed.
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -31,7 +35,7 @@ const ALL_KEYS: Keys = (Bound::Unbounded, Bound::Unbounded);
 struct Suspect<'a> {
     number: u64,
     level: usize,
-    /// Known of an ingested table only.
+    /// The global sequence number, if the table was ingested and a MANIFEST states it.
     global_sequence: Option<SequenceNumber>,
     /// What a whole MANIFEST says of it.
     meta: Option<&'a FileMeta>,

@@ -27,8 +27,8 @@ pub(super) struct Repair<'a> {
     pub(super) store: TableStore,
     /// Numbers of the tables in the directory.
     pub(super) tables: Vec<u64>,
-    /// The tables from which the lost global sequence number of an ingested table is guessed: file
-    /// number and largest sequence number.
+    /// File number and largest sequence number of the tables from which `guess` estimates the
+    /// sequence number of an ingested table if no MANIFEST states it.
     pub(super) newest: Vec<(u64, SequenceNumber)>,
     pub(super) last_sequence: SequenceNumber,
     /// The new tree: level, table, and where the file is.

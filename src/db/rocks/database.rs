@@ -53,7 +53,7 @@ pub struct ColumnFamily {
     pub id: u32,
     /// The name of its comparator.
     pub comparator: String,
-    /// Its tables.
+    /// The number of its tables.
     pub tables: usize,
     /// Bytes of all its tables.
     pub file_bytes: u64,

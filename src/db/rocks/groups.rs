@@ -1,10 +1,13 @@
 //! Finds the tables of another engine's tree that a tree of Maypole's cannot hold as they are.
 //!
 //! ```text
-//!   level 0   [a 1..9 f]      [m 2..4 p]       10 and 11 overlap in keys and in sequence numbers,
-//!                [c 5..20 k]                   so neither is newer: a group
+//!   level 0   [a 1..9 f]      [m 2..4 p]       a..f and c..k overlap in keys and in sequence
+//!                [c 5..20 k]                   numbers, so neither is newer: a group
 //!   level 1   [a .. f@9] [f@5 .. k]            neighbours share a user key: a group
 //! ```
+//!
+//! `[a 1..9 f]` is a table with keys from a to f and sequence numbers from 1 to 9; `f@9` is the
+//! version of f with the sequence number 9.
 //!
 //! In a tree with such groups, a read-only database searches all tables of a level that may hold
 //! the key ([`Version::mixed`]). An import merges each group into one table.
@@ -53,8 +56,9 @@ impl Group {
     }
 
     /// Whether two groups must be joined. A group becomes one table with the key range and the
-    /// sequence numbers of all its tables, so these count: a third table may lie between two tables
-    /// of a group.
+    /// sequence numbers of all its tables, so the whole groups are compared. A third table may
+    /// overlap two tables of a group together, although it overlaps neither of them in both keys
+    /// and sequence numbers.
     fn belongs_to(&self, other: &Group) -> bool {
         let (one, two) = (&self.meta, &other.meta);
         self.level == other.level
@@ -70,13 +74,15 @@ fn overlap(one: &FileMeta, other: &FileMeta) -> bool {
     !one.starts_after(&other.largest) && !other.starts_after(&one.largest)
 }
 
-/// Whether two tables of a level may hold the same key although neither of them is the newer one.
+/// Whether a level has two tables that may hold the same key although neither of them is the newer
+/// one.
 ///
 /// In level 0, two tables are such a pair if they overlap in keys and in sequence numbers. They are
-/// no such pair if the MANIFEST's epoch numbers confirm the order of the largest sequence numbers,
-/// in which level 0 is searched here. In deeper levels, two neighbours are such a pair if they
-/// share a user key. The smallest sequence number that counts is the one that the table states,
-/// because a MANIFEST may list another one.
+/// no such pair if their epoch numbers confirm the order of their largest sequence numbers: the
+/// MANIFEST's epoch numbers are larger for newer tables, and Maypole searches level 0 in the order
+/// of the largest sequence numbers. In deeper levels, two neighbours are such a pair if they share
+/// a user key. The smallest sequence number that counts is the one that the table states, if it
+/// states one, because a MANIFEST may list another one.
 pub(super) fn is_mixed(version: &Version, epoch_of: impl Fn(u64) -> u64) -> bool {
     let [level_0, deeper @ ..] = &version.levels;
     let undecided = |newer: &FileMeta, older: &FileMeta| {

@@ -11,9 +11,10 @@
 //! because RocksDB's tables may hold range deletions that reach beyond them, and only the part
 //! within the bounds applies (`table/table.rs`).
 //!
-//! Only two kinds of tables are written again: those that a tree of Maypole's cannot hold as they
-//! are (`groups.rs`), and those of LevelDB. LevelDB's tables lack the properties that state the
-//! sequence numbers and the number of entries, and their filters are not read.
+//! Only two kinds of tables are written again: those that are merged, because a tree of Maypole's
+//! cannot hold them as they are or because level 0 has too many (`groups.rs`), and those of
+//! LevelDB. LevelDB's tables lack the properties that state the sequence numbers and the number of
+//! entries, and their filters are not read.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! Tables of another engine, merged into one of Maypole's.
 //!
 //! The merge drops what the compactions of a database drop: versions that a newer one hides, and
-//! entries that a range deletion hides. It keeps deletions, because older tables are not examined,
-//! and every entry of an unknown kind. So of each key the newest entry stays, or the range deletion
-//! that hides it. The largest sequence number of the inputs therefore stays too. It gives the
-//! merged table the right position in level 0.
+//! entries that a range deletion hides. It keeps deletions, because older tables, which it does not
+//! examine, may hold what they delete. It also keeps every entry of an unknown kind. So of each key
+//! the newest entry stays, or the range deletion that hides it. The largest sequence number of the
+//! inputs therefore stays too. This number gives the merged table the right position in level 0.
 
 use std::sync::Arc;
 

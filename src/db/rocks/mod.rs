@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Each family is a [`Db`](crate::Db) that is opened read-only. Only two things differ from a
-//! database of Maypole's: its opening (`open.rs`), and the lookups in a tree that has a level in
-//! which several tables may hold a key and none of them is newer (`groups.rs`). `import.rs` turns a
-//! family into a database of Maypole's, with `merge.rs` for tables that cannot stay as they are.
-//! `export/` turns a database of Maypole's into one of RocksDB's.
+//! database of Maypole's: its opening (`open.rs`), and the lookups in a tree where several tables
+//! of one level may hold the same key, and the order of the tables does not tell which of them has
+//! its newest version (`groups.rs`). `import.rs` turns a family into a database of Maypole's, with
+//! `merge.rs` for tables that cannot stay as they are. `export/` turns a database of Maypole's into
+//! one of RocksDB's.
 //!
 //! A directory of LevelDB is read as one of RocksDB's with one family, older tables and fewer
 //! fields in its MANIFEST.

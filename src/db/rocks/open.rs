@@ -79,7 +79,8 @@ pub(in crate::db) fn open(mut options: Builder) -> Result<RocksDb> {
 /// Number and length of a MANIFEST.
 type Seen = Option<(u64, u64)>;
 
-/// Reads everything once. `None`: the directory changed meanwhile.
+/// Reads everything once. `None`: the directory changed meanwhile. `kept` holds the tables that
+/// earlier attempts opened. `seen` gets the MANIFEST that this attempt reads.
 fn attempt(
     options: &Builder,
     kept: &mut HashMap<u32, Kept>,

@@ -1,5 +1,5 @@
-//! [`PublishedStats`]: counters that a process has left in the file `STATS`, for other processes to
-//! read.
+//! [`PublishedStats`]: counters that the *owner* of a database leaves in the file `STATS`, for
+//! other processes to read. The owner is the process that has opened the database for writing.
 //!
 //! ```text
 //!   the owner   Inner::publish_stats ─► STATS.tmp ─► rename ─► STATS     unsynced
@@ -27,8 +27,9 @@ use crate::cache::{BlockKind, KindUsage};
 use crate::db::read_state::ReadState;
 use crate::stats::{FileCounts, Tickers};
 
-/// The counters that the owner of a database publishes while it has the database open. They remain
-/// after the database is closed; see [`Builder::publish_stats`](crate::Builder::publish_stats).
+/// The counters of a database, as its owner publishes them while it has the database open. The
+/// owner is the process that has opened the database for writing. The counters remain after the
+/// database is closed; see [`Builder::publish_stats`](crate::Builder::publish_stats).
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

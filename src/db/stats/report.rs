@@ -1,8 +1,9 @@
 //! [`Stats`]: what the database holds and what its filters have done, as a value and as a report.
 //!
 //! Filters are counted per file, per level and for the whole database: how often they returned no
-//! (*useful*), how often maybe (*full positive*), and how often this maybe was true. The observed
-//! false-positive rate can be compared with the one predicted when the filter was built.
+//! (*useful*), how often maybe (*full positive*), and how often this maybe was true (*full true
+//! positive*). The observed false-positive rate can be compared with the one predicted when the
+//! filter was built.
 //!
 //! This file is long because it holds both the types and the report.
 
@@ -118,9 +119,9 @@ pub struct DamagedTable {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LevelStats {
-    /// 0 to 6.
+    /// The number of the level, 0 to 6.
     pub level: usize,
-    /// Tables.
+    /// The number of tables.
     pub files: usize,
     /// Bytes of the tables.
     pub file_bytes: u64,
@@ -171,7 +172,7 @@ pub struct FileStats {
     /// table that no reader can see, its tombstones, and the entries of older tables that its
     /// tombstones hide.
     pub dead_entries: u64,
-    /// An estimate of their bytes.
+    /// An estimate of the bytes of these dead entries.
     pub dead_bytes: u64,
     /// Its filter, if it has one.
     pub filter: Option<FilterInfo>,

@@ -29,8 +29,9 @@ const MAX_WRITE_BYTES: usize = MAX_ENTRY_BYTES - TRAILER_BYTES;
 /// The most bytes of the varint of a length up to [`MAX_WRITE_BYTES`].
 const MAX_LENGTH_BYTES: usize = 5;
 
-/// The most bytes of a batch, and of a group of batches that a leader writes together. With its
-/// header a group is one record of the WAL, whose length field has 32 bits.
+/// The most bytes of a batch, and of a group of batches that one writer, the leader, writes
+/// together (`write/mod.rs`). With its header a group is one record of the WAL, whose length field
+/// has 32 bits.
 pub(crate) const MAX_BATCH_BYTES: usize = u32::MAX as usize - 64;
 
 /// Writes that happen together or not at all, in the order given.

@@ -11,6 +11,10 @@
 //!                        the group's writers get the result; one of the other threads leads next
 //! ```
 //!
+//! The thread that writes a group is its *leader*. A *mark* is an interval of keys that cursors
+//! jump over, because it holds nothing for them to show ([`crate::db::iter::marks`]). A put in the
+//! interval adds an entry to show, so the leader cuts the key out of the mark.
+//!
 //! **A power loss.** After step 3 the write survives a power loss. Before step 3, or if there is no
 //! sync, a power loss may take the write, until a later synced write, `persist`, `flush` or `close`
 //! makes it durable. Recovery finds a prefix of the writes, and each batch whole or not at all. A
@@ -278,9 +282,10 @@ impl Inner {
         writer.marks.publish(self.reading.marks());
     }
 
-    /// Does what cursors have requested of writers: takes in the marks that they propose. If
-    /// cursors found at least half of the memtable's entries hidden, also freezes the memtable,
-    /// unless another one waits for its flush, because then writers might have to wait too.
+    /// Does what cursors have requested of writers: takes in the marks that they propose, and
+    /// freezes the memtable if a cursor has found at least half of its entries hidden, so that the
+    /// flush can drop them. The memtable is not frozen while another one waits for its flush,
+    /// because writers might then have to wait too.
     #[cold]
     fn hear_cursors(&self, writer: &mut Writer) -> Result<()> {
         let wanted = self.reading.marks().take_flush_wanted();

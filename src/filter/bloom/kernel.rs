@@ -1,4 +1,6 @@
-//! The hot loops of the Bloom filter: the kernel trait, and its portable implementation.
+//! The *kernels* of the Bloom filter, which are its hot loops: their trait, and the portable
+//! implementation. A key sets `k` bits in one *line* of 64 bytes. A query tests these bits, its
+//! *probes*.
 //!
 //! No kernel branches on the bits that it finds. About half of the bits are set, so a branch on a
 //! bit would be mispredicted for about half of all absent keys.
@@ -99,7 +101,8 @@ fn has_many_bits(line: &Line, seed: u32, probes: u8) -> bool {
     powers.fold(1, |all, &power| all & bit_of(line, seed, power)) & 1 != 0
 }
 
-/// One bit of the line, in the lowest position; the bits above it have no meaning.
+/// The bit that the probe with this `power` tests, in the lowest position; the bits above it have
+/// no meaning.
 #[inline(always)]
 fn bit_of(line: &Line, seed: u32, power: u32) -> u64 {
     let (words, _) = line.as_chunks();
@@ -123,7 +126,7 @@ pub fn add_portable(lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
     }
 }
 
-/// Sets the first `probes` bits.
+/// Sets the first `probes` bits of a key in its line.
 #[inline(always)]
 fn set_bits(line: &mut Line, seed: u32, probes: u8) {
     for power in &GOLDEN_POWERS[..usize::from(probes)] {

@@ -8,6 +8,9 @@
 //! len + 2   1     bits 5..7: log2(line bytes) - 6, must be 0; bits 0..4: k, 1 to 30
 //! len + 3   2     0, reserved
 //! ```
+//!
+//! `k` is the number of *probes*: the bits that each key sets in one line. *Legacy* filters are
+//! those of tables of format version 4 and older.
 
 use crate::memory::LINE_BYTES;
 

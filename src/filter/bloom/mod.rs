@@ -14,10 +14,11 @@
 //!
 //! A key uses one line, because a large filter does not fit into the processor's caches, so each
 //! further line would cost a cache miss. The price is more bits than a textbook Bloom filter takes
-//! for the same rate: 3 % more at a rate of 1 %, 8 % more at 0.1 % ([`sizing`]).
+//! for the same false-positive rate: 3 % more at a rate of 1 %, 8 % more at 0.1 % ([`sizing`]).
 //!
 //! Reading order: `reference`, the filter as its definition says; [`layout`], the bytes;
-//! [`probes`], the bits of a key; [`kernel`] and `x86`, the hot loops; [`query`], the reader.
+//! [`probes`], the bits of a key; [`kernel`], `x86` and `neon`, the hot loops; [`query`], the
+//! reader.
 //!
 //! Format: RocksDB's `util/bloom_impl.h` (`FastLocalBloomImpl`) and
 //! `table/block_based/filter_policy.cc`.
@@ -61,7 +62,8 @@ pub(super) const INFO: FamilyInfo = FamilyInfo {
     repair: layout::repair,
 };
 
-/// A filter of `millibits_per_key / 1000` bits for each of `hashes`, which must not be empty.
+/// Builds the block of a filter with `millibits_per_key / 1000` bits for each of `hashes`. There
+/// must be at least one hash.
 pub(super) fn build(hashes: &HashList, millibits_per_key: u32) -> LineBuf {
     build_with(Isa::detect(), hashes, millibits_per_key)
 }

@@ -12,6 +12,10 @@
 //! found  = bytes & 1 << (top >> 7 & 7)
 //! ```
 //!
+//! The seed is the high half of the key's hash, and the powers are those of a constant
+//! ([`super::probes`]). The highest nine bits of lane i are the number of the key's bit i in the
+//! line: six bits for the byte and three for the bit in the byte.
+//!
 //! For up to 8 probes, a query by this method takes fewer instructions than by the portable loop.
 //! The times on AArch64 were not measured.
 
@@ -24,7 +28,7 @@ use crate::filter::cpu::Neon;
 
 /// Probes that are tested together.
 const GROUP: usize = 8;
-/// [`GOLDEN_POWERS`], padded to whole groups.
+/// [`GOLDEN_POWERS`], split into groups.
 const POWERS: [[u32; GROUP]; 4] = {
     let mut powers = [[0; GROUP]; 4];
     let mut i = 0;
@@ -59,8 +63,8 @@ fn has_all_bits(line: &Line, seed: u32, probes: u8) -> bool {
     vmaxv_u8(missing) == 0
 }
 
-/// Returns a byte for each of eight probes. The byte is not 0 if the filter's bit is 0 and the
-/// probe is one of the first `count`.
+/// Returns a byte for each of eight probes: 0xff if the probe is one of the first `count` and its
+/// bit in the line is 0, and 0 otherwise.
 #[inline]
 #[target_feature(enable = "neon")]
 fn missing_of(line: uint8x16x4_t, seed: u32, powers: &[u32; GROUP], count: u8) -> uint8x8_t {

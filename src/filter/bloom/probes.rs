@@ -1,4 +1,4 @@
-//! How a key's hash gives the line of the key and the bits that it probes.
+//! How the line of a key, and the bits that the key probes in it, are computed from the key's hash.
 //!
 //! ```text
 //! line  = (low half of the hash × lines) >> 32         Lemire's multiply-shift

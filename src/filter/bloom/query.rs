@@ -1,4 +1,4 @@
-//! The reader of a Bloom filter: one line, `k` bits.
+//! The reader of a Bloom filter: a query tests the key's `k` bits in one line of 64 bytes.
 
 use super::kernel::Kernels;
 use super::layout::{self, Line};
@@ -46,8 +46,8 @@ impl Geometry for BloomGeometry {
         dispatch!(self.isa, kernels => kernels.has_all_bits(line, bit_seed(hash), self.probes))
     }
 
-    /// Always inlined, even with many callers, because a call would make the lookup save its
-    /// registers.
+    /// Always inlined, even with many callers, because around a call the lookup that calls this
+    /// function would have to save its registers.
     #[inline(always)]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
         let line = line_of(hash, self.lines);

@@ -11,8 +11,8 @@
 //! 0.1 %    9.97        14.38             15.5         bits a key
 //! ```
 //!
-//! So "10 bits a key are 1 %" is nearly true. Dividing the rate of 1 % by ten costs 4.8 more bits a
-//! key in the textbook filter, and 5.6 in RocksDB's.
+//! So the rule of thumb that 10 bits a key give a rate of 1 % is nearly true. Dividing the rate of
+//! 1 % by ten costs 4.8 more bits a key in the textbook filter, and 5.6 in RocksDB's.
 
 use crate::memory::LINE_BYTES;
 
@@ -30,9 +30,10 @@ pub fn bloom_bytes(keys: usize, millibits_per_key: u32) -> usize {
     (bytes as usize).next_multiple_of(LINE_BYTES)
 }
 
-/// The number of probes of RocksDB's Bloom filter. Its authors measured the break points
-/// (`util/bloom_impl.h`, `ChooseNumProbes`). From 10.1 bits a key on, the number is always below
-/// the textbook's `0.69 × bits`, because more probes would make the fullest lines even fuller.
+/// The number of probes of RocksDB's Bloom filter. Its authors measured the break points, which are
+/// the sizes where the number changes (`util/bloom_impl.h`, `ChooseNumProbes`). From 10.1 bits a
+/// key on, the number is always below the textbook's `0.69 × bits`, because more probes would make
+/// the fullest lines even fuller.
 pub fn bloom_probes(millibits_per_key: u32) -> u32 {
     const UP_TO: [u32; 12] =
         [2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501];
@@ -142,8 +143,9 @@ pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     bisect(999, 100_000, |millibits| bloom_fpr(millibits as u32) <= fpr) as u32
 }
 
-/// Finds by bisection the smallest number that `fits`, provided that `too_few` does not fit and
-/// `enough` does. Neither of these two is tested, so the result is `enough` if no number fits.
+/// Finds by bisection the smallest number for which `fits` returns true. The function takes for
+/// granted that `fits` is false for `too_few` and true for `enough`, and calls it for neither of
+/// these two. So the result is `enough` if no number between them fits.
 pub(in crate::filter) fn bisect(
     mut too_few: usize,
     mut enough: usize,

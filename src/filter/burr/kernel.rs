@@ -19,7 +19,7 @@ pub(super) trait Lanes: super::row::Word {}
 impl<W: super::row::Word> Lanes for W {}
 
 /// Where in the filter the segments are that a query reads: those of the key's left block, in which
-/// its row starts, and of the next block, the right one.
+/// its row starts, and of the next block, the right one. A segment is one column of one block.
 #[derive(Clone, Copy)]
 pub(super) struct Segments {
     /// Byte offset of the left block's segments.
@@ -67,14 +67,14 @@ pub(super) trait Kernels: Copy {
         solve(rows, columns, low_blocks, segments);
     }
 
-    /// [`Ask::finish_with`], compiled for these instructions. The arguments are separate, so that
+    /// [`Ask::finish_with`], compiled for this instruction set. The arguments are separate, so that
     /// they are passed in registers. A struct would be passed through memory, which is slower.
     #[inline(always)]
     fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
         reader.finish_with(self, block, hash, start)
     }
 
-    /// [`Ask::finish_many_with`], compiled for these instructions.
+    /// [`Ask::finish_many_with`], compiled for this instruction set.
     #[inline(always)]
     fn finish_many<A: Ask>(
         self,
@@ -90,10 +90,11 @@ pub(super) trait Kernels: Copy {
 /// A reader whose queries are compiled as a whole for each instruction set, so that a query makes
 /// no call to reach its kernel. Implementations should mark both functions `#[inline(always)]`.
 pub(super) trait Ask {
-    /// One query.
+    /// Answers one query, for a key whose row starts at `start` in layer 0: whether the key may
+    /// have been added.
     fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool;
 
-    /// Many queries.
+    /// Answers many queries, in the order of `hashes`.
     fn finish_many_with<K: Kernels>(
         &self,
         kernels: K,

@@ -30,6 +30,9 @@
 //!   -1     1    version: 1
 //! ```
 //!
+//! A bucket's threshold, 0 to 3, tells which part of the bucket the layer keeps
+//! ([`shape`](super::shape)).
+//!
 //! Integers are little-endian. The trailer determines the size of every part. A reader trusts a
 //! filter only if these sizes add up to the filter's size and the trailer's field `check` matches,
 //! which detects damage to several fields that leaves the total size the same. `check` covers only
@@ -245,8 +248,8 @@ pub(super) fn stored_slots(filter: &[u8], layer: usize) -> Option<u32> {
     (layer < layers).then(|| LittleEndian::read_u32(&filter[at..]))
 }
 
-/// Whether the filter has the tag of `hash`. Its tags are at `tags_at`, and its trailer was decoded
-/// before.
+/// Whether the filter has the tag of `hash`, the key's hash after the last layer. The filter's tags
+/// are at `tags_at`, and its trailer was decoded before.
 pub(super) fn has_tag(filter: &[u8], tags_at: usize, hash: u64) -> bool {
     let Some(fixed) = filter.last_chunk::<FIXED_BYTES>() else { return true };
     let (tags, columns) = (usize::from(fixed[4]), u32::from(fixed[5]));

@@ -30,9 +30,10 @@
 //! tags      [..]                                            the last few, stored as tags
 //! ```
 //!
-//! The rows of a bucket overflow into the left end of the next one, so keys are bumped from the
-//! left end of a bucket. For each bucket, 2 bits state which share of its start positions is kept:
-//! all, 0.84, 0.67 or none (with w = 32).
+//! The start positions of a bucket are divided into three *classes*. The keys of a class are kept
+//! or bumped together. The rows of a bucket overflow into the left end of the next one, so keys are
+//! bumped from the left end of a bucket. For each bucket, 2 bits, its *threshold*, state which
+//! share of its start positions is kept: all, 0.84, 0.67 or none (with w = 32).
 //!
 //! **Storage** is interleaved: the w bits of one column of w slots are a *segment*, and the r
 //! segments of a block of w slots are contiguous. A query reads two neighbouring blocks, usually

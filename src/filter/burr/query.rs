@@ -7,6 +7,9 @@
 //!              after the last layer: is its tag among the tags? (very few keys)
 //! ```
 //!
+//! A bucket is a run of start positions, divided into three classes; its threshold is the number of
+//! classes that the layer keeps ([`shape`](super::shape)).
+//!
 //! The threshold byte and the segments are fetched together, because their addresses follow from
 //! the hash alone. The geometry also stores the number of start positions of layer 1. So even
 //! if layer 0 bumps the key, a query reads the trailer only if layer 1 bumps the key too or does
@@ -101,7 +104,8 @@ impl BurrGeometry {
     }
 
     /// Queries one layer. `start` is the start position of `hash` in it. The answer is "maybe" if
-    /// the layer has no such position, or if the block ends before its threshold.
+    /// the layer has no such position, or if the block ends before the threshold of the bucket of
+    /// `start`.
     #[inline(always)]
     fn ask<W: Lanes, K: Kernels>(
         &self,

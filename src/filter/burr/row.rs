@@ -41,7 +41,7 @@ pub(super) trait Word: Copy + Default + Eq + Send + Sync + 'static {
     fn split(self, offset: u32) -> (Self, Self);
     /// `self << 1 | bit`.
     fn push(self, bit: u32) -> Self;
-    /// The first bytes of `bytes`, little-endian.
+    /// The word in the first [`Word::BYTES`] bytes of `bytes`, little-endian.
     fn read(bytes: &[u8]) -> Self;
     fn write(self, bytes: &mut [u8]);
 }
@@ -102,8 +102,8 @@ pub(super) trait Row: Copy + Default + PartialEq {
     /// Whether the row has no coefficients.
     fn is_empty(self) -> bool;
     fn xor(self, other: Self) -> Self;
-    /// How many slots after `slot` the row's first coefficient that is 1 is. Arbitrary if the row is
-    /// empty.
+    /// The distance from `slot` to the slot of the row's first coefficient that is 1. Arbitrary if
+    /// the row is empty.
     fn distance(self, slot: u32) -> u32;
     /// The coefficients without the rotation: bit i belongs to slot `slot + i`.
     fn coefficients(self, slot: u32) -> Self::Word;
@@ -112,7 +112,7 @@ pub(super) trait Row: Copy + Default + PartialEq {
     fn select(condition: bool, this: Self, other: Self) -> Self;
 }
 
-/// A row with w = 32: coefficients below, fingerprint above.
+/// A row with w = 32: the coefficients in the low 32 bits, the fingerprint in the high ones.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct Row32(u64);
 

@@ -6,8 +6,9 @@
 //!                                        up  lo    0   counted from the right end
 //! ```
 //!
-//! Building keeps or bumps whole classes. A bucket's *threshold*, 0 to 3, is the number of classes
-//! that it keeps. These are the classes whose numbers are below the threshold.
+//! Building keeps or bumps whole classes: the keys of a bumped class go to the next layer. A
+//! bucket's *threshold*, 0 to 3, is the number of classes that it keeps. These are the classes
+//! whose numbers are below the threshold.
 
 /// Classes of a bucket.
 pub(super) const CLASSES: usize = 3;
@@ -27,8 +28,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The class limits `lo` and `up` are part of the format. Measured sizes and times hardly
-    /// change when they are moved a little.
+    /// The shape of a ribbon of this width. The class limits `lo` and `up` are part of the format.
+    /// Measured sizes and times hardly change when these limits are moved a little.
     pub const fn of_width(width: u32) -> Shape {
         if width == 32 { Shape { width, lo: 43, up: 54 } } else { Shape { width, lo: 98, up: 115 } }
     }

@@ -35,7 +35,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// `None` when a Bloom filter is better for the keys.
+    /// The plan for a filter of `keys` keys; `None` if they are too few, so that a Bloom filter is
+    /// built instead.
     ///
     /// The values of `slots_per_key` are not critical: slightly different ones hardly change the
     /// distance from the bound and the build time. With w = 64, a filter of 10 thousand keys would

@@ -26,7 +26,7 @@
 //! slot 1        slot 0 + a segment; the low bits are xored with the lowest bits of `mixed`
 //! slot 2        slot 0 + two segments; the low bits are xored with the bits of `mixed` from 18 on
 //! fingerprint   the highest 16 bits of `mixed`, of which the lowest `bits` count
-//! seed          number n has the value mix(n)
+//! seed          number n has the value mix((n + 1) * 0x9e3779b97f4a7c15)
 //! ```
 //!
 //! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. It has fewer than 2^32
@@ -36,7 +36,7 @@ use std::ops::RangeInclusive;
 
 use crate::filter::hashes::mix;
 
-/// Bits of a slot, and of a fingerprint.
+/// The possible numbers of bits of a slot, and of a stored fingerprint.
 pub const BITS: RangeInclusive<u32> = 4..=16;
 
 /// The binary logarithm of the largest number of slots in a segment.

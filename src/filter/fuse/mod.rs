@@ -20,14 +20,15 @@
 //!
 //! If a key's three slots could be anywhere in the array, the array would need 1.23 slots a key.
 //! Here a key's slots are in neighbouring segments. The slots at both ends of the array have fewer
-//! keys, so taking out starts there and moves inward. Therefore a filter of ten million keys needs
-//! only 1.125 slots a key. A small filter has few segments and gains less: with ten thousand keys
-//! it needs about 1.25 slots a key ([`sizing`]).
+//! keys (in segment 0, for example, only those whose first slot is there), so taking out starts at
+//! the ends and moves inward. Therefore a filter of ten million keys needs only 1.125 slots a key.
+//! A small filter has few segments and gains less: with ten thousand keys it needs about 1.25 slots
+//! a key ([`sizing`]).
 //!
-//! Absent on purpose: fractions of a bit, and layers. A slot has 4 to 16 whole bits. For a size
-//! between two widths, the smaller width is taken; for a rate between two widths, the larger one. A
-//! key that cannot be taken out is not moved to a second layer: the filter has all keys, or it is
-//! not made.
+//! Absent on purpose: fractions of a bit, and layers. A slot has 4 to 16 whole bits. If the
+//! requested size is between those of two slot widths, the smaller width is taken; if the requested
+//! rate is between those of two widths, the larger one. A key that cannot be taken out is not moved
+//! to a second layer: the filter has all keys, or it is not made.
 //!
 //! Reading order: [`layout`], the bytes and a key's slots; `reference`, the whole filter step by
 //! step; [`sizing`]; [`build`](mod@build); [`query`], the reader.
@@ -36,7 +37,7 @@
 //! Experimental Algorithmics 27, 2022). Maypole differs from it in two points. The first slot
 //! follows from the key's hash alone, not from the seed. So for every seed, the keys in the order
 //! of their hashes are also in the order of their first slots. And keys are taken out in the order
-//! of a queue, which starts with all slots of one key, from the lowest to the highest.
+//! of a queue, which starts with all slots that only one key has, from the lowest to the highest.
 
 mod build;
 mod layout;

@@ -91,8 +91,8 @@ impl Geometry for FuseGeometry {
         }
     }
 
-    /// Exact for any number of keys, because an absent key's fingerprint is random and independent
-    /// of the key's slots.
+    /// The rate is exact for any number of keys, because an absent key's fingerprint is random and
+    /// independent of the key's slots.
     fn predicted_fpr(&self, _block: &LineBuf, _keys: u64) -> f64 {
         sizing::rate(self.bits.into())
     }

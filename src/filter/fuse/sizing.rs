@@ -29,11 +29,11 @@ use crate::filter::family::Target;
 /// The rate of the widest fingerprint, 2^-16.
 pub const LOWEST_RATE: f64 = 1.0 / 65_536.0;
 
-/// Slots a key in a very large filter.
+/// Slots a key in a very large filter; smaller filters have more.
 const SLOTS_PER_KEY: f64 = 1.125;
 
-/// The array for `keys` distinct keys, at least one. `None` if its slots cannot be counted in 32
-/// bits.
+/// The array for `keys` distinct keys, at least one, with the narrowest slots; the callers replace
+/// this width. `None` if the slots cannot be counted in 32 bits.
 fn array(keys: usize) -> Option<Layout> {
     let keys = keys as f64;
     // `max(2.0)` avoids a division by the logarithm of 1, which is 0: any array is large enough for

@@ -21,14 +21,16 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BandParts {
-    /// The number of coefficients of an equation, and also of slots of a block: 32, 64 or 128.
+    /// The number of coefficients of an equation, and also of slots of a block: 32, 64 or 128. A
+    /// block is a run of slots that are stored together, one column of bits after the other.
     pub width: u32,
     /// The most bits of a slot: see [`BandLayer::low_blocks`]. A query compares one bit for each
     /// column.
     pub columns: u32,
     /// At least one layer. A key that a layer bumps is looked up in the next layer.
     pub layers: Vec<BandLayer>,
-    /// The number of keys that no layer keeps. The filter stores a tag for each of them.
+    /// The number of keys that no layer keeps. The filter stores a tag for each of them: 16 or 32
+    /// bits that are computed from the key's hash.
     pub tags: usize,
     /// The number of start positions in a bucket, all of which share one threshold. 0 in a filter
     /// that never bumps a key.

@@ -11,9 +11,14 @@
 //! fuse            the sum of the key's three slots     the key's fingerprint
 //! ```
 //!
-//! If all bits agree, the answer is "maybe". The traces of each written family come from its plain
-//! version (`reference.rs`), which shares no arithmetic with the fast version. No lookup uses a
-//! trace. Tests compare the trace's answer with the reader's.
+//! A *line* is one cache line of a Bloom filter. A *slot* is a cell of a few bits in the filters of
+//! the other families, and a *column* is the bit with the same number in all slots. A key's
+//! *fingerprint* is a few bits computed from its hash. A bumped ribbon has several *layers*; a key
+//! that one layer *bumps* is looked up in the next layer.
+//!
+//! If all bits agree, the answer is "maybe". The traces of each family that is written come from
+//! its plain version (`reference.rs`), which computes one bit at a time, without the loops of the
+//! fast version. No lookup uses a trace. Tests compare the trace's answer with the reader's.
 
 use std::ops::Range;
 
@@ -44,7 +49,7 @@ pub enum QueryTrace {
     Line {
         /// Number of the line.
         line: u32,
-        /// Lines of the filter.
+        /// The number of lines of the filter.
         lines: u32,
         /// Bytes of the line, which starts at byte `line * line_bytes` of the filter.
         line_bytes: u32,
@@ -62,14 +67,16 @@ pub enum QueryTrace {
         slots: u32,
         /// Which slots are summed: bit i is for slot `start + i`.
         coefficients: u128,
-        /// The byte range of the filter that holds the segments of the key's slots.
+        /// The byte range of the filter that the query reads: the bits of the one or two blocks in
+        /// which the key's slots are. A block is as many slots as a key has coefficients.
         bytes: Range<usize>,
         /// The columns of the block in which the key starts. A filter with less than a bit a key
         /// has blocks without columns, and all keys that start there pass.
         columns: Vec<ProbedBit>,
     },
-    /// Bumped ribbon: all layers bumped the key. A filter stores the few keys of this kind as tags,
-    /// so the query compares the key's tag with them.
+    /// Bumped ribbon: all layers bumped the key. For each of the few keys of this kind, a filter
+    /// stores a tag, which is 16 or 32 bits of the hash. So the query compares the key's tag with
+    /// the stored ones.
     Tags {
         /// The layers, in order.
         bumped: Vec<BumpedLayer>,
@@ -130,7 +137,7 @@ impl ProbedBit {
 pub struct BumpedLayer {
     /// The first of the slots that the key would have in this layer.
     pub start: u32,
-    /// The bucket of that slot.
+    /// The number of the bucket of that slot. A bucket is a run of slots that share one threshold.
     pub bucket: u32,
     /// The class of that slot. The slots of a bucket are divided into three classes: class 2 has
     /// the lowest slot numbers (the left end), class 1 follows, and class 0 has the highest ones.

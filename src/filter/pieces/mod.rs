@@ -1,5 +1,5 @@
-//! Pieces of a filter that keeps all bits of a key in one line. They can be read and queried one by
-//! one.
+//! Pieces of a filter that keeps all bits of a key in one line. A piece can be read and queried
+//! without the others, so a lookup need not load the whole filter.
 //!
 //! ```text
 //! stored   | line | line | … | line | … | line | … | trailer |     a key probes one line
@@ -8,9 +8,10 @@
 //! ```
 //!
 //! Both Bloom families have such lines, and a piece consists of whole lines. In the other families
-//! a query reads several places of the filter. In a ribbon these are two neighbouring blocks; in a
-//! bumped ribbon also a threshold, and sometimes another layer; in a fuse filter three slots far
-//! apart. Filters of those families are read whole.
+//! a query reads several places of the filter. In a ribbon these are two neighbouring blocks of
+//! slots. In a bumped ribbon a query also reads a threshold, which tells whether the layer keeps
+//! the key, and sometimes another layer. In a fuse filter the places are three slots far apart.
+//! Filters of those families are read whole.
 //!
 //! A piece that is queried for a key of another piece says "maybe".
 
@@ -21,7 +22,8 @@ use super::lined::{Lined, PIECE_BYTES, Piece};
 use super::reader::{AnyGeometry, FilterReader};
 use crate::memory::LineBuf;
 
-/// The part of a filter that stays in memory when its pieces are read one by one.
+/// The geometry of a whole filter, which is the part that stays in memory when the pieces are read
+/// one by one.
 #[derive(Clone, Copy)]
 pub(crate) struct FilterPieces(Whole);
 

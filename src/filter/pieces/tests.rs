@@ -12,8 +12,8 @@ fn pieces_of(whole: &FilterReader) -> Vec<FilterReader> {
     chunks.map(|(i, chunk)| pieces.open(i, LineBuf::copy_from(chunk))).collect()
 }
 
-/// Checks that every key gets the same answer, and the same trace, from the piece with its line,
-/// and that all other pieces say maybe.
+/// Checks that the piece that has a key's line gives the same answer and the same trace for the key
+/// as the whole filter, and that all other pieces say "maybe".
 fn hold_against(whole: &FilterReader, hashes: impl Iterator<Item = KeyHash>) {
     let (kept, pieces) = (whole.pieces().unwrap(), pieces_of(whole));
     assert!(pieces.len() > 2);

@@ -4,7 +4,8 @@ use super::layout::{BLOCK_SLOTS, Layout};
 use super::row::{Equation, raw_seed, rehash};
 use crate::filter::inspect::parts::{BandLayer, BandParts, Rows};
 
-/// The parts of the filter in `block`; `None` if it is not a filter. One layer takes all keys.
+/// The parts of the filter in `block`; `None` if it is not a filter. A Ribbon filter has one layer,
+/// which keeps all keys.
 pub(super) fn parts(block: &[u8]) -> Option<BandParts> {
     let (layout, seed) = Layout::parse(block).ok()?;
     let blocks = layout.slots() / BLOCK_SLOTS;

@@ -1,5 +1,6 @@
-//! The hot loops of the Ribbon filter, in portable code: whether a key's row matches, and back
-//! substitution.
+//! The hot loops of the Ribbon filter, in portable code: whether the slots that a key picks add up
+//! to its fingerprint, and back substitution. A *segment* is one column of a block of 128 slots
+//! ([`layout`](super::layout)).
 //!
 //! All columns are added up before the answer is tested. An early exit at the first column that
 //! fails would cost a mispredicted branch for nearly every absent key.
@@ -24,7 +25,7 @@ pub struct Query<'a> {
     pub coefficients: u128,
     /// The position in its block of the slot in which the key starts, 0 to 127.
     pub bit: u32,
-    /// Bit j is the XOR that the picked slots of column j must have; 0 if there is no such column.
+    /// Bit j is the XOR that the picked slots must have in column j; 0 if there is no such column.
     pub fingerprint: u32,
 }
 

@@ -1,4 +1,5 @@
-//! The stored form of a Ribbon filter: blocks of slots, their columns, and their positions.
+//! The stored form of a Ribbon filter. A slot has one bit in each column, a *block* is 128 slots,
+//! and a *segment* is one column of one block.
 //!
 //! ```text
 //! OFFSET      SIZE  MEANING
@@ -123,7 +124,8 @@ impl Layout {
     }
 }
 
-/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair). A byte of the old trailer
+/// For fuzzing: turns most bytes into a valid filter
+/// ([`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair)). A byte of the old trailer
 /// picks a number of columns, 1 to 32. The new trailer gets the number of blocks for which the
 /// segments make about that many columns.
 #[cfg(any(test, fuzzing))]

@@ -18,15 +18,16 @@
 //! slots than keys are needed, so a column costs 1.03 to 1.07 bits a key; a textbook Bloom filter
 //! needs 1.44 bits to halve the rate.
 //!
-//! With the sizes in [`sizing`], one seed in twenty makes equations that contradict each other.
-//! Then the build starts again with another seed. The format has 256 seeds. If all of them fail, a
-//! Bloom filter is built instead.
+//! A key's equation is computed from its hash and a *seed*, which all keys of a filter share. With
+//! the sizes in [`sizing`], one seed in twenty makes equations that contradict each other. Then the
+//! build starts again with another seed. The format has 256 seeds. If all of them fail, a Bloom
+//! filter is built instead.
 //!
 //! Reading order: [`row`], from a hash to its equation; [`layout`], the bytes;
 //! [`build`](mod@build); [`reference`](mod@reference), a query step by step; [`query`], the reader;
 //! [`kernel`] and `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) follows the same
-//! idea, but moves the keys whose equations contradict others to a smaller filter. Its module
-//! `reference` shows step by step how a ribbon is built.
+//! idea, but where equations contradict each other, it moves keys to a smaller filter. The module
+//! `burr::reference` shows step by step how a ribbon is built.
 //!
 //! Paper: Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and Xor", 2021,
 //! arXiv 2103.02515. Format and construction: RocksDB's `util/ribbon_impl.h` and

@@ -6,12 +6,12 @@
 //!                    ^ start
 //! ```
 //!
-//! The picks extend over two blocks, whose segments are neighbours in memory: `near` has the
-//! columns of block b, and `far` as many columns of block b+1. (If block b has one column fewer
-//! than block b+1, the highest column of block b+1 is left out.) So a query reads one run of 2 ×
-//! columns × 16 bytes, which is 4 or 5 cache lines at 7 columns. A key that starts in the first
-//! slot of a block picks no slot of the next block, which need not exist. For such a key `far` is
-//! the same as `near`.
+//! The picks extend over two blocks, whose segments are neighbours in memory (a segment is 16
+//! bytes: one column of one block). `near` has the columns of block b, and `far` as many columns of
+//! block b+1. (If block b has one column fewer than block b+1, the highest column of block b+1 is
+//! left out.) So a query reads one run of 2 × columns × 16 bytes, which is 4 or 5 cache lines at 7
+//! columns. A key that starts in the first slot of a block picks no slot of the next block, which
+//! need not exist. For such a key `far` is the same as `near`.
 
 use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};

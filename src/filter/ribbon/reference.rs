@@ -2,7 +2,7 @@
 //! with this one, and traces are made with it.
 //!
 //! ```text
-//! slots         0 1 2 3 4 5 …          of each column, a bit
+//! slots         0 1 2 3 4 5 …          a slot has one bit in each column
 //! picked            1 . 1 1            by the key's coefficients, from its start on
 //! found             s2 ^ s4 ^ s5       wanted: the fingerprint's bit of the column
 //! ```

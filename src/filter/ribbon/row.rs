@@ -56,8 +56,9 @@ impl Equation {
     }
 }
 
-/// The content of a slot after banding: the coefficients of this slot and of the 127 slots after
-/// it, and the fingerprint. The lowest coefficient of a row is 1. In an empty slot everything is 0.
+/// The content of a slot after banding, the elimination of [`build`](mod@super::build): the
+/// coefficients of this slot and of the 127 slots after it, and the fingerprint. The lowest
+/// coefficient of a row is 1. In an empty slot everything is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Row {
     pub coefficients_low: u64,

@@ -1,4 +1,5 @@
-//! The size of a Standard128 Ribbon: slots, blocks, segments. Pure functions.
+//! The size of a Standard128 Ribbon: its slots, its blocks of 128 slots, and its segments, each of
+//! which is one column of one block. Pure functions.
 //!
 //! *How many slots?* A little more than one per key. With more keys, more slots a key are needed,
 //! because the chance that the band is overloaded somewhere grows with its length: 1.03 slots a key
@@ -101,8 +102,8 @@ fn bloom_is_better(target: Target, keys: usize, layout: &Layout) -> bool {
 }
 
 /// The number of segments of a filter with `millibits / 1000` bits a key, trailer included. It is
-/// rounded, so the stored size differs from the requested one by at most half a segment, unless
-/// that would be less than one segment or more than 32 columns.
+/// rounded, so the stored size differs from the requested one by at most half a segment, unless the
+/// requested size is less than one segment or more than 32 columns.
 fn segments_for_size(blocks: u32, keys: usize, millibits: u32) -> usize {
     let bytes = keys as f64 * f64::from(millibits) / 8000.0 - TRAILER_BYTES as f64;
     let segments = (bytes / SEGMENT_BYTES as f64).round();
@@ -112,8 +113,9 @@ fn segments_for_size(blocks: u32, keys: usize, millibits: u32) -> usize {
 
 /// The number of segments with which one of `one_in` absent keys passes. For a rate between two
 /// powers of two, some blocks have one column fewer than the others (`layout.rs`), which saves one
-/// segment for each of these blocks. Their number is rounded down. Like RocksDB, the function first
-/// adds `bias / 2^32` of a slot, so that sometimes one more segment is saved.
+/// segment for each of these blocks. The number of these blocks is rounded down. Like RocksDB, the
+/// function first adds `bias / 2^32` of a slot to their slots, so that sometimes one more segment
+/// is saved.
 fn segments_for_rate(blocks: u32, one_in: f64, bias: u32) -> usize {
     if one_in <= 1.0 {
         return 1;

@@ -12,6 +12,9 @@
 //! query, AVX2      one register = 2 segments; four of them = 8 columns
 //! solve            one register = the low (or high) 64 known bits of 8 columns
 //! ```
+//!
+//! The known bits of a column are the last 128 bits that back substitution has computed
+//! ([`solve`]).
 
 use std::arch::x86_64::*;
 

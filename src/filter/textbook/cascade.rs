@@ -38,7 +38,8 @@ use super::shared::mix;
 /// is queried, and the next layer holds these.
 const RATE: f64 = 0.5;
 /// Each layer from the third on holds half as many keys as the layer two before it, so no set of
-/// keys that fits into memory needs more layers.
+/// keys that fits into memory needs more layers. Only a hash that is both in and out would: every
+/// layer is wrong for it.
 const MAX_LAYERS: usize = 128;
 
 /// One layer, for reports.

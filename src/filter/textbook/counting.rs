@@ -52,7 +52,7 @@ impl CountingBloom {
     /// A filter of `counters` counters, `hashes` of them for each key.
     ///
     /// # Panics
-    /// If `hashes` is not 1 to [`MAX_HASHES`], and if [`CountingBloom::try_new`] would return an
+    /// If `hashes` is not 1 to [`MAX_HASHES`], or if [`CountingBloom::try_new`] would return an
     /// error.
     pub fn new(counters: usize, hashes: u32) -> CountingBloom {
         CountingBloom::try_new(counters, hashes).unwrap_or_else(|error| panic!("{error}"))
@@ -74,7 +74,7 @@ impl CountingBloom {
     /// see [`formulas::whole_shape`].
     ///
     /// # Panics
-    /// If `rate` is not above 0 and below 1, and if [`CountingBloom::try_new`] would return an
+    /// If `rate` is not above 0 and below 1, or if [`CountingBloom::try_new`] would return an
     /// error.
     pub fn for_rate(keys: usize, rate: f64) -> CountingBloom {
         let (counters, hashes) = formulas::whole_shape(keys, rate);

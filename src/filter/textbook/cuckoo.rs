@@ -18,8 +18,9 @@
 //! number of buckets must be a power of two.
 //!
 //! A query compares a fingerprint of `f` bits with the eight slots of two buckets, so the rate is
-//! about `8 · load / 2^f`. With a single comparison 3 bits fewer would be enough for the same rate,
-//! and 5 % of the slots stay empty. That is why a cuckoo filter is smaller than a Bloom filter for
+//! about `8 · load / 2^f`. Compared with a query of one slot, this costs 3 more bits a fingerprint.
+//! Besides, 5 % of the slots stay empty. A low rate, which takes long fingerprints, makes the 3
+//! bits a smaller share of the size. That is why a cuckoo filter is smaller than a Bloom filter for
 //! low rates only.
 //!
 //! Invariants: a slot that holds 0 is empty, and no fingerprint is 0. A key's two buckets together
@@ -33,11 +34,11 @@ use super::shared::{Full, TooLarge, mix, reduce};
 pub const SLOTS: usize = 4;
 /// The number of evictions after which an insertion gives up.
 const MAX_KICKS: usize = 500;
-/// The intended load of the table. If it is above 95 %, insertions start to fail.
+/// The load for which a table is sized. Above 95 %, insertions start to fail.
 const LOAD: f64 = 0.95;
 
 /// The probability that two keys have the same fingerprint of `bits` bits. It is above `2^-bits`,
-/// because 0 is not a fingerprint: its keys get the fingerprint 1.
+/// because 0 is not a fingerprint: keys whose bits are 0 get the fingerprint 1.
 fn same_fingerprint(bits: u32) -> f64 {
     let all = 2f64.powi(bits as i32);
     (all + 2.0) / (all * all)

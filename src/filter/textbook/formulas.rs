@@ -38,8 +38,8 @@ pub const MAX_HASHES: u32 = 64;
 /// up to it.
 const MAX_EXACT_BITS: f64 = 9_007_199_254_740_992.0;
 
-/// The bits a key for this rate, if the number of hashes could be the best fraction:
-/// `-ln(rate) / (ln 2)²`.
+/// The number of bits for each key at this rate, if the number of hashes could be the best
+/// fraction: `-ln(rate) / (ln 2)²`.
 pub fn bits_per_key(rate: f64) -> f64 {
     -rate.ln() / (LN_2 * LN_2)
 }
@@ -58,7 +58,8 @@ pub fn whole_hashes(bits_per_key: f64) -> u32 {
     down + u32::from(better_up)
 }
 
-/// The usual approximation `(1 - e^(-k/b))^k`. It is too low for small filters.
+/// The usual approximation of the rate, `(1 - e^(-k/b))^k`, at `b` bits a key and `k` hashes. It is
+/// too low for small filters.
 pub fn rate(bits_per_key: f64, hashes: u32) -> f64 {
     (1.0 - (-f64::from(hashes) / bits_per_key).exp()).powi(hashes as i32)
 }
@@ -74,8 +75,8 @@ pub fn rate_of_split(bits: usize, keys: usize, hashes: u32) -> f64 {
     fill.powi(hashes as i32)
 }
 
-/// The exact rate of one shared array with independent hashes: the mean of `(set / m)^k` over the
-/// number of set bits.
+/// The exact rate of one shared array with independent hashes: the mean of `(set / m)^k`, where
+/// `set` is the random number of set bits.
 ///
 /// The computation follows one query, which reads `d ≤ k` distinct bits, while the keys set their
 /// `kn` bits one after the other. Each of these `kn` bits is, with probability `u / m`, one of the
@@ -239,8 +240,8 @@ pub(super) fn classical_shape(keys: usize, rate_wanted: f64) -> (usize, u32) {
         let hashes = whole_hashes(bits as f64 / keys);
         (rate(bits as f64 / keys, hashes), hashes)
     };
-    // One hash can reach every rate, and the best number of hashes takes no more bits. So this
-    // number of bits is enough.
+    // `enough` starts as the number of bits that a single hash needs. One hash can reach every
+    // rate, and the best number of hashes takes no more bits.
     let enough = (-keys / (-rate_wanted).ln_1p()) as usize;
     let enough = bisect(0, enough.saturating_add(1), |bits| best(bits).0 <= rate_wanted);
     (enough, best(enough).1)

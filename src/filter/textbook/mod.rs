@@ -1,8 +1,9 @@
 //! The filters of the textbooks, built plainly, to be read, measured and compared.
 //!
-//! The database uses none of them: its own families are [`super::Family`]. They are here because
-//! every text on filters mentions them, and claims about a structure are best checked on the
-//! structure. `maypole structures` measures them along with the families of the database.
+//! The database uses none of them: its own families are [`super::Family`]. The filters of the
+//! textbooks are here because every text on filters mentions them, and claims about a structure are
+//! best checked on the structure. `maypole structures` measures them along with the families of the
+//! database.
 //!
 //! Read them in this order. The file of each structure opens with its literature and a drawing.
 //!
@@ -24,8 +25,8 @@
 //! ([`mix`]). Two keys with the same hash are one key to them. So an absent key passes with a
 //! probability of about `keys / 2^64` because it has the hash of a present key, even where the
 //! formulas give a lower rate. A rate is a mean over all sets of keys: one filter of few keys may
-//! be wrong more often or less often than the mean. `for_rate` bounds the mean, for any number of
-//! keys.
+//! be wrong more often or less often than the mean. The constructors `for_rate` bound the mean, for
+//! any number of keys.
 //!
 //! Absent on purpose: SIMD, prefetching, and cache lines of the processor. [`super`] has those.
 

@@ -1,4 +1,4 @@
-//! Code that the structures share: mixing of hashes, allocation of arrays, and the errors.
+//! Code that the filter structures share: mixing of hashes, allocation of arrays, and the errors.
 
 /// The filter is full. The failed insertion changed nothing.
 ///
@@ -84,7 +84,7 @@ pub(super) fn as_words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
-/// Distinct keys for tests: `keys(seed, 0..n)`. Different seeds share none.
+/// Distinct keys for tests: `keys(seed, 0..n)`. Different seeds share no key.
 #[cfg(test)]
 pub(super) fn keys(seed: u64, range: std::ops::Range<u64>) -> Vec<u64> {
     range.map(|i| mix(seed << 40 | i, 0xbeef)).collect()

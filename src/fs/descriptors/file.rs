@@ -1,4 +1,7 @@
 //! [`PooledFile`]: a file that may lose its descriptor, and is then opened again for the next read.
+//!
+//! Each file has a *slot*, which holds its descriptor while the file is open. The pool's *ring*
+//! lists the open slots. The pool does not close a descriptor while it is *pinned*.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,8 +29,9 @@ pub(in crate::fs) struct PooledFile {
     identity: Identity,
     slot: Arc<Slot>,
     pool: Arc<DescriptorPool>,
-    /// Whether the file keeps its descriptor until it is dropped. A thread that opens the file
-    /// again holds the mutex, so that other threads do not open it too.
+    /// Whether the file keeps its descriptor until the file is dropped, because of
+    /// [`RandomAccessFile::keep_open`]. A thread that opens the file again holds the mutex, so that
+    /// other threads do not open it too.
     kept: Mutex<bool>,
 }
 

@@ -24,8 +24,8 @@
 //!   the pool's ring for good. The descriptor no longer counts towards the capacity.
 //!
 //! If the process or the system has no descriptor left, opening a file closes idle descriptors of
-//! every pool and tries again ([`with_descriptor`]). It fails only if there is none to close, or if
-//! other threads take all that become free.
+//! every pool and tries again ([`with_descriptor`]). The opening fails only if no pool has an idle
+//! descriptor, or if other threads take all descriptors that become free.
 //!
 //! No call waits until a descriptor becomes free, and nothing here knows what the files contain.
 
@@ -53,8 +53,9 @@ const CLOSED_AT_ONCE: usize = 16;
 /// other threads may take the descriptors that become free.
 const ATTEMPTS: usize = 64;
 
-/// Runs `open`, which takes a descriptor. If the process or the system has none left, closes table
-/// files that are not being read, and tries again.
+/// Runs `open`, which takes a descriptor. If the process or the system has none left, closes idle
+/// descriptors of every pool (of kernel rings, and of table files that are not being read), and
+/// runs `open` again.
 pub(super) fn with_descriptor<T>(open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     retry_after_closing(open, || {
         let pools: Vec<_> = lock(POOLS.get()).iter().filter_map(Weak::upgrade).collect();

@@ -1,4 +1,8 @@
 //! [`DescriptorPool`]: decides which of its files have a descriptor open.
+//!
+//! The slots of the open files form a *ring*. Its *hand* goes from slot to slot and closes the
+//! first that is idle and was not used since the hand last passed it. The kernel rings
+//! ([`super::urings`]) take descriptors of the pool too.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -48,7 +52,7 @@ pub struct DescriptorPool {
 
 #[derive(Default)]
 pub(super) struct Ring {
-    /// The open slots. Each stores its position.
+    /// The open slots. Each stores its index in this vector.
     pub(super) slots: Vec<Arc<Slot>>,
     hand: usize,
     /// The number of files that are being opened. They count towards the capacity.
@@ -64,7 +68,8 @@ pub(super) struct Slot {
     position: AtomicUsize,
 }
 
-/// Every pool of the process: see [`with_descriptor`](super::with_descriptor).
+/// Every pool of the process, so that [`with_descriptor`](super::with_descriptor) can close idle
+/// descriptors of all pools.
 pub(super) static POOLS: PerProcess<Mutex<Vec<Weak<DescriptorPool>>>> =
     PerProcess::new(Mutex::default);
 static SHARED: PerProcess<Arc<DescriptorPool>> = PerProcess::new(|| DescriptorPool::new(1));
@@ -111,8 +116,8 @@ impl DescriptorPool {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// The number of descriptors of the pool's files, without those that are kept for good. 0 in a
-    /// forked child.
+    /// The number of descriptors of the pool's files, without those that files keep for good
+    /// ([`keep_open`](crate::fs::RandomAccessFile::keep_open)). 0 in a forked child.
     pub fn open_files(&self) -> usize {
         if !self.process.is_current() {
             return 0;
@@ -168,7 +173,7 @@ impl DescriptorPool {
     }
 
     /// Closes up to `count` descriptors that are not in use, those of idle kernel rings first.
-    /// Returns the number of closed ones.
+    /// Returns the number of closed descriptors.
     pub(in crate::fs) fn close_idle(&self, count: usize) -> usize {
         let mut closed = Vec::new();
         let mut ring = lock(&self.ring);
@@ -206,7 +211,8 @@ impl Ring {
     }
 
     /// Moves idle descriptors of files to `closed` until the remaining descriptors fit into
-    /// `capacity`. Returns `false` if they do not fit because every open file is in use.
+    /// `capacity`. Returns `false` if they do not fit because every open file is in use. The caller
+    /// drops `closed`, which closes the descriptors, after it has released the lock.
     pub(super) fn make_room(
         &mut self,
         capacity: usize,

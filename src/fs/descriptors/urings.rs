@@ -1,4 +1,6 @@
-//! The kernel rings that a pool's readers share. Each ring costs a descriptor.
+//! The kernel rings (`io_uring`) that the [`OverlappedReader`](crate::fs::OverlappedReader)s of a
+//! pool share. Each ring costs a descriptor. The pool's field `ring` is not a kernel ring, but the
+//! list of the pool's open files.
 //!
 //! ```text
 //!   lend ─► an idle ring                                  ─► LentUring ─► reusable: idle again
@@ -48,7 +50,7 @@ impl Urings {
     }
 }
 
-/// A ring for exclusive use by the caller.
+/// A kernel ring for exclusive use by the caller until this value is dropped.
 pub(in crate::fs) struct LentUring<'a> {
     pool: &'a DescriptorPool,
     uring: Option<Uring>,

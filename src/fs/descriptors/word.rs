@@ -1,5 +1,6 @@
-//! A descriptor that is opened and closed, and the number of its users. Both are stored in several
-//! words, each of which serves some of the threads.
+//! A descriptor that is opened and closed, and the number of its *pins*: each user of the
+//! descriptor pins it, which keeps it open. Both are stored in several words, each of which serves
+//! some of the threads.
 //!
 //! ```text
 //!   63      62 … 32        31 … 0
@@ -134,8 +135,8 @@ impl Words {
     /// Takes the descriptor out, if there is one and it is not pinned.
     fn take_idle(&self) -> Option<u32> {
         let _unchanging = lock(&self.changes);
-        // Pins are checked before any word is closed. While words are closed, even if they are
-        // opened again, the threads that use them must wait for the lock.
+        // The pins of all words are checked before any word is closed, because the threads that use
+        // a closed word must wait for the lock, even if the word is soon opened again.
         if self.words.iter().any(|word| word.is_pinned()) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Files whose calls are counted and may fail.
+//! The files of a [`FaultFs`](super::FaultFs), whose calls are counted and may fail.
 
 use std::path::Path;
 use std::sync::Arc;

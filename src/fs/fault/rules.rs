@@ -174,7 +174,7 @@ impl FaultState {
     }
 
     /// Counts the call in every rule that applies to it. Returns the fault if a rule makes the call
-    /// fail, and removes rules that fail only one call.
+    /// fail, and removes this rule if it fails only one call.
     fn fault(&mut self, operation: Operation, path: &Path) -> Option<Fault> {
         let mut fault = None;
         self.rules.retain_mut(|rule| {

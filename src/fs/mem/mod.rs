@@ -12,8 +12,9 @@
 //! * If a log is being written, zeros follow its bytes, because [`super::RealFs`] allocates space
 //!   for logs ahead.
 //!
-//! [`MemFs::kill`] returns an image after the end of the process, which has such zeros too. Bytes
-//! that were appended but not flushed are in the buffer of the process, so they are in no image.
+//! [`MemFs::kill`] returns an image after the end of the process: all names and all flushed bytes,
+//! and zeros after the bytes of a log that was being written. Bytes that were appended but not
+//! flushed are in the buffer of the process, so they are in no image.
 
 mod power_loss;
 mod tree;

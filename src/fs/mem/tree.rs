@@ -138,8 +138,8 @@ impl Node {
     }
 }
 
-/// A file, which open handles keep alive after its name is removed. A thread that takes both this
-/// mutex and that of the tree takes that of the tree first.
+/// A file, which open handles keep alive after its name is removed. A thread that locks both the
+/// tree and a file locks the tree first.
 pub type FileNode = Arc<Mutex<File>>;
 
 #[derive(Debug, Clone, Default)]
@@ -153,7 +153,7 @@ pub struct File {
 }
 
 impl File {
-    /// The file after its writer is gone.
+    /// The file after its writer is gone: the zeros that follow the bytes are a part of the file.
     pub fn abandoned(&self) -> File {
         let mut file = File { zeros_behind: 0, ..self.clone() };
         if self.zeros_behind > 0 {

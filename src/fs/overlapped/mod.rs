@@ -1,4 +1,5 @@
-//! Many reads in flight at one time.
+//! [`OverlappedReader`]: many reads in flight at one time, by a *ring* (an instance of Linux'
+//! `io_uring`) or by threads.
 //!
 //! A device works on many reads at one time. A caller that knows which ranges it needs requests all
 //! of them, and checks and decompresses each range while the others are in flight.
@@ -189,10 +190,12 @@ struct Pass<'p, 'd, 'r, P> {
 /// The source of a ring's reads, which also receives their results.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 trait Reads<'r> {
-    /// The next read. `None` if no read is left, or if none can begin until others have ended.
+    /// The next read. `None` if no read is left, or if the pool has no room for the descriptor of
+    /// another read until one in flight has ended.
     fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)>;
 
-    /// Receives a read that the ring has ended, with its buffer filled or not.
+    /// Receives a read that the ring has ended. If its buffer is not filled, the read is repeated
+    /// without the ring.
     fn ended(&mut self, part: Part<'r>, is_filled: bool);
 }
 

@@ -10,8 +10,9 @@
 //! before a thread has woken up. The price is that the answer of a thread waits while the caller
 //! reads.
 //!
-//! A job owns its buffer and holds a reference to its file, which it drops when it has finished. So
-//! when `read_all` has returned, no thread holds a file of its jobs.
+//! A *batch* consists of the reads of one call, and each of these reads is a *job*. A job owns its
+//! buffer and holds a reference to its file, which it drops when it has finished. So when
+//! `read_all` has returned, no thread holds a file of its jobs.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -73,7 +74,7 @@ struct Job {
 /// A job's number, and what its read gave: the bytes, an error or a panic.
 type Answer = (usize, thread::Result<Result<ReadBuffer>>);
 
-/// Removes the jobs that have not begun when it is dropped, also if a panic of `done` drops it.
+/// When it is dropped, also by a panic of `done`, removes the jobs that no thread has begun.
 struct Closing<'a>(&'a Batch);
 
 impl Drop for Closing<'_> {

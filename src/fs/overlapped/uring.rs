@@ -46,7 +46,7 @@ const TOGETHER: usize = 2;
 const MAX_KEPT_BYTES: usize = 16 << 10;
 /// A longer read is submitted in pieces, because a queue entry has 32 bits for the length.
 const MAX_BYTES: usize = 1 << 30;
-/// The pause before the next attempt when the kernel has no memory for another read.
+/// The pause before the next attempt when the kernel takes no more reads at the moment.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// A ring, with no read in flight and none in its queue.
@@ -90,7 +90,7 @@ impl Uring {
                 drop(flight);
                 return Some(self);
             }
-            // Waits for one completion only if no further read can begin before it.
+            // Waits for a completion only if no further read can begin before one arrives.
             if flight.hand_over(usize::from(begun < TOGETHER)).is_err() {
                 // The kernel has none of the reads, so no buffer is in use. The caller reads them
                 // without the ring.

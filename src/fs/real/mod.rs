@@ -116,7 +116,8 @@ impl RealWritableFile {
         self.written_bytes
     }
 
-    /// Counts `bytes` bytes that reached the file through a mapping, and continues after them.
+    /// Counts `bytes` bytes that reached the file through a mapping, so that the next write starts
+    /// after them.
     pub fn skip(&mut self, bytes: u64) {
         debug_assert!(self.buffer.is_empty());
         self.written_bytes += bytes;
@@ -226,9 +227,9 @@ impl RandomAccessFile for RealRandomAccessFile {
 ///
 /// Linux enables a mitigation on many AMD processors (speculative return stack overflow) with which
 /// each system call spoils the processor's return stack. The processor then mispredicts the return
-/// from each stack frame between the system call and the lookup. To save a frame, this function is
-/// inlined, and so is each other function between the two that has only one caller on the path of a
-/// cache miss.
+/// from each stack frame between the system call and the lookup. To save frames, this function is
+/// inlined, like each other function between the lookup and the system call that has only one
+/// caller on the path of a cache miss.
 #[inline(always)]
 pub(super) fn read_exact_at(
     descriptor: Borrowed<'_>,
@@ -264,8 +265,8 @@ const NO_NAME: &str = "the file was removed while it was being written, with its
 
 /// The registry of the lock files that this process holds. The operating system's lock excludes
 /// other processes, but on some file systems it does not exclude a second descriptor of the same
-/// process. So the registry excludes it. A forked child starts with an empty registry, but the
-/// system's locks of its parent still exclude it.
+/// process. So the registry excludes this second descriptor. A forked child starts with an empty
+/// registry, but the system's locks that its parent holds still exclude the child.
 static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>>> = PerProcess::new(Mutex::default);
 
 pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFileLock> {
@@ -312,9 +313,10 @@ impl Drop for RealFileLock {
         if !self.process.is_current() {
             return;
         }
-        // The file is unlocked before it is closed, because a lock ends only with the last
-        // descriptor, and a forked child that has not yet executed its program has one too. If
-        // unlocking fails, the lock ends when the child closes its descriptor.
+        // The file is unlocked before it is closed, because closing ends the lock only with the
+        // last descriptor of the open file, and a forked child that has not yet executed its
+        // program has one too. If unlocking fails, the lock ends when the child closes its
+        // descriptor.
         let _ = self.file.unlock();
         lock(HELD_LOCKS.get()).remove(&self.key);
     }

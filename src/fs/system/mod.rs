@@ -12,8 +12,8 @@
 //! log by a mapping    yes (mapped.rs)  no               no            no
 //! ```
 //!
-//! The documentation of [`super`] states what the store needs of each system. That of `windows.rs`
-//! states what Windows does not promise.
+//! The documentation of [`super`] states what the store needs of each system, and the documentation
+//! of `windows.rs` states what Windows does not promise.
 //!
 //! Here and in [`super::descriptors`], a *descriptor* is a file descriptor of Unix or a handle of
 //! Windows. Both fit into 32 bits, and [`super::descriptors`] stores them as 32-bit numbers.

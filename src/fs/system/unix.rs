@@ -33,7 +33,7 @@ pub fn number_of(descriptor: &Descriptor) -> u32 {
     descriptor.as_raw_fd() as u32
 }
 
-/// Forgets `descriptor` without closing it.
+/// Returns the number of `descriptor`, which stays open without an owner until [`own`] takes it.
 #[inline]
 pub fn into_number(descriptor: Descriptor) -> u32 {
     descriptor.into_raw_fd() as u32
@@ -95,7 +95,7 @@ impl Anchor {
     }
 }
 
-/// The arguments for `openat` and similar calls.
+/// The first two arguments of `openat` and similar calls: a directory, and a path relative to it.
 fn locate<'a>(anchor: Option<&'a Anchor>, path: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
     let Some(anchor) = anchor else { return (CWD, path) };
     match path.file_name() {

@@ -3,8 +3,8 @@
 //! * **Names.** Microsoft documents no call that makes the names of a directory durable.
 //!   `FlushFileBuffers` accepts the handle of a directory on NTFS and ReFS, and [`sync_dir`] calls
 //!   it. Other file systems reject such a handle, so [`sync_dir`] does nothing there. NTFS logs
-//!   changes of names in order, so a power loss leaves the names as they once were. It is not known
-//!   whether a name survives if it was flushed just before the power loss.
+//!   changes of names in order, so a power loss leaves all names as they were at one earlier
+//!   moment. It is not known whether a name survives if it was flushed just before the power loss.
 //! * **Open files.** Every file is opened so that other programs may rename and remove it. When an
 //!   open file is removed, Windows 10 since version 1809 removes its name at once on NTFS. On FAT,
 //!   and in earlier versions of Windows, the name stays until the last handle of the file is
@@ -54,7 +54,7 @@ pub fn number_of(descriptor: &Descriptor) -> u32 {
     descriptor.as_raw_handle().addr() as u32
 }
 
-/// Forgets `descriptor` without closing it.
+/// Returns the number of `descriptor`, which stays open without an owner until [`own`] takes it.
 pub fn into_number(descriptor: Descriptor) -> u32 {
     descriptor.into_raw_handle().addr() as u32
 }
@@ -160,12 +160,14 @@ pub fn lock_key(_: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> 
     Ok(Some(fs::canonicalize(dir)?.join(name)))
 }
 
-/// Returns `true` without a check, because the store assumes that an open file keeps its name.
+/// Whether the path names the open file. Returns `true` without a check, because the store assumes
+/// that an open file keeps its name.
 pub fn is_at(_: &File, _: Option<&Anchor>, _: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns `true` without a check, because the store assumes that an open file keeps its name.
+/// Whether the file still has a name. Returns `true` without a check, because the store assumes
+/// that an open file keeps its name.
 pub fn has_name(_: &File) -> io::Result<bool> {
     Ok(true)
 }

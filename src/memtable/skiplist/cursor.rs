@@ -90,7 +90,7 @@ impl Cursor for SkipListCursor {
             let last = NodeRef::new(last);
             (last, last.next(0)?)
         };
-        // As in `next`.
+        // The node after `next` is fetched early, for the reason given in the method `next`.
         // SAFETY: every node has level 0.
         unsafe { next.prefetch_next(0) };
         let (last_key, key) = (last.entry().0, next.entry().0);

@@ -7,7 +7,9 @@
 //!           head ◄── a ◄────── b ◄────── b' ◄─────── c           back
 //! ```
 //!
-//! The layout of a node is drawn in [`node`].
+//! A node holds an entry: an internal key and a value. The internal key is the user key, followed
+//! by the *trailer*: the sequence number and the kind in one 64-bit number. The layout of a node is
+//! drawn in [`node`].
 //!
 //! # Why readers need no lock
 //!
@@ -36,9 +38,9 @@
 //! ```
 //!
 //! Because gets are faster on huge pages, the arena of a large memtable puts its largest chunks on
-//! such pages ([`super::arena`]). In the memtable as it is now, unlike in the prototype, huge pages
-//! make inserts faster too (`docs/measurements/2026-11-24-writes.md`). `benches/memtable.rs`
-//! measures inserts and gets.
+//! such pages ([`super::arena`]). In the memtable itself, unlike in the prototypes, huge pages make
+//! inserts faster too (`docs/measurements/2026-11-24-writes.md`). `benches/memtable.rs` measures
+//! inserts and gets.
 
 mod cursor;
 mod node;

@@ -1,9 +1,10 @@
 //! Lending: user code reads bytes that a lookup found under its guard, after the guard is gone.
 //!
 //! User code may block for hours. A guard that it held meanwhile would keep all garbage of the
-//! process alive. So the thread announces one address instead, and a collector that is about to
-//! drop the memory at this address takes a reference count of the part that holds it: one block, or
-//! one memtable.
+//! process alive ([`super`] explains guards, garbage and collections). So the thread announces one
+//! address instead, in the word `lent` of its record. A collector that is about to drop the memory
+//! at this address takes a reference count of the part that holds the memory: one block, or one
+//! memtable.
 //!
 //! ```text
 //! reader       [ finds v, lent = v ]  user code reads v ...................  lent = 0
@@ -16,9 +17,10 @@
 //! or a thread destroys the container when no guard can reach it any more ([`drop_at_once`]). In
 //! both events, the freeing thread reads `lent` after it is certain that the reader's guard is
 //! gone. The reader stores `lent` before it withdraws the guard, with release, and a collector
-//! loads the announcement of the guard with acquire. So the freeing thread reads either `v`, or a
-//! value that the reader stored after reading the bytes, again with release. A guard that began
-//! later cannot reach the memory any more.
+//! loads the announcement of the guard with acquire. So the freeing thread reads either `v`, and
+//! keeps the part, or a value that the reader stored after reading the bytes, again with release,
+//! so that the reads happen before the drop. A guard that began later cannot reach the memory any
+//! more.
 //!
 //! A part is kept until `lent` no longer shows the address at which the part was found. Because the
 //! kept memory is not reused meanwhile, the address cannot mean other memory.
@@ -128,7 +130,8 @@ impl Suspended {
 }
 
 impl Drop for Suspended {
-    /// Ends the loan. The guard, which is dropped next, protects nothing any more.
+    /// Ends the loan, and restores the depth, which the guard lowers when it is dropped next. The
+    /// guard protects nothing any more.
     #[inline(always)]
     fn drop(&mut self) {
         self.record.lent.store(self.outer, Ordering::Release);
@@ -176,7 +179,7 @@ pub(crate) fn held_by_readers() -> usize {
     let mut bags = lock(&collector().garbage);
     let ended = take_ended(&mut bags.kept);
     let owner = |kept: &Kept| Arc::as_ptr(&kept.part.owner).addr();
-    // Several threads may read one block.
+    // Several threads may read one block. It is counted once.
     let is_first =
         |i: usize| bags.kept[..i].iter().all(|other| owner(other) != owner(&bags.kept[i]));
     let firsts = (0..bags.kept.len()).filter(|&i| is_first(i));

@@ -19,12 +19,12 @@
 //! thread that may still reach garbage. A thread that keeps doing lookups soon announces a later
 //! epoch, so it does not keep a bag for long.
 //!
-//! A pin usually executes no fence, so a collector may read a record before the latest pin becomes
-//! visible. A thread that shows no guard but an old epoch may therefore hold a guard. If such an
-//! *idle* thread keeps garbage, the collector marks its record and executes the heavy barrier
-//! (`barrier.rs`), after which it can trust the record. A marked thread executes a fence in each
-//! pin, so later collections need no barrier for it. After [`MARKED_PINS`] pins the thread clears
-//! the mark.
+//! The *light barrier* in a pin usually executes no fence (`barrier.rs`), so a collector may read a
+//! record before the latest pin becomes visible. A thread that shows no guard but an old epoch may
+//! therefore hold a guard. If such an *idle* thread keeps garbage, the collector marks its record
+//! and executes the *heavy barrier*, a system call that makes all threads of the process execute a
+//! fence. After that it can trust the record. A marked thread executes a fence in each pin, so
+//! later collections need no barrier for it. After [`MARKED_PINS`] pins the thread clears the mark.
 //!
 //! A thread that is about to read a file will be idle meanwhile. So it marks itself
 //! ([`before_reading`]), and clears this mark in its next pin. Threads whose lookups miss the cache
@@ -71,9 +71,10 @@
 //! Alternatives. `crossbeam-epoch` fences at every pin, so the processor cannot overlap successive
 //! lookups. `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, which is
 //! a full fence on x86. Its readers drop garbage themselves, its batches are bounded by count and
-//! not by bytes, and its loads are sequentially consistent, which loom cannot check. Hazard
-//! pointers announce each object that a lookup reaches by a store, and then load the pointer to the
-//! object again. This scheme announces once for each lookup, in the pin.
+//! not by bytes, and its loads are sequentially consistent, which loom cannot check. With hazard
+//! pointers, a lookup announces each object that it reaches: it stores the object's address, and
+//! then loads the pointer to the object again. The scheme of this file announces once for each
+//! lookup, in the pin.
 //!
 //! A guard delays the release of everything that is retired while it is held. Hold it for one
 //! lookup, but not while the thread waits for another thread or for a device. Do not hold it while
@@ -181,8 +182,8 @@ impl Record {
         }
     }
 
-    /// Read the announcement before the mark ([`is_marked`](Record::is_marked)), as the proof
-    /// requires.
+    /// Reads the announcement. Call this before [`is_marked`](Record::is_marked), because the proof
+    /// requires that the mark is read last.
     fn shown(&self) -> Shown {
         let announced = self.announced.load(Ordering::Acquire);
         Shown { epoch: announced >> 1, held: announced & HELD != 0 }
@@ -368,11 +369,11 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     waiting
 }
 
-/// Returns the epoch below which bags may be dropped, and the loans. `first` and `last` are the
-/// stamps of the oldest and the newest sealed bag. The returned epoch is the lowest that a thread
-/// which may still reach garbage has announced. It is at most `last + 1`, because bags that are
-/// sealed from here on wait for another collection. Executes a barrier if the epoch would otherwise
-/// be at most `urgent`, and if more bags may be dropped after the barrier.
+/// Returns the epoch below which bags may be dropped, and the loans of all threads ([`lending`]).
+/// `first` and `last` are the stamps of the oldest and the newest sealed bag. The returned epoch is
+/// the lowest that a thread which may still reach garbage has announced. It is at most `last + 1`,
+/// because bags that are sealed from here on wait for another collection. Executes a barrier if the
+/// epoch would otherwise be at most `urgent`, and if more bags may be dropped after the barrier.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);
@@ -386,7 +387,8 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
         let in_the_way = shown.filter(|&(record, shown)| in_the_way(record, shown));
         in_the_way.fold(last + 1, |oldest, (_, shown)| oldest.min(shown.epoch))
     };
-    // Must precede the loads that trust marks.
+    // The fence to which the proof refers. It precedes the loads of records whose marks are
+    // trusted.
     fence(Ordering::SeqCst);
     let without_barrier = oldest(|record, shown| shown.held || !record.is_marked());
     if without_barrier > urgent {
@@ -394,7 +396,8 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     }
     // A barrier interrupts every processor, so none is executed if it would free nothing. With or
     // without a barrier, a held guard keeps its bags. While the system suspends one thread that
-    // holds a guard, every cache miss of other threads may reach this line.
+    // holds a guard, every cache miss of other threads may reach this line, because it may retire a
+    // block and collect.
     let held = |_: &Record, shown: Shown| shown.held;
     if oldest(held) <= without_barrier.max(first) {
         return without_barrier;
@@ -506,9 +509,9 @@ fn leave_thread() {
     }
 }
 
-/// Called in a forked child, whose thread gets one of the child's records when it next pins. The
-/// old record belongs to the leaked collector of the parent. Guards from before the fork still use
-/// it.
+/// Forgets the thread's record, in a forked child. When the thread next pins, it gets one of the
+/// child's records. The old record belongs to the parent's collector, which the child leaks. Guards
+/// from before the fork still use the old record.
 #[cfg(not(loom))]
 #[cfg_attr(not(unix), allow(dead_code))]
 pub(super) fn forget_thread() {

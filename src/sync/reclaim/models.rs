@@ -1,4 +1,6 @@
-//! loom models: readers, writers, collectors, marks, and threads that end, in every order.
+//! loom models of readers, writers, collectors, marks ([`super`] explains them), and threads that
+//! end, in every order. The values that they read are canaries, which detect a read after their
+//! drop.
 
 use loom::thread;
 
@@ -99,7 +101,7 @@ fn idle_reader_beside_a_collector(cell: &Arc<ArcCell<Canary>>) {
             collect();
         }
     });
-    // The first read clears a mark.
+    // The first read clears a mark, because `MARKED_PINS` is 1 in a model.
     read(cell);
     read(cell);
     writer.join().unwrap();
@@ -188,7 +190,7 @@ fn read_lent<T: Retired>(cell: &ArcCell<T>, lent: fn(&T) -> &Lent) {
         assert_eq!(byte, [7]);
     };
     // SAFETY: only the byte and the canary are used, and both are in the part that [`Holder`]
-    // finds. A [`Container`] drops its `Holder` at once.
+    // finds. A [`Container`] passes its `Holder` to [`drop_at_once`].
     unsafe { guard.lend(&lent.byte, read) }
 }
 

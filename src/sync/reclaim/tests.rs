@@ -1,4 +1,5 @@
 //! Tests of guards that other threads hold, of limits, of barriers, and of the indexes of threads.
+//! [`super`] explains the barriers, and the marks that save them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc;

@@ -10,7 +10,8 @@
 //! `shared` counts the bytes that a key has in common with the key before it. At a *restart point*
 //! it is zero, so the key there can be read without any other key. `restart[i]` is the offset of
 //! restart point `i`; `restart[0]` is 0. A search first finds an interval by binary search over the
-//! restart points, and then walks its entries.
+//! restart points, and then walks its entries. A data block of the cache also has *key heads*, the
+//! first bytes of its keys side by side, which replace the binary search ([`key_heads`]).
 //!
 //! Making a [`Block`] checks its *tail*, which is everything after the entries. Entries are checked
 //! as they are decoded. This module does not know the file, so failures are [`Damage`] with an
@@ -242,7 +243,8 @@ impl Block {
     }
 }
 
-/// The trailer that readers see: with the global sequence number, if there is one.
+/// The trailer that readers see. `global_sequence` is the sequence number that they see in every
+/// key of an ingested file; `None` for other files.
 #[inline]
 fn shown(stored_trailer: u64, global_sequence: Option<SequenceNumber>) -> u64 {
     match global_sequence {

@@ -51,7 +51,7 @@ impl Deref for BlockPin {
 // SAFETY: either `Arc` leads to one block and keeps it alive; nothing changes a shared block.
 unsafe impl PinsBlock for BlockPin {}
 
-/// See the module.
+/// A handle of a block, and the address of the block's entries: see the module.
 pub(crate) struct PinnedBlock<B> {
     entries: NonNull<[u8]>,
     block: B,

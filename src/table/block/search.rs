@@ -2,7 +2,8 @@
 //!
 //! A cursor copies every key that it passes, because the next key may share its prefix. A point
 //! lookup needs only `matched`, the number of bytes that the previous entry has in common with the
-//! target.
+//! target. If the block has key heads ([`super::key_heads`]), the search starts at the first entry
+//! that they do not show to be before the target, otherwise at a restart point.
 //!
 //! ```text
 //! target          a p p l e
@@ -58,7 +59,7 @@ impl Block {
         self.find_from(self.search_start(user_key), user_key, trailer, global_sequence)
     }
 
-    /// Starts to fetch from memory the entry that a search from `start` will read.
+    /// Prefetches the entry that a search from `start` will read.
     #[inline]
     pub(crate) fn prefetch_entry(&self, start: SeekStart) {
         if let SeekStart::At(Candidate { offset, same_bytes: Some(_), .. }) = start {
@@ -91,9 +92,9 @@ impl Block {
                 });
             }
         };
-        // This entry is nearly always the result. If it shares at most `same_bytes` bytes with the
-        // previous entry, the shared bytes equal the target's, so only the suffix is compared. If
-        // it shares more, or is not the result, `walk` does the search.
+        // The entry to which the key heads lead is nearly always the result. If it shares at most
+        // `same_bytes` bytes with the previous entry, the shared bytes equal the target's, so only
+        // the suffix is compared. If it shares more, or is not the result, `walk` does the search.
         let entry = Entry::decode(self.entries(), offset)?;
         if entry.shared <= same_bytes
             && let Some((suffix, stored)) = self.entries()[entry.suffix].split_last_chunk()

@@ -1,5 +1,6 @@
-//! [`Cuts`]: where filter and index are cut into parts ([`super::parted`]). Also the forms in which
-//! filter and index are passed on when they are built and written.
+//! [`Cuts`]: where filter and index are cut into parts, which are read separately
+//! ([`super::parted`]). Also the forms in which filter and index are passed on when they are built
+//! and written.
 
 use crate::filter::{FilterBlock, FilterBuilder};
 use crate::table::filter::block::{full_filter_name, parted_filter_name};

@@ -12,9 +12,10 @@
 //!
 //! The filter follows the data because its size depends on the number of keys. The index follows
 //! the data because its form depends on all blocks: if two blocks hold versions of one user key,
-//! **all** separators are internal keys, and otherwise user keys. A *top* is the block that lists
-//! the parts. The tops follow all parts, so that one read gets them and everything after them when
-//! the table is opened.
+//! **all** separators are internal keys, and otherwise user keys. Parts of filter and index are
+//! read separately, so that a lookup need not read all of either ([`MetadataForm`]). A *top* is the
+//! block that lists the parts. The tops follow all parts, so that one read gets them and everything
+//! after them when the table is opened.
 //!
 //! The file has format_version 5 and XXH3 checksums. Every RocksDB since 6.27 reads it.
 
@@ -353,8 +354,8 @@ impl TableBuilder {
     fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
         // A large index that is not in parts is stored uncompressed, because a reader whose cache
-        // is too small for it can then load pieces of it. The parts of an index in parts may be
-        // compressed, because each is small enough to be loaded whole.
+        // is too small for it can then load 4 KiB of it at a time ([`pieces`]). The parts of an
+        // index in parts may be compressed, because each is small enough to be loaded whole.
         let has_pieces = self.cuts.is_none() && block.len() as u64 >= pieces::MIN_BYTES;
         // A reader rejects an index that is larger than `most_metadata_bytes` after it is
         // uncompressed. An index that is stored uncompressed is never too large, because it is

@@ -17,8 +17,9 @@
 //!
 //! A lookup finds a filter part by the whole key, and queries it for that key or for its prefix. A
 //! cursor queries all parts of its range for a prefix. A cursor of RocksDB queries only the part of
-//! one key, although the prefix that it wants may be on the other side of a cut. So, as in RocksDB,
-//! the prefixes of the two keys next to a cut are added to the filter parts on both sides of it.
+//! one key, although the prefix that it wants may be on the other side of a cut. So that it finds
+//! the prefix all the same, the prefixes of the two keys next to a cut are added to the filter
+//! parts on both sides of the cut, as in RocksDB.
 
 use std::collections::BTreeMap;
 
@@ -67,8 +68,9 @@ impl TableBuilder {
         cuts.filters.push((ended, self.index.ended_parts()));
     }
 
-    /// Takes the builders of all filter parts, the last one included. Also returns, for each filter
-    /// part, the number of index parts that end where the filter part ends, or before.
+    /// Takes the builders of all filter parts. If the last part is small, joins it to the part
+    /// before. Also returns, for each filter part, the number of index parts that end where the
+    /// filter part ends, or before.
     pub(super) fn take_filter_parts(&mut self) -> (Vec<FilterBuilder>, Vec<usize>) {
         let last = std::mem::replace(&mut self.filter, FilterBuilder::new(self.options.filter));
         let parts = self.index.ended_parts() + 1;

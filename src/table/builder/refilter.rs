@@ -7,7 +7,8 @@
 //! ```
 //!
 //! If the index is in parts, the parts are copied, and the new filter is cut where parts of the
-//! index end ([`super::parted`]). The tops are new, because the parts are at other offsets.
+//! index end ([`super::parted`]). The tops, which list the parts of filter and index, are new,
+//! because the parts are at other offsets.
 //!
 //! Every data block keeps its offset, so the index and the checksums of the copied blocks remain
 //! valid. For a table of this crate the result is byte for byte the table that [`TableBuilder`]

@@ -1,7 +1,9 @@
 //! [`TableCursor`]: walks a table both ways.
 //!
 //! A cursor keeps the table, the index or one part of it, and one data block alive. So it needs no
-//! guard between its calls, and a file that is deleted meanwhile stays readable.
+//! guard between its calls, and a file that is deleted meanwhile stays readable. An index that is
+//! stored whole may be loaded in *pieces*, if the cache would not keep it whole
+//! ([`super::pieces`]). The cursor treats them as parts.
 
 pub(crate) mod read_ahead;
 
@@ -33,7 +35,7 @@ use read_ahead::{Direction, ReadAhead, ScanOptions, ScanSource};
 pub(crate) struct TableCursor {
     table: Arc<Table>,
     options: ScanOptions,
-    /// The index, or the part or piece of it that was used last. `None` until one is needed.
+    /// The index, or the part of it that was used last. `None` until one is needed.
     index: Option<Arc<Resident<TableIndex>>>,
     /// `i` is the number of `block` in its part of the index, and `part` is the number of that
     /// part.
@@ -250,8 +252,8 @@ impl TableCursor {
         }
         if to + MAX_LOOK_BYTES > end && next < index.index.len() {
             if from == position || from + MAX_LOOK_BYTES <= end {
-                // The address of the next block is in a slot. This call fetches the slot, so that a
-                // later call can fetch the block.
+                // The address of the next block's entries is in the block's header. This call
+                // prefetches the header, so that a later call can prefetch the entries.
                 index.blocks.prefetch_resident(next);
                 to = to.min(end);
             } else if to > end {
@@ -307,7 +309,8 @@ impl TableCursor {
     }
 
     /// While the current block has no more entries in `direction`, enters the next block in that
-    /// direction. Stops at the end of a part; after the last part there is no current block.
+    /// direction. Stops at the end of a part. If no part follows in that direction, there is then
+    /// no current block.
     fn skip(&mut self, index: &TableIndex, direction: Direction) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             let (next, is_last_part) = match direction {

@@ -15,6 +15,9 @@
 //!
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`crate::table::lookup::prefix`].
+//!
+//! If the cache would not keep a whole filter, lookups load *pieces* of it, which they treat as
+//! parts ([`crate::table::pieces`]).
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -79,15 +82,15 @@ pub(crate) struct PrefixFilter {
     pub extractor: PrefixExtractor,
 }
 
-/// A table's filter in memory, or one part of it.
+/// A table's filter in memory, or one part or piece of it.
 pub(crate) struct TableFilter {
     reader: FilterReader,
     /// The number of "maybe" answers since the last "no", at most [`USELESS`].
     maybes: AtomicU8,
 }
 
-/// A filter, or a part or piece of one, that answers "maybe" this many times in a row is not worth
-/// its memory.
+/// Once a filter, or a part or piece of one, has answered "maybe" this many times in a row, its
+/// queries no longer count as uses, so the cache evicts it before others.
 const USELESS: u8 = 4;
 
 /// What a [`TableFilter`] says of a key.
@@ -96,7 +99,7 @@ pub(crate) enum FilterAnswer {
     /// The table does not hold the key.
     No,
     Maybe,
-    /// Maybe, because the filter cannot be trusted.
+    /// Like [`FilterAnswer::Maybe`], but because the filter is damaged or cannot be decoded.
     Untrusted,
 }
 
@@ -140,7 +143,8 @@ impl TableFilter {
     }
 
     /// Records an answer of the filter. Returns `false` if this answer and those before it were
-    /// "maybe" at least [`USELESS`] times in a row. Then the filter need not stay in the cache.
+    /// "maybe" at least [`USELESS`] times in a row. Then the caller does not mark the filter as
+    /// used.
     #[inline]
     pub fn is_useful(&self, says_no: bool) -> bool {
         let maybes = self.maybes.load(Ordering::Relaxed);

@@ -37,7 +37,8 @@ pub(crate) const SEPARATED: &str = "data blocks whose keys and values are stored
 /// Opening a table first reads this many bytes if it is not known how many it needs.
 const UNKNOWN_TAIL_BYTES: u64 = 64 << 10;
 
-/// The error of a file that is not a table. It names the kind of the file if that kind is known.
+/// Returns `error`, which says that the file is not a table. If the kind of the file is known, the
+/// error then names it.
 #[cold]
 fn named(file: &dyn RandomAccessFile, tail: &[u8], mut error: Error) -> Error {
     let mut head = vec![0; file.len().min(UNKNOWN_TAIL_BYTES) as usize];
@@ -50,7 +51,7 @@ fn named(file: &dyn RandomAccessFile, tail: &[u8], mut error: Error) -> Error {
     error
 }
 
-/// Each thread times one of this many of its reads of single blocks.
+/// Of this many reads of single blocks, a thread times one.
 const TIMED: u32 = 8;
 
 thread_local! {

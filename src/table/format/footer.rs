@@ -23,7 +23,9 @@
 //! ```
 //!
 //! Only the footer has a fixed position; handles lead to everything else. From format_version 6 on
-//! the metaindex holds the index handle. Source: the format of RocksDB's BlockBasedTable.
+//! the metaindex holds the index handle, and a *context*, which depends on the file and the offset,
+//! is added to each checksum ([`super::checksum`]). Source: the format of RocksDB's
+//! BlockBasedTable.
 
 use std::path::Path;
 

@@ -9,7 +9,7 @@
 //!                  shared prefixes written out
 //! metaindex        the blocks that it lists are together no longer than the file
 //! index            the blocks that an index part lists ascend and do not overlap, and so do the
-//!                  parts of an index or filter. A data block holds only keys between its
+//!                  parts of an index or filter. A data block begins with a key between its
 //!                  separators. So a table has at most a fifth as many blocks as bytes, and a scan
 //!                  reads no byte of the file twice
 //! ```
@@ -21,9 +21,10 @@
 //! million times too, or follow an index that leads to itself.
 //!
 //! Undamaged tables stay within the limits. An index of this crate stores its separators whole, so
-//! they take no more memory than the uncompressed index, and an index that exceeds the limit is not
-//! compressed ([`crate::table::builder`]). In an index of RocksDB, separators share prefixes only
-//! within one restart interval, which is one entry by default.
+//! they take no more memory than the uncompressed index. An index that would exceed the limit is
+//! not compressed ([`crate::table::builder`]), so its file is longer than the index. In an index of
+//! RocksDB, separators share prefixes only within one restart interval, which is one entry by
+//! default.
 
 use crate::error::Damage;
 

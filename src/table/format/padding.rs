@@ -29,7 +29,7 @@ use super::footer::BlockHandle;
 /// The smallest unit that devices and operating systems read.
 const PAGE_BYTES: u64 = 4096;
 
-/// The most bytes of padding before a block: a sixteenth of the page that it saves.
+/// The most bytes of padding before a block: a sixteenth of the page that the padding saves.
 const MAX_PADDING_BYTES: u64 = 256;
 
 /// The longest padding. Shorter padding is the front of it.

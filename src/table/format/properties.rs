@@ -3,8 +3,8 @@
 //! It is an ordinary block of names and values. Nothing in the file says how a value is encoded, so
 //! this module decides by the name: fixed32, fixed64, varint or text.
 //!
-//! Only the index type must be present. Every other property has a default. The properties that
-//! decide how the file is read are:
+//! Only the index type must be present, and not even that in tables of LevelDB's format. Every
+//! other property has a default. The properties that decide how the file is read are:
 //!
 //! ```text
 //! PROPERTY                                DECIDES                              ABSENT
@@ -12,9 +12,9 @@
 //! INDEX_KEY_IS_USER_KEY                   what separators are                  internal keys
 //! INDEX_VALUE_IS_DELTA_ENCODED            how handles are stored               whole, with a length
 //! WHOLE_KEY_FILTERING, PREFIX_FILTERING   what the filter holds                both
-//! PREFIX_EXTRACTOR                        how its prefixes were cut            no prefix queries
+//! PREFIX_EXTRACTOR                        how the filter's prefixes were cut   no prefix queries
 //! COMPARATOR                              the order of the keys                bytewise
-//! EXTERNAL_VERSION, GLOBAL_SEQUENCE       the sequence number of all entries   that of each entry
+//! EXTERNAL_VERSION, GLOBAL_SEQUENCE       the sequence number of all entries   each has its own
 //! RANGE_DELETIONS                         how many ranges must be found        not checked
 //! SEPARATED                               whether data blocks are of a form    no
 //!                                         that is not read
@@ -22,8 +22,9 @@
 //!
 //! RocksDB picks its decompressor by the property `rocksdb.compression`; Maypole picks it by the
 //! type in each block's trailer. From format_version 7 on, the property also names the compression
-//! manager: in `BuiltinV2;04;`, `BuiltinV2` is the manager, and `04` the only type of the blocks. A
-//! table whose blocks were compressed by a manager other than RocksDB's own is rejected.
+//! manager, the code that has compressed the blocks, which a program may replace: in
+//! `BuiltinV2;04;`, `BuiltinV2` is the manager, and `04` the only type of the blocks. A table whose
+//! blocks were compressed by a manager other than RocksDB's own is rejected.
 //! `rocksdb.format.version` decides nothing, because old files state 0 there whatever the
 //! format_version in the footer is.
 //!
@@ -178,7 +179,7 @@ pub struct TableProperties {
 }
 
 impl TableProperties {
-    /// Decodes the block, of a file of `file_bytes`.
+    /// Decodes the properties block of a table file that has `file_bytes` bytes.
     pub(crate) fn decode(block: &Block, file_bytes: u64) -> Result<TableProperties, Damage> {
         let mut entries = BTreeMap::new();
         let mut scan = block.scan();
@@ -366,7 +367,8 @@ pub(crate) struct IndexForm {
     /// Separators are user keys; else internal keys.
     pub user_keys: bool,
     /// Values have no length before them. If the separator of an entry shares a prefix with the
-    /// previous one, the entry's value is only the difference between the sizes of the two blocks.
+    /// previous separator, the entry's value is only the difference between the size of its block
+    /// and that of the previous block.
     pub delta_values: bool,
 }
 

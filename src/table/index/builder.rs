@@ -1,4 +1,7 @@
 //! [`IndexBuilder`]: gathers the index of a table while its data blocks are written.
+//!
+//! The index is then written as one block, or in *parts*: blocks of about 4 KiB, to which an upper
+//! level leads ([`crate::table::parts`]).
 
 use crate::encoding::coding::put_fixed64;
 use crate::encoding::key;
@@ -24,9 +27,9 @@ const ENTRY_BYTES: usize = 14;
 pub(crate) struct IndexBuilder {
     /// The user keys of the separators, back to back.
     keys: Vec<u8>,
-    /// For each entry: where the separator's user key ends in `keys`, the separator's trailer, and
-    /// the handle of the block. The trailers are used only if separators are stored as internal
-    /// keys.
+    /// For each entry: where the separator's user key ends in `keys`, the separator's trailer
+    /// (sequence number and kind), and the handle of the block. The trailers are used only if
+    /// separators are stored as internal keys.
     entries: Vec<(usize, u64, BlockHandle)>,
     /// For each part that has ended, the number of entries in it and in all parts before.
     part_ends: Vec<usize>,
@@ -116,7 +119,7 @@ impl IndexBuilder {
 }
 
 /// Writes index entries: separators, given as user key and trailer, and the handles of their
-/// blocks.
+/// blocks. `user_keys`: whether separators are stored without their trailers.
 pub(in crate::table) fn write_entries<'a>(
     entries: impl Iterator<Item = (&'a [u8], u64, BlockHandle)>,
     user_keys: bool,

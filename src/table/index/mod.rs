@@ -14,7 +14,7 @@
 //!                                       (a part or piece in a small cache has no heads)
 //!            entries  the stored block, or parsed:
 //! parsed     keys     the separators' user keys back to back; ends[i] is where the i-th ends
-//!            trailers the separators' trailers; none when they are user keys
+//!            trailers the separators' sequence numbers and kinds; none when they are user keys
 //!            handles  where the blocks are (`handles`)
 //! ```
 //!
@@ -26,20 +26,23 @@
 //! In a binary search over all heads of a table, each step would have to wait for its cache miss
 //! before the next step can begin. So the search has two steps. The first is a binary search over
 //! the ends of groups, which are few enough to stay in a fast cache. It leads to one group of 16
-//! heads, whose two cache lines are then fetched at the same time. A point lookup also fetches the
-//! cache slots of the group's blocks then.
+//! heads, whose two cache lines are then fetched at the same time. A point lookup then also fetches
+//! the slots of the group's blocks, by which it finds the blocks in the block cache.
 //!
 //! A separator that is a user key sorts after every version of that key, as an internal key with
 //! trailer 0 does. So both forms of separators are searched in the same way.
 //!
-//! In a two-level index ([`super::parts`]), the upper level is an index of the parts, and each part
-//! is an index of data blocks. Both levels have this form. A part is small, and is often loaded and
-//! evicted, so loading it must be cheap. So if each of its entries is a restart point, a part keeps
-//! its stored form in memory ([`Index::of_block`]): it is checked, but not parsed.
+//! In a two-level index ([`super::parts`]), the upper level, the *top*, is an index of the parts,
+//! and each part is an index of data blocks. Both levels have this form. A part is small, and is
+//! often loaded and evicted, so loading it must be cheap. So if each of its entries is a restart
+//! point, a part keeps its stored form in memory ([`Index::of_block`]): it is checked, but not
+//! parsed. An index that is stored as one block may be loaded in *pieces* ([`pieces`]), which have
+//! a top and are searched as parts are.
 //!
 //! Where filters and indexes fill the cache, parts and pieces of indexes have no heads, because the
-//! heads would take a quarter of their memory, and a read costs more than a slower search. Such a
-//! part is searched by a binary search over its stored entries.
+//! heads would take a quarter of their memory. More parts then fit into the cache, and each read
+//! that this saves would cost more than a slower search. Such a part is searched by a binary search
+//! over its stored entries.
 
 pub(super) mod builder;
 pub(super) mod handles;
@@ -64,7 +67,7 @@ use handles::Handles;
 /// Heads in a group: two cache lines. A search finds the group first, and then searches its heads.
 pub(crate) const GROUP: usize = 16;
 
-/// What [`Index::find_group`] knows of a key.
+/// What [`Index::find_group`] returns for a key: the group of separators in which to search.
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
     /// The number of the group's first block.
@@ -256,7 +259,7 @@ fn unzigzag(value: u64) -> i64 {
 }
 
 /// An index, or a part or piece of one, in memory. Entry `i` leads to data block `i` of this index,
-/// part or piece. If this is a top, entry `i` leads to part or piece `i`.
+/// part or piece. A top also has this type: its entry `i` leads to part or piece `i`.
 pub(crate) struct Index {
     /// The common prefix of all separators' user keys.
     common_prefix: Prefix,
@@ -269,7 +272,8 @@ pub(crate) struct Index {
     entries: Entries,
 }
 
-/// The data that a search needs only if it finds equal heads, or if it must read a block.
+/// The separators and handles. If the index has heads, a search needs these data only if it finds
+/// equal heads, or if it must read a block.
 enum Entries {
     Parsed {
         keys: Vec<u8>,
@@ -374,9 +378,10 @@ impl StoredEntries {
         head_within(self.block.bytes(), key.start + prefix_bytes..end)
     }
 
-    /// The separators' common prefix, and their heads if `has_heads` is set. `None` if the entries also hold the first
-    /// keys of their blocks, if some entry is not a restart point, or if the block is damaged. The
-    /// caller then parses the block by [`IndexParser::add`], which reports damage.
+    /// Checks the entries. Returns the separators' common prefix, and their heads if `has_heads` is
+    /// set. `None` if the entries also hold the first keys of their blocks, if some entry is not a
+    /// restart point, or if the block is damaged. [`Index::of_block`] then parses the block by
+    /// [`IndexParser::add`], which reports damage.
     fn check(&self, limit: u64, has_heads: bool) -> Option<(Prefix, Vec<u64>)> {
         if self.form.first_keys {
             return None;
@@ -428,9 +433,10 @@ impl Index {
     }
 
     /// The index that this block holds. The block is kept as it is if all its entries are restart
-    /// points, and none holds the first key of its data block. Otherwise the block is parsed.
-    /// A block that is kept has heads only if `has_heads` is set. `limit` is that of
-    /// [`IndexParser::new`], `buffer` that of [`IndexParser::finish`].
+    /// points, and none holds the first key of its data block. Otherwise the block is parsed. A
+    /// block that is kept gets heads only if `has_heads` is set. The blocks to which the index
+    /// leads must end at or before the offset `limit` of the file. `buffer` makes the memory of the
+    /// heads.
     pub fn of_block(
         block: Block,
         form: IndexForm,
@@ -502,13 +508,15 @@ impl Index {
     }
 
     /// Whether this index has at least as many separators as `other`, and begins with the same
-    /// ones. The last separator of `other` is not compared.
+    /// separators. The last separator of `other` is not compared, because `other` is the top of a
+    /// filter, and keys past its last separator also belong to the filter's last part.
     pub fn begins_as(&self, other: &Index) -> bool {
         let common = other.len().saturating_sub(1);
         self.len() > common && (0..common).all(|i| self.separator(i) == other.separator(i))
     }
 
-    /// The first block that can hold an entry at or after the target; [`Self::len`] when none can.
+    /// The first block that can hold an entry at or after the target, the internal key of
+    /// `user_key` and `trailer`; [`Self::len`] when none can.
     #[inline(always)]
     pub fn find(&self, user_key: &[u8], trailer: u64) -> usize {
         self.find_in_group(self.find_group(user_key), user_key, trailer)
@@ -553,7 +561,7 @@ impl Index {
         }
     }
 
-    /// Searches `low` and the separators after it that have the same head as `low`. Returns the
+    /// Searches separator `low` and the separators after it that have the same head. Returns the
     /// first of them that is not before the target. If all of them are before the target, returns
     /// the separator after them.
     #[cold]
@@ -578,7 +586,7 @@ impl Index {
     }
 
     /// The first separator of `among` that is not before the target; the end of `among` if all of
-    /// them are.
+    /// its separators are before the target.
     #[inline(always)]
     fn find_between(&self, among: Range<usize>, user_key: &[u8], trailer: u64) -> usize {
         partition_point_in(among, |i| self.is_before(i, user_key, trailer))
@@ -652,9 +660,9 @@ fn partition_point_in(among: Range<usize>, is_before: impl Fn(usize) -> bool) ->
     low
 }
 
-/// A short separator between the last user key of a block and the first user key of the next one,
-/// where `last < next`. The separator is at or after `last`, and before `next`. The rule is
-/// RocksDB's, so that the same data give the same index.
+/// A short separator between `last`, the last user key of a block, and `next`, the first user key
+/// of the next block, where `last < next`. The separator is at or after `last`, and before `next`.
+/// The rule is RocksDB's, so that the same data give the same index.
 pub(crate) fn shortest_separator<'a>(
     last: &'a [u8],
     next: &[u8],

@@ -1,4 +1,5 @@
-//! Pieces of an index that is stored as one block. Each piece can be read without the others.
+//! Pieces of an index that is stored as one block. Each piece can be read without the others, which
+//! [`crate::table::pieces`] does if the cache is too small for the whole index.
 //!
 //! ```text
 //! stored   | entry | entry | … | entry | … | entry | restart points | trailer |
@@ -57,7 +58,8 @@ pub(in crate::table) fn top_of_pieces(
     let mut piece_start = 0;
     for next in 1..stored.block.restart_count() {
         let (last, next) = (stored.entry(next - 1), stored.entry(next));
-        // Equal separators stay in one piece, because a search of the top finds only the first one.
+        // Equal separators stay in one piece, because a search of the top for a separator leads
+        // only to the first piece that ends with it.
         let differs =
             (last.key.user_key, last.key.trailer) != (next.key.user_key, next.key.trailer);
         if differs && next.end - piece_start > piece_bytes {
@@ -70,10 +72,10 @@ pub(in crate::table) fn top_of_pieces(
 }
 
 impl Index {
-    /// Makes an index of a piece: of the first `bytes` bytes of `piece`, whose checksum is right. It
-    /// has no heads. The order of the entries was checked when the pieces were made. The restart
-    /// points are written after the entries. If `piece` is too small for them, `buffer` makes the
-    /// memory for a copy with room for them.
+    /// Makes an index of a piece: of the first `bytes` bytes of `piece`, whose checksum is right.
+    /// This index has no heads. The order of the entries was checked when the pieces were made. The
+    /// restart points are written after the entries. If `piece` is too small for them, `buffer`
+    /// makes the memory for a copy with room for them.
     pub(in crate::table) fn of_piece(
         mut piece: LineBuf,
         bytes: usize,

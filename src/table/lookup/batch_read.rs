@@ -44,8 +44,8 @@ pub(crate) struct AbsentBlock {
 }
 
 impl AbsentBlock {
-    /// The data block to which `index` leads for the key. `index` is a whole index, or the part or
-    /// piece with the key. `None` if no block can hold the key.
+    /// The data block to which `index` leads for the key. `index` is the whole index, or the part
+    /// of it with the key. `None` if no block can hold the key.
     pub fn of(index: Lease<'static, TableIndex>, key: &LookupKey<'_>) -> Option<AbsentBlock> {
         let block = index.index.find(key.user_key, key.trailer());
         (block < index.index.len()).then_some(AbsentBlock { index, block })
@@ -63,8 +63,8 @@ impl AbsentBlock {
 
 impl Absent {
     /// The absent data block, with a reference to its index, so that the block can be read after
-    /// the guard is dropped. `None` if something else is absent, or if the part of the index is no
-    /// longer in memory.
+    /// the guard is dropped. `None` if a part of the filter or index is absent, and not a data
+    /// block, or if the part of the index that leads to the data block is no longer in memory.
     #[cold]
     pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
         let AbsentPart::Block { part, block } = self.block else { return None };
@@ -142,8 +142,8 @@ impl<'t> BlockBatch<'t> {
 
 /// Reads blocks that were not in the cache a moment ago, and caches them. Each call of `want_more`
 /// adds blocks to the batch, ordered by table and by number, or returns `false` if no more blocks
-/// are needed. `want_more` is called while the blocks that it added before are being read. Hold no
-/// guard.
+/// are needed. `want_more` is called again while the blocks that it has added are being read. Hold
+/// no guard.
 ///
 /// # Errors
 /// The error of `want_more`, or that of the first block that cannot be read.

@@ -1,7 +1,9 @@
 //! Reads the parts of filters or indexes that lookups need and that are not in memory, many at the
 //! same time.
 //!
-//! As in [`super::batch_read`], no guard is held, and two calls may read the same part.
+//! A filter or index that is stored whole may be read in *pieces* ([`crate::table::pieces`]), which
+//! are treated as parts. As in [`super::batch_read`], no guard is held, and two calls may read the
+//! same part.
 
 use crate::cache::slots::{Cached, Lease};
 use crate::error::Result;
@@ -72,7 +74,8 @@ impl MetadataPart for TableIndex {
 
 impl Table {
     /// The part or piece of the filter that a lookup should read and query. `None` if the lookup
-    /// passes the filter by, or cannot query the filter. Hold no guard.
+    /// cannot query the filter, or passes it by because it is not worth a read or its memory
+    /// ([`super::admission`]). Hold no guard.
     pub fn filter_part_to_ask(
         &self,
         key: &LookupKey<'_>,

@@ -19,9 +19,9 @@ pub(crate) struct Found<'g> {
 impl Found<'_> {
     #[inline(always)]
     pub fn value(&self) -> &[u8] {
-        // Instead of an index expression, because `expect` compiles to one call that panics, and an
-        // index expression to two. With less code, the closures that read a value in a lookup stay
-        // small enough to be inlined.
+        // This is not written as an index expression, because that would compile to two calls that
+        // panic, and `expect` compiles to one. With less code, the closures that read a value in a
+        // lookup stay small enough to be inlined.
         self.block.bytes().get(self.value.clone()).expect("the value lies in its block")
     }
 

@@ -33,8 +33,9 @@ impl<'a> LookupKey<'a> {
         *self
     }
 
-    /// The trailer that, after the user key, sorts before all versions of the key that the snapshot
-    /// sees, and after all newer versions.
+    /// The trailer (sequence number and kind) of the internal key at which a search begins: this
+    /// internal key sorts before all versions of the user key that the snapshot sees, and after all
+    /// newer versions.
     pub fn trailer(&self) -> u64 {
         key::pack(self.sequence, SEEK_KIND)
     }

@@ -16,6 +16,9 @@
 //!    BlockBatch::position              then get_from_block continues with it
 //! ```
 //!
+//! The *heads* of a group are the first bytes of its separators ([`crate::table::index`]). Through
+//! the *slot* of a block the block is found in the cache.
+//!
 //! A single lookup calls `prefetch_filter` only if the tree has several runs, and only for the
 //! table of the deepest run, whose filter is the least likely to be in the processor's cache. It
 //! does not call `prefetch_block` and `find_entry`, because out-of-order execution starts those
@@ -55,9 +58,9 @@ impl Table {
 
     /// Queries the filter for up to 64 keys, so that the cache misses of the queries overlap.
     /// `answers[i]` becomes the answer for `keys[i]`. Bit `i` of the result is set if the filter
-    /// was not queried for `keys[i]`. Either the filter, or its part that has the key, is not in
-    /// memory, or lookups pass this table's filter by, because data blocks would save more reads in
-    /// its memory ([`worth`](crate::table::worth)).
+    /// was not queried for `keys[i]`: because the filter, or its part for the key, is not in
+    /// memory, or because lookups pass this table's filter by, as data blocks would save more reads
+    /// in its memory ([`worth`](crate::table::worth)).
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],

@@ -117,8 +117,9 @@ impl Table {
         }
     }
 
-    /// The group of blocks that most likely has the block of the key. Prefetches the group's heads
-    /// in the index, and the cache slots of its blocks. `None`: the index, or its part with the
+    /// The group of blocks that most likely has the block of the key. Prefetches what the next
+    /// steps read: the heads of the group's separators ([`crate::table::index`]), and the slots
+    /// through which its blocks are found in the cache. `None`: the index, or its part with the
     /// key, is not in memory, or no part leads to the key.
     #[inline(always)]
     pub fn find_group<'g>(
@@ -142,7 +143,8 @@ impl Table {
     }
 
     /// Searches for the entry of the key, beginning with the block that
-    /// [`GroupPosition::find_block`] found. Versions of one key may fill several blocks.
+    /// [`GroupPosition::find_block`] found. Continues in the next blocks if they may hold further
+    /// versions of the key.
     #[inline(always)]
     pub fn get_from_block<'g>(
         &'g self,

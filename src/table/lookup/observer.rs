@@ -70,7 +70,8 @@ pub(crate) trait TableObserver: Copy {
     #[inline(always)]
     fn filter_failed(self) {}
 
-    /// The lookup passes by the filter, which is not in memory ([`super::admission`]).
+    /// The lookup passes the filter by: the filter is not in memory, and it is not worth a read
+    /// ([`super::admission`]) or its memory ([`crate::table::worth`]).
     #[inline(always)]
     fn filter_passed_by(self) {}
 

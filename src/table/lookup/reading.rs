@@ -13,6 +13,9 @@
 //! needs: the index, and the block that was read. The caller keeps the table alive. Each step is
 //! counted once and reported to the observer once, either under a guard or here. A search never
 //! repeats a step, so it ends even if the cache keeps nothing.
+//!
+//! A filter that is not worth a read or its memory is not read: the lookup *passes it by*, and
+//! searches the table as if there were no filter ([`super::admission`]).
 
 use crate::cache::slots::Lease;
 use crate::error::Result;
@@ -130,8 +133,9 @@ impl Table {
         self.get_from_read_blocks(index, block, key, tickers, observer)
     }
 
-    /// Reads the filter's part `part_with_key`, or a piece of a whole filter, and queries it for
-    /// the key. A filter that cannot be read says maybe. `None`: the lookup passes the filter by.
+    /// Reads the filter's part `part_with_key`, or a piece of a filter that is stored whole
+    /// ([`crate::table::pieces`]), and queries it for the key. A filter that cannot be read says
+    /// maybe. `None`: the lookup passes the filter by.
     /// `index_read` gets the part of the index that was read together with the filter, if any.
     #[cold]
     fn filter_says_maybe_once_read(
@@ -165,8 +169,9 @@ impl Table {
         Some(maybe)
     }
 
-    /// The answer for the key of `filter`, which was read: the table's filter, or its part for the
-    /// key. `filter` is `None` if it could not be read; the answer is then `true`.
+    /// Queries `filter` for the key, and counts the answer. `filter` is the table's filter or its
+    /// part for the key, and was read for this lookup. If it could not be read, `filter` is `None`,
+    /// and the answer is `true`.
     pub fn read_filter_says_maybe(
         &self,
         filter: Option<&TableFilter>,
@@ -192,7 +197,8 @@ impl Table {
         self.count_other_filter(answer, &pin(), tickers)
     }
 
-    /// Like [`Table::get_from_block`], from block `i` on.
+    /// Like [`Table::get_from_block`], from block `i` on, but reads the blocks and the parts of the
+    /// index that are not in memory.
     #[inline(always)]
     fn get_from_read_blocks(
         &self,

@@ -1,6 +1,6 @@
 //! [`Stop`]: why a search under a [`Guard`](crate::sync::Guard) has ended without a result: it
 //! failed, or it needs something that is not in memory. Under a guard nothing is read from files,
-//! so [`super::reading`] reads what is missing without one, and continues the search.
+//! so [`super::reading`] reads what is missing without a guard, and continues the search.
 
 use crate::error::Error;
 

@@ -10,10 +10,10 @@
 //!     and it was true BloomFullTruePositive    BloomPrefixTruePositive  FilterFullTruePositive
 //! ```
 //!
-//! A lookup that passes a filter by ([`super::admission`]) does not query the filter, so nothing is
-//! counted here. The file's counters have no separate counts for prefixes: as in RocksDB, a point
-//! lookup that queries the filter for the key's prefix counts there as a query for the key. Queries
-//! for ranges are counted in the database's tickers only.
+//! "-": there is no such counter. A lookup that passes a filter by ([`super::admission`]) does not
+//! query the filter, so nothing is counted here. The file's counters have no separate counts for
+//! prefixes: as in RocksDB, a point lookup that queries the filter for the key's prefix counts
+//! there as a query for the key. Queries for ranges are counted in the database's tickers only.
 
 use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
 use crate::sync::Guard;

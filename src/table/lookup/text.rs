@@ -198,10 +198,10 @@ impl<'a, 'b> Page<'a, 'b> {
         Ok(())
     }
 
-    /// Writes one column for each bit of the filter that a query has read: its number and its
-    /// value. A bit is wanted to have the value that it has in a filter with the key. A bit with
-    /// the other value is red, and has a `!` below it for screens without colours. `show_wanted`:
-    /// whether to write a row with the wanted values.
+    /// Writes one column for each bit of the filter that a query has read: the bit's number and its
+    /// value. The *wanted* value is the one that the bit would have if the filter held the key. A
+    /// bit with the other value is red, and has a `!` below it for screens without colours.
+    /// `show_wanted`: whether to write a row with the wanted values.
     fn bits(&mut self, name: &str, bits: &[ProbedBit], show_wanted: bool) -> fmt::Result {
         let room = self.width.map_or(BITS, |width| width.saturating_sub(LABEL + 7) / 4);
         for bits in bits.chunks(room.clamp(1, BITS)) {

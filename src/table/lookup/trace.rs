@@ -99,7 +99,7 @@ pub struct FilterTrace {
     /// The prefix for which the filter was queried. `None`: it was queried for the whole key, or
     /// not at all.
     pub prefix: Option<Vec<u8>>,
-    /// The hash of the query.
+    /// The hash of the key or prefix for which the filter was queried; 0 if it was not queried.
     pub hash: KeyHash,
     /// If the filter is in parts, or was loaded in pieces because the cache is too small for it:
     /// the number of the part or piece that was queried, from 0 on, and how many there are.
@@ -207,7 +207,7 @@ pub struct BlockTrace {
     /// The block's number, from 0 on, among the data blocks to which the table's index, or the part
     /// or piece of the index that was searched, leads.
     pub number: usize,
-    /// Where it begins in the file.
+    /// Where the block begins in the file.
     pub offset: u64,
     /// Bytes in the file, trailer included.
     pub stored_bytes: u64,

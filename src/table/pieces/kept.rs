@@ -1,5 +1,6 @@
 //! [`Pieces`]: what a table keeps in memory of a whole filter and a whole index that are read in
-//! pieces.
+//! pieces ([`super`]). It says where the pieces are in the file, and what their checksums are. The
+//! pieces themselves are in the cache.
 
 use std::sync::OnceLock;
 
@@ -15,8 +16,8 @@ use crate::table::index::Index;
 use crate::table::lookup::key::LookupKey;
 use crate::table::table_index::TableIndex;
 
-/// The pieces of a table. `index` and `filter` are empty until a lookup needs pieces. From then on
-/// they contain the pieces, or `None` if the index or the filter cannot be cut.
+/// See the module. `index` and `filter` are empty until a lookup needs pieces. From then on they
+/// describe the pieces, or contain `None` if the index or the filter cannot be cut.
 #[derive(Default)]
 pub(in crate::table) struct Pieces {
     /// Locked while pieces are made from the file.
@@ -25,7 +26,8 @@ pub(in crate::table) struct Pieces {
     pub filter: OnceLock<Option<Box<WholeFilterPieces>>>,
 }
 
-/// The data kept of a whole index.
+/// What is kept of a whole index: the top, which is an index that leads to the pieces, the CRC-32C
+/// checksum of each piece, and the slots through which the pieces are found in the cache.
 pub(in crate::table) struct IndexPieces {
     pub top: Index,
     pub sums: Box<[u32]>,
@@ -33,7 +35,9 @@ pub(in crate::table) struct IndexPieces {
     pub _reserved: Reservation,
 }
 
-/// What is kept of a whole filter.
+/// What is kept of a whole filter: which piece a hash belongs to, and for each piece its CRC-32C
+/// checksum, its slot in the cache, and its credit, which decides whether a lookup reads the piece
+/// ([`crate::table::lookup::admission`]).
 pub(in crate::table) struct WholeFilterPieces {
     pub geometry: FilterPieces,
     /// Where the whole filter is in the file.

@@ -2,25 +2,27 @@
 //!
 //! ```text
 //! file      … | whole filter, one block | whole index, one block | …
-//! once      both are read and checked; a top, and a checksum for each 4 KiB, are kept
+//! once      each is read and checked; a checksum for each piece, and the index's top, are kept
 //! memory    Table ─┬─ filter pieces [slot | slot | …] ─► TableFilter   each piece is loaded and
 //!                  └─ index pieces  [slot | slot | …] ─► TableIndex    evicted separately
 //! ```
 //!
 //! In a large tree that Maypole writes, filters and indexes are in parts ([`super::parts`]). Tables
 //! of RocksDB, and tables that Maypole wrote while the tree was smaller or the cache larger, have
-//! whole filters and indexes. Once all metadata would fill most of the cache, a lookup loads only
-//! the piece that it needs of a whole filter or index. Lookups treat a piece as a part whose number
-//! follows those of the stored parts: 0 is the whole filter or index, 1 its first piece.
+//! whole filters and indexes. Once the filters and indexes of all tables would fill most of the
+//! cache, a lookup loads only the piece of about 4 KiB that it needs of a whole filter or index.
+//! The *top* of an index in pieces is an index that leads to the pieces. Lookups treat a piece as a
+//! part whose number follows those of the stored parts: 0 is the whole filter or index, 1 its first
+//! piece.
 //!
 //! Some filters and indexes have no pieces and are read whole: small ones, an index that is
 //! compressed or whose entries share prefixes, and a filter in which a key's bits are in several
 //! cache lines (`filter::pieces`).
 //!
 //! Invariants: the top and the checksums that the table keeps were made from a block whose own
-//! checksum was right, and they do not change. A piece that is read again and does not have its
-//! checksum is damaged: a lookup in a piece of the index fails, and a piece of the filter answers
-//! "maybe" to its keys.
+//! checksum was right, and they do not change. If a piece is read again and does not have the
+//! checksum that was kept of it, it is damaged: a lookup in a piece of the index fails, and a piece
+//! of the filter answers "maybe" to its keys.
 
 pub(super) mod kept;
 
@@ -90,8 +92,9 @@ impl Table {
         part - place..part - place + slots.len()
     }
 
-    /// The number and the credit ([`super::lookup::admission`]) of the piece of the filter that
-    /// `filter_key` belongs to. `None`: the filter has no pieces yet, or cannot have any.
+    /// The number of the piece of the filter that `filter_key` belongs to, and the piece's credit,
+    /// which decides whether a lookup reads the piece ([`super::lookup::admission`]). `None`: the
+    /// filter has no pieces yet, or cannot have any.
     pub(super) fn filter_piece_account(
         &self,
         filter_key: &LookupKey<'_>,

@@ -3,8 +3,9 @@
 //! ```text
 //! damaged             how the data blocks are found
 //! data blocks         by the index; unreadable blocks are holes
-//! properties          by the index, whose form is tried out: the blocks that it lists must follow
-//!                     each other from the file's first byte on, with only padding between them
+//! properties          by the index, in each form that this crate writes, until the blocks that it
+//!                     lists follow each other from the file's first byte on, with only padding
+//!                     between them
 //! index               by a search from the first byte on: a block ends where a checksum is right
 //! footer              by the same search, for metaindex and index too. Only in tables of this crate:
 //!                     format_version 5, XXH3
@@ -12,7 +13,7 @@
 //! ```
 //!
 //! A block is salvaged if its checksum is right, its entries decode as values or deletions, and its
-//! keys continue in ascending order.
+//! keys ascend and are after the keys of the blocks that were salvaged before it.
 //!
 //! The filter is not read: what is salvaged goes into a new table with a new filter.
 

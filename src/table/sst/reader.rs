@@ -226,8 +226,8 @@ impl SstReader {
     }
 
     /// Calls `see` with the 64-bit hash of every key, and of every prefix, that the filter holds,
-    /// in the order of the keys. Of successive keys with equal hashes, only the first is passed to
-    /// `see`; the same holds for prefixes. Does not call `see` if there is no filter, or if the
+    /// in the order of the keys. If successive keys have equal hashes, `see` is called once for
+    /// them; the same holds for prefixes. Does not call `see` if there is no filter, or if the
     /// filter is a legacy Bloom filter, which holds 32-bit hashes.
     ///
     /// # Errors

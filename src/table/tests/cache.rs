@@ -234,9 +234,10 @@ fn reads_ahead_grow_while_a_scan_goes_on_and_end_before_a_resident_block() {
     assert_eq!(walk(&context, &table), [0, 0, 0]);
 }
 
-/// Key heads in an allocation of their own cost a lookup one more memory access than key heads in
-/// the memory behind their block. Blocks of 4 KiB with small entries once had such separate key
-/// heads. Now nearly all key heads are behind their block.
+/// A cached block has key heads: the first bytes of its keys, side by side. Key heads in an
+/// allocation of their own cost a lookup one more memory access than key heads in the memory behind
+/// their block. Blocks of 4 KiB with small entries once had such separate key heads. Now nearly all
+/// key heads are behind their block.
 #[test]
 fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
     for value_bytes in [0, 20, 100, 1000] {

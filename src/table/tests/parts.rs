@@ -1,4 +1,8 @@
 //! Tables whose filter and index are in parts: tables written here, and tables of RocksDB's.
+//!
+//! A part is one block, for the keys between two cuts, and a *top* lists all parts
+//! ([`crate::table::parts`]). In a small cache a lookup *passes* a part of the filter *by*, that
+//! is, searches the table without it, while a read of the part would probably not pay.
 
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
@@ -236,7 +240,8 @@ fn one_read_brings_the_filter_and_the_index_of_a_key() {
         assert_eq!(read("key0010000"), (2, 0));
         assert_eq!(read("key0010000?"), (1, 0), "half of each: the filter costs no read");
     }
-    // The credit of the part above says nothing about the parts of other keys.
+    // Each part has a credit of its own, so the lookups above have no effect on the parts of other
+    // keys.
     assert_eq!(read("key0000100"), (2, 0));
 }
 
@@ -269,8 +274,8 @@ fn damage_in_one_of_two_that_are_read_together_hides_no_key() {
     assert!(matches!(error, Error::Corruption { offset, .. } if offset >= index.offset), "{error}");
 }
 
-/// Lets other threads continue, so that they drop their guards and evicted values can be freed. Does
-/// nothing at the first tries.
+/// Lets other threads continue, so that they drop their guards and evicted values can be freed.
+/// Does nothing at the first tries.
 fn wait_for_others(tries: u32) {
     if tries >= 100 {
         std::thread::sleep(Duration::from_millis(1));
@@ -379,9 +384,9 @@ fn where_metadata_fills_the_cache_a_part_that_is_used_once_displaces_nothing() {
     assert!(small.cache.usage() <= small.cache.capacity());
 }
 
-/// Filters displaced indexes from a cache that could hold all indexes, although an index saves twice
-/// as many reads as a filter if half of the keys are present. Now filters give way there, and those
-/// that are not in memory are passed by.
+/// Filters once displaced indexes from a cache that could hold all indexes, although an index saves
+/// twice as many reads as a filter if half of the keys are present. Now such a cache evicts filters
+/// before indexes, and lookups pass by the filters that are not in memory.
 #[test]
 fn filters_give_way_to_indexes_that_save_more() {
     let entries = numbered(200_000, 100);
@@ -409,7 +414,8 @@ fn filters_give_way_to_indexes_that_save_more() {
     };
     reads_of_half(20_000);
     let reads = reads_of_half(20_000);
-    // A present key reads its block. An absent key reads a block in vain.
+    // A lookup of a present key reads the key's block. A lookup of an absent key reads a block in
+    // vain.
     let parts = [BlockKind::Filter, BlockKind::Index].map(|kind| small.cache.usage_of(kind));
     assert!(reads < 1.08, "{reads} reads a lookup: {parts:?} of {}", table.index_parts());
 }
@@ -482,7 +488,7 @@ fn no_part_ends_between_versions_of_a_key() {
 fn all_parts_of_a_filter_have_one_encoding() {
     let entries = mixed_entries(1500);
     let burr = TableOptions { filter: "burr(7)".parse().unwrap(), ..options(Compression::None) };
-    // Parts of 80 keys are too small for a bumped ribbon, parts of 480 are not.
+    // Parts of 80 keys are too small for `burr`, the bumped ribbon. Parts of 480 keys are not.
     for (part_bytes, encoding) in
         [(100, FilterEncoding::RocksDb), (600, FilterEncoding::BumpedRibbon)]
     {
@@ -646,7 +652,7 @@ fn tops_and_parts_that_lie_are_damage() {
     assert!(refused > 100 && untrusted > 100, "{refused} refused, {untrusted} untrusted");
 }
 
-/// The file with one block changed, whose checksum is made right.
+/// The file after `change` has changed the block at `handle`, with a right checksum of this block.
 fn forged(bytes: &[u8], handle: BlockHandle, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut bad = bytes.to_vec();
     let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);

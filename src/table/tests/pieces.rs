@@ -1,4 +1,8 @@
-//! Whole filters and indexes that the cache would not keep are loaded in pieces.
+//! Whole filters and indexes that the cache would not keep are loaded in pieces of about 4 KiB
+//! ([`crate::table::pieces`]).
+//!
+//! A lookup *passes* a piece of the filter *by*, that is, searches the table without it, while a
+//! read of the piece would probably not pay.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -91,7 +95,8 @@ fn a_table_in_pieces_answers_as_its_entries_do() {
             assert!(indexes > 5, "{what}: {indexes} pieces of the index");
             assert_eq!(filters > 2, has_pieces, "{what}: {filters} pieces of the filter");
             if has_pieces && has_whole_keys {
-                // Where the index is in memory, lookups pass a piece by that would not be kept.
+                // If the piece of the index is in memory, a lookup passes by a piece of the filter
+                // that the cache would not keep.
                 let useful = sums.get(Ticker::BloomUseful);
                 assert!(useful * 100 > absent_count * 85, "{what}: {useful} of {absent_count}");
             }
@@ -537,9 +542,10 @@ fn a_filter_that_was_passed_by_has_not_answered() {
     assert_eq!((counts.filter, counts.unfiltered), (FilterCounts::default(), 100));
 }
 
-/// The price of a filter without pieces is one search in vain for each 4 KiB of its size. Once it
-/// is paid, a lookup reads the whole filter. A filter that would take too much of the cache is
-/// never read.
+/// A ribbon filter has no pieces, because the bits of a key are in several cache lines. Lookups
+/// pass it by until they have searched the table in vain once for each 4 KiB of the filter. The
+/// next lookup reads the whole filter. A filter that would take too much of the cache is never
+/// read.
 #[test]
 fn a_filter_without_pieces_has_the_price_of_its_size() {
     let entries = many_entries();
@@ -563,7 +569,7 @@ fn a_filter_without_pieces_has_the_price_of_its_size() {
             }
             passed += 1;
         }
-        // The filter begins with the credit of one read.
+        // At the start, the filter has a credit of one read, as after one search in vain.
         assert_eq!(passed, if is_read { price - 1 } else { 100 });
     }
 }

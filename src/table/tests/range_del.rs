@@ -26,7 +26,7 @@ fn ranges() -> impl Iterator<Item = RangeTombstone<'static>> {
     })
 }
 
-/// A table of the ranges above and of `entries`.
+/// A table with the range deletions of [`RANGES`] and with `entries`: its bytes and its summary.
 pub fn table_bytes(entries: &Entries, options: TableOptions) -> (Vec<u8>, TableSummary) {
     let fs = MemFs::new();
     let path = Path::new("t.sst");
@@ -150,7 +150,7 @@ fn a_range_block_that_cannot_be_right_is_named() {
         |entries: &[(Vec<u8>, &[u8])]| Table::open(file_of(&with_range_block(entries)), context(0));
     assert_has_ranges(&opened(&good()).unwrap(), &"a control");
 
-    // RocksDB's SstFileWriter writes ranges in the order they come.
+    // RocksDB's `SstFileWriter` writes ranges in the order in which its caller adds them.
     let mut shuffled = good();
     shuffled.reverse();
     assert_has_ranges(&opened(&shuffled).unwrap(), &"in another order");

@@ -76,7 +76,7 @@ fn rocksdbs_tables_get_another_filter_or_are_refused() {
 }
 
 /// Replacing the filter fails if a data block is damaged, so that no damaged block is copied.
-/// Damage in padding does no harm, because padding is not copied.
+/// Damage in the padding between blocks does no harm, because padding is not copied.
 #[test]
 fn damage_is_not_copied() {
     let (bytes, _) = table_bytes(&mixed_entries(100), options(Compression::None));

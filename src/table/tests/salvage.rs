@@ -1,4 +1,5 @@
-//! What is salvaged from a damaged table was in it, and what is missing is reported.
+//! What is salvaged from a damaged table was in it. What is missing is in a reported *hole*: the
+//! unreadable blocks between two keys that were read.
 
 use super::round_trip::file_of;
 use super::*;
@@ -114,8 +115,8 @@ fn a_hole_in_the_index_and_one_in_the_data_are_got_over_together() {
 }
 
 /// A device has lost a block at the end of a page and returns zeros for it. The index is damaged
-/// too. The block is not longer than padding may be, so if padding were zeros, the lost block would
-/// be taken for padding.
+/// too. The block is not longer than the padding that may precede a block. So if padding were zeros
+/// instead of dots, the lost block would be taken for padding.
 #[test]
 fn a_lost_block_does_not_pass_for_padding() {
     let entries = mixed_entries(400);
@@ -145,9 +146,9 @@ fn a_lost_block_does_not_pass_for_padding() {
     assert!(at_page_ends > 2 && gaps > 2, "{at_page_ends} blocks before a page, {gaps} gaps");
 }
 
-/// RocksDB wrote a table in LZ4HC, a type that Maypole reads and never writes. When the index of
-/// such a table was lost, the search found none of its blocks. Now the search accepts all
-/// compression types of RocksDB.
+/// RocksDB wrote a table in LZ4HC, a type that Maypole reads and never writes. Without an index, a
+/// salvage searches the file for blocks. This search once found no block of the table. Now it
+/// accepts all compression types of RocksDB.
 #[test]
 fn without_an_index_blocks_of_other_writers_compression_types_are_found() {
     let entries = mixed_entries(400);

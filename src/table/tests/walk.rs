@@ -1,4 +1,5 @@
-//! A table's cursor: [`Cursor::step`], and seeks that [`Cursor::fetch_for_seek`] has prepared.
+//! A table's cursor: [`Cursor::step`], which moves as `next` does, but only if the move cannot
+//! fail, and seeks for which [`Cursor::fetch_for_seek`] has prefetched memory.
 
 use std::sync::Arc;
 

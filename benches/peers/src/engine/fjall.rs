@@ -1,4 +1,4 @@
-//! fjall, with its defaults except for the sizes.
+//! fjall, with its defaults except for the sizes of cache and memtable.
 
 use std::path::Path;
 

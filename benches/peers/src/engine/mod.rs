@@ -41,6 +41,7 @@ impl Compression {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 pub enum Kind {
     Rocksdb,
+    /// With an LRU cache of one shard instead of the HyperClockCache.
     RocksdbLru,
     /// Filters and indexes in parts of 4 KiB. The top levels, which lead to the parts, always stay
     /// in memory: pinned in the cache with `--charge-metadata true`, and outside the cache

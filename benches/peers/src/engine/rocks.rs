@@ -1,4 +1,4 @@
-//! RocksDB through its crate: pinned values, its fastest cache, batched lookups.
+//! RocksDB through its crate: pinned values, its fastest cache (HyperClockCache), batched lookups.
 
 use std::path::Path;
 use std::sync::Once;
@@ -9,8 +9,8 @@ use super::{Compression, Engine, Held, Kind, NO_LIMIT, Result, Scan, TABLE_BYTES
 use crate::Options;
 use crate::keys::{Key, Run};
 
-/// RocksDB compacts a table if half of this many consecutive entries are tombstones, or half of all
-/// entries of the table.
+/// RocksDB compacts a table if half of this many consecutive entries are tombstones, or if half of
+/// all its entries are ([`DELETION_RATIO`]).
 const DELETION_WINDOW: usize = 1000;
 const DELETION_RATIO: f64 = 0.5;
 /// This option of RocksDB flushes the memtable when one operation of an iterator has stepped over

@@ -19,9 +19,9 @@ const KB: usize = 1024;
 /// Bytes of a value in loads with small values.
 const SMALL: usize = 100;
 
-/// Puts of 1 KB a second during ingestions. The rate is fixed so that every engine has the same
-/// bytes to sync. RocksDB can keep this rate on two processors, because at its fastest it puts
-/// 160,000 to 230,000 a second.
+/// How many entries of 1 KB the load `ingest` puts a second. The rate is fixed so that every engine
+/// has the same bytes to sync. RocksDB can keep this rate on two processors, because at its fastest
+/// it puts 160,000 to 230,000 entries a second.
 pub const PUTS_PER_SECOND: u64 = 50_000;
 
 /// Names and figures, in the order of the columns.

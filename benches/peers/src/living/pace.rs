@@ -53,10 +53,10 @@ pub fn pace(
 /// A writer that is ahead of its rate sleeps for this time.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Runs `operation` with the numbers from 0 to `count`, each as soon as it is due at `per_second`,
-/// or at once if `per_second` is 0. After an operation that took long, the operations that became
-/// due meanwhile follow at once, so that a stall does not reduce the work. Returns how many ran a
-/// second.
+/// Runs `operation` with the numbers from 0 up to, but not including, `count`, each as soon as it
+/// is due at `per_second`, or at once if `per_second` is 0. After an operation that took long, the
+/// operations that became due meanwhile follow at once, so that a stall does not reduce the work.
+/// Returns how many operations ran a second.
 pub fn at_rate(
     per_second: u64,
     count: u64,

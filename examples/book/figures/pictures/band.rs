@@ -1,5 +1,5 @@
-//! The band of a real ribbon: the equations of its first slots, these equations after elimination,
-//! and the slots that solve them.
+//! The band of a full-size ribbon filter: the equations of its first slots, these equations after
+//! elimination, and the slots that solve them.
 
 use maypole::filter::FilterSpec;
 use maypole::text::count;

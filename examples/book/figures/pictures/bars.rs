@@ -1,11 +1,11 @@
-//! Groups of bars over an axis of numbers.
+//! Groups of bars over an axis of numbers: horizontal [`Bars`], and vertical [`Columns`].
 //!
 //! ```text
-//! title (unit)
 //!      group 1  ▇▇▇▇▇▇▇ 10        a bar for each series
 //!               ▆▆▆▆▆▆▆▆▆▆ 15
 //!      group 2  …
 //!               0    5    10
+//!               title (unit)
 //! ```
 
 use super::plot::{Scale, Spread, range};

@@ -1,4 +1,5 @@
-//! The same memory divided in two ways: equal bits, and Monkey's optimum.
+//! The same memory, divided among the filters of a tree's runs in two ways: equal bits for each
+//! key, and the optimum of the paper on Monkey, by which smaller runs get lower rates.
 
 use maypole::filter::FilterSpec;
 use maypole::text::count;

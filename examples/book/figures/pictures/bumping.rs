@@ -1,4 +1,5 @@
-//! A bumped ribbon at full size: its layers, and which part of each bucket is bumped.
+//! A bumped ribbon at full size: its layers, and which part of each bucket is bumped. A *bucket* is
+//! a short range of start positions. The keys in its bumped part go to the next layer.
 
 use maypole::filter::FilterSpec;
 use maypole::filter::inspect::BandParts;

@@ -1,9 +1,10 @@
-//! Filters and indexes larger than the cache: what a lookup reads if they are whole, and if they
-//! are in parts. Bytes are counted, because times depend on the device.
+//! Filters and indexes larger than the cache: the bytes that a lookup reads if they are whole, and
+//! if each is cut into parts of about 4 KiB, which are loaded and evicted one by one. Bytes are
+//! counted, because times depend on the device.
 //!
 //! The picture is drawn from the figures in the chapter `parts.md`. A test counts the bytes again
-//! and compares. It allows a small difference, because other threads of the process have an effect
-//! on evictions.
+//! and compares them with the chapter's. It allows a small difference, because other threads of the
+//! process have an effect on evictions.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ fn read_kib(form: MetadataForm) -> [f64; CACHE_KIB.len()] {
             }
             db.stats().tickers.get(Ticker::FileReadBytes)
         };
-        // The first pass fills the cache.
+        // The first pass fills the cache. Only the bytes of the second pass count.
         let filled = look_up(0);
         let bytes = look_up(LOOKUPS) - filled;
         db.close().unwrap();

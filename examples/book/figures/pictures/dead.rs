@@ -4,7 +4,8 @@ use super::plot::{Axis, Look, Plot, Point, Series, Spread};
 use super::plot_file;
 use crate::figures::tree::{Dead, KEYS, dead_after};
 
-/// The percentages of keys that are deleted. From 6 % on, compaction leaves only live entries.
+/// The percentages of keys that are deleted. From 6 % on, the deletions would free enough bytes to
+/// start a merge, which leaves only live entries.
 const PERCENT: [u64; 14] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20];
 
 pub fn draw() -> String {

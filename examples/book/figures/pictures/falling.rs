@@ -1,4 +1,6 @@
-//! A lookup that falls through the levels, with filters and without.
+//! A lookup that falls through the levels, with filters and without. The picture has a row for each
+//! *run*, which is a table of level 0, or a deeper level. In the drawing below, level 0 stands for
+//! two tables.
 //!
 //! ```text
 //!                    absent key               present key, in the last level

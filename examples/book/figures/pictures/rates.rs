@@ -1,4 +1,4 @@
-//! Rates against bits, probes and keys: formulas as lines, measurements as dots.
+//! False-positive rates against bits, probes and keys: formulas as lines, measurements as dots.
 
 use maypole::filter::Family;
 use maypole::filter::sizing::{bloom_fpr, expected_fpr, standard_bloom_fpr};
@@ -9,6 +9,7 @@ use crate::figures::rates::{filled, observed};
 
 /// The number of the color of the textbook's filter. Each family has another color.
 const TEXTBOOK: usize = 6;
+/// The number of the color of the lower bound, and of formulas beside measurements.
 const BOUND: usize = 0;
 
 fn percent(rate: f64) -> String {

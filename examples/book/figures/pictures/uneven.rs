@@ -39,8 +39,8 @@ pub fn draw() -> String {
         let all: u32 = counts.iter().sum();
         counts.map(|count| f64::from(count) / f64::from(all) * 100.0)
     };
-    // The rate of the lines of a column. The queries for absent keys are taken to be spread evenly
-    // over all lines.
+    // The false-positive rate of the lines that a column counts. The queries for absent keys are
+    // assumed to be spread evenly over all lines.
     let rates = (0..COLUMNS).map(|column| {
         let queried = ABSENT as f64 * f64::from(lines[column]) / keys_of.len() as f64;
         f64::from(passed[column]) / queried * 100.0

@@ -1,6 +1,6 @@
-//! What must hold when a step is done. This folder is compiled twice: as a module of the skeleton,
-//! and as a module of the solution. So `super::super` is the learner's engine in one build and the
-//! solution in the other.
+//! What must hold when a step is done. This folder is compiled into the program twice: as a module
+//! of the skeleton, and as a module of the solution. So in its files `super::super` is the
+//! learner's engine in one copy and the solution in the other.
 
 mod step01;
 mod step02;
@@ -32,7 +32,7 @@ pub const STEPS: [&[Check]; 11] = [
     step11::CHECKS,
 ];
 
-/// Key number `i` of the kind `kind`.
+/// Key number `i` of the keys that begin with the word `kind`.
 fn key(kind: &str, i: u64) -> Vec<u8> {
     format!("{kind}{i:06}").into_bytes()
 }

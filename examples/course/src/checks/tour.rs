@@ -1,4 +1,4 @@
-//! The finished engine at work.
+//! The tour: fills the finished engine, looks keys up in it, and reports what its filters did.
 
 use std::fmt::Write;
 use std::io;
@@ -12,7 +12,7 @@ use super::key;
 use crate::check::{Check, Scratch, remark};
 use crate::given::Handle;
 
-/// Keys of levels 0, 1 and 2.
+/// The numbers of keys in levels 0, 1 and 2.
 pub const KEYS: [u64; 3] = [200, 2_000, 20_000];
 const BITS_PER_KEY: f64 = 8.0;
 const CACHE_BYTES: usize = 256 << 10;
@@ -27,7 +27,7 @@ impl Blocks for Shared {
     }
 }
 
-/// A database with tables in three levels.
+/// A database with a table in each of three levels. The filters have `bits_per_key`, by level.
 pub fn tree(scratch: &Scratch, bits_per_key: [f64; LEVELS]) -> io::Result<Db> {
     let mut db = Db::open(&scratch.0)?;
     db.bits_per_key = bits_per_key;

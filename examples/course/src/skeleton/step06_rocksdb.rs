@@ -4,7 +4,7 @@ use super::step04_block::BlockBuilder;
 use super::step05_table::{Counts, Ending};
 use crate::given::put_varint;
 
-/// A table that RocksDB reads.
+/// The checksums and properties of a table that RocksDB reads.
 pub const ROCKSDB: Ending = Ending { checksum_kind: 1, checksum, properties };
 
 /// The polynomial of CRC-32C (Castagnoli), with its bits in reverse order.
@@ -33,7 +33,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     todo!("from !0, for each byte: TABLE[lowest byte of crc ^ byte] ^ crc >> 8; at last !crc")
 }
 
-/// The checksum that a trailer holds: a *masked* CRC-32C.
+/// The checksum that a trailer holds: a CRC-32C, *masked* by a rotation and an addition.
 pub fn checksum(bytes: &[u8]) -> u32 {
     todo!("rotate the CRC right by 15 bits, add 0xa282ead8 (it may overflow)")
 }

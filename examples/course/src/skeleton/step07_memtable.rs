@@ -71,8 +71,8 @@ impl Log {
     }
 }
 
-/// The keys and entries of a log. They end before the first record that is incomplete or wrong,
-/// which a crash may have torn. A log that does not exist has no entries.
+/// The keys and entries of a log. They end before the first record that is incomplete or has a
+/// wrong CRC, because a crash may have torn it. A log that does not exist has no entries.
 pub fn replay(path: &Path) -> io::Result<Vec<(Vec<u8>, Entry)>> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),

@@ -3,7 +3,7 @@
 //! ```text
 //! memtable   newest
 //! level 0    tables of flushes: each may have any key, the newest comes first
-//! level 1    one table at most: the merged tables of level 0, again and again
+//! level 1    one table at most: level 0 is merged into it, again and again
 //! level 2    one table at most; and so on
 //! ```
 //!
@@ -126,7 +126,7 @@ impl Db {
         todo!("memtable; then level by level, newest table first: filter, table, counts")
     }
 
-    /// What lookups counted, by level.
+    /// The counts of all filter queries since the database was opened, by level.
     pub fn counts(&self) -> [FilterCounts; LEVELS] {
         *self.counts.borrow()
     }

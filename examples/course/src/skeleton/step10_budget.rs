@@ -1,4 +1,5 @@
-//! Step 10: bits by level under a budget, so that an absent key costs the fewest reads. The rule is
+//! Step 10: bits by level under a budget, so that an absent key costs the fewest reads. The *rate*
+//! of a level is the share of absent keys that its filter lets through. The rule for the rates is
 //! that of Monkey (Dayan, Athanassoulis and Idreos, 2017).
 
 use std::f64::consts::LN_2;

@@ -1,5 +1,5 @@
-//! The solution. The skeleton has the same files without the learner's parts. In the solution they
-//! are between `// yours: …` and `// end`.
+//! The solution. The skeleton has the same files, without the parts that the learner writes. Here
+//! each of these parts is between `// yours: …` and `// end`.
 
 pub mod step01_bloom;
 pub mod step02_probes;

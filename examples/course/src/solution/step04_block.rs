@@ -6,7 +6,8 @@
 //! entry   varint shared | varint own | varint value bytes | own bytes of the key | value
 //! ```
 //!
-//! At a *restart point* an entry shares nothing. A search can start there.
+//! At a *restart point* an entry shares nothing. A search can start there, because the entry stores
+//! its whole key.
 
 use std::io;
 use std::rc::Rc;

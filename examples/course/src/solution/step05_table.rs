@@ -48,7 +48,7 @@ pub struct Counts {
     pub filter_bytes: u64,
 }
 
-/// What step 6 adds to a table.
+/// What step 6 adds to a table: checksums, and a block of properties.
 #[derive(Clone, Copy)]
 pub struct Ending {
     pub checksum_kind: u8,
@@ -262,8 +262,8 @@ impl Table {
 
     /// Searches the table for the entry of a key, without a query of the filter.
     pub fn get(&self, blocks: &dyn Blocks, user_key: &[u8]) -> io::Result<Option<Entry>> {
-        // Keys of the table are compared by their user keys only: the eight bytes behind them do
-        // not count.
+        // Each user key is in a table once. So user keys alone are compared, and the eight bytes
+        // behind them, with the sequence number and the kind, do not count.
         let is_before = |key: &[u8]| split_key(key).0 < user_key;
         // yours: seek in the index, get the data block, seek in it; is it this key?
         let index = Block::new(blocks.block(self, self.index, Kind::Index)?)?;

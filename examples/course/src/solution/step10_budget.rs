@@ -1,4 +1,5 @@
-//! Step 10: bits by level under a budget, so that an absent key costs the fewest reads. The rule is
+//! Step 10: bits by level under a budget, so that an absent key costs the fewest reads. The *rate*
+//! of a level is the share of absent keys that its filter lets through. The rule for the rates is
 //! that of Monkey (Dayan, Athanassoulis and Idreos, 2017).
 
 use std::f64::consts::LN_2;
@@ -22,7 +23,8 @@ pub fn best_rates(keys: &[u64], bits: f64) -> Vec<f64> {
     let rates = |log2_lambda: f64| -> Vec<f64> {
         keys.iter().map(|&keys| (log2_lambda.exp2() * keys as f64).min(1.0)).collect()
     };
-    // The larger λ is, the less memory the filters take. At 2^0 every rate is 1, which takes none.
+    // The larger λ is, the less memory the filters take. If λ is 2^0, every rate is 1, which takes
+    // no memory.
     let (mut low, mut high) = (-1000.0, 0.0);
     for _ in 0..100 {
         let middle = (low + high) / 2.0;

@@ -7,7 +7,7 @@
 
 use maypole::hash64;
 
-/// Coefficients of a row.
+/// The number of coefficients of a row.
 pub const WIDTH: usize = 8;
 
 /// An equation: the XOR of the slots that `coefficients` picks must be `fingerprint`. It is the

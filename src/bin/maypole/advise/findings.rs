@@ -21,7 +21,8 @@ const BLOOM_PEAK_BITS: u64 = 75;
 const RIBBON_PEAK_BITS: u64 = 3 * BLOOM_PEAK_BITS;
 
 record! {
-    /// The tables of a level whose filters have the same kind, contents (`holds`) and partitioning.
+    /// The tables of a level whose filters have the same family (`filter`), the same contents
+    /// (`holds`) and the same partitioning.
     pub struct FilterRow {
         level: u64,
         /// The family, such as `bloom`; else `none`, `damaged`, `obsolete` or `unknown`.

@@ -8,8 +8,10 @@
 //! scan       reads tables: measures rates, builds other filters of the same keys
 //! lookups    lookups on the tree          policies   other policies, computed
 //! findings   every figure                 rules      what to do
-//! report     the terminal, JSON          page       a page
+//! report     the terminal, JSON          page       the page of --out
 //! ```
+//!
+//! OPTIONS and LOG are files of a RocksDB database: its options, and a log of its messages.
 //!
 //! Nothing is written to the database and no lock is taken, so that a live writer is not disturbed.
 //! Tables are read through the files that were opened with the database, because the writer may

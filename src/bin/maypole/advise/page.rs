@@ -103,8 +103,8 @@ fn section(found: &Findings, n: usize, engine: Engine) -> String {
     html::section(&title, &html)
 }
 
-/// A curve for each filter family, and separate points for the policies whose names have a space,
-/// such as `bloom:10, last none`.
+/// Plots reads against memory: a curve for each filter family, and separate points for the policies
+/// whose names have a space, such as `bloom:10, last none`.
 fn plot(found: &Findings, n: usize) -> Plot {
     let is_curve = |row: &PolicyRow| !row.policy.contains(' ');
     let name = |row: &PolicyRow| match is_curve(row) {

@@ -77,7 +77,7 @@ pub struct Level {
     /// would hold if every table had a filter.
     pub keys: f64,
     pub asked: Asked,
-    /// The filters that were built of keys of this level, in the order of the kinds.
+    /// The filters that were built of keys of this level, in the order of [`kinds`].
     pub built: Vec<Built>,
 }
 
@@ -217,8 +217,9 @@ fn by_level(
     let spec = |n| kind_of(n).map_or(FilterSpec::NONE, |kind| kinds[kind].spec).to_string();
     let mut specs: Vec<String> = (0..levels.len()).map(spec).collect();
     if levels[0].level > 0 {
-        // The list of a `levels(...)` policy begins with level 0. Here level 0 has no tables, so it
-        // gets the filter of the first level that has some.
+        // The list of a `levels(...)` policy begins with level 0, and goes on with the other levels
+        // that hold data. Here level 0 has no tables, so it gets the filter of the first level that
+        // has some.
         specs.insert(0, specs[0].clone());
     }
     let maypole = format!("levels({})", specs.join(", "));

@@ -23,8 +23,8 @@ use super::tables::Table;
 const BLOCKS: usize = 400;
 const MIN_BLOCKS: usize = 2;
 const MAX_BLOCKS: usize = 64;
-/// For each table that is read, at most this many tables that overlap it are added as sources of
-/// anchors.
+/// For each table that is read, at most this many tables of other levels that overlap it are added
+/// as sources of anchors.
 const NEIGHBOURS: usize = 4;
 /// A table gets queries of two kinds: keys of tables that overlap it, and made-up keys. For each
 /// kind, this many queries are divided among the tables that are read in a level, but each table

@@ -216,7 +216,8 @@ fn memory(found: &Findings, engine: Engine) -> String {
     text
 }
 
-/// Formats the size of a block, or prints "-" if it is 0, which means partitions of unknown size.
+/// The size of a block as text, or "-" if the size is 0, which stands for partitions of unknown
+/// size.
 fn or_parts(bytes: u64) -> String {
     if bytes == 0 { "-".into() } else { size(bytes) }
 }

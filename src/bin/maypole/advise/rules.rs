@@ -38,6 +38,7 @@ pub struct Situation {
     pub keys_without: f64,
     /// Whether all tables without a usable filter are in the last level.
     pub only_last_without: bool,
+    /// The number of tables whose filter is damaged.
     pub damaged: usize,
     /// The number of tables with an undamaged filter that is not what OPTIONS ask for.
     pub differing: usize,
@@ -47,6 +48,7 @@ pub struct Situation {
     pub bits_per_key: f64,
     pub filter_bytes: u64,
     pub index_bytes: u64,
+    /// The stored bytes of the filters and indexes of level 0.
     pub level_0_bytes: u64,
     /// The stored bytes of the largest block of any filter and, in the next field, of any index. A
     /// partitioned index counts as 0, and so does a partitioned filter whose partitions were not
@@ -55,6 +57,8 @@ pub struct Situation {
     pub largest_index: u64,
     pub are_partitioned: bool,
     pub cache_bytes: Option<u64>,
+    /// The mean number of data blocks that a lookup of an absent key reads with the stored filters
+    /// and, in the next field, without any filter.
     pub absent_blocks: f64,
     pub absent_blocks_without: f64,
     /// The share of lookups of absent keys among those of `--query-file`; `None` without that file.
@@ -75,6 +79,7 @@ pub struct Advice {
     pub options: Vec<String>,
     /// When the action takes effect, and for which tables.
     pub when: String,
+    /// What the action gains, and mostly also what it costs.
     pub worth: String,
 }
 
@@ -156,9 +161,9 @@ impl Situation {
         }
     }
 
-    /// The setting of the present filters in bits per key as RocksDB counts them, guessed from the
-    /// bits that they store: the one of [`policies::ROCKSDB_BITS`] with which filters of their
-    /// family store about as many.
+    /// The bits per key, as RocksDB counts them, for which the present filters were probably made.
+    /// This is a guess from the bits that they store: the one of [`policies::ROCKSDB_BITS`] with
+    /// which filters of their family store about as many.
     fn like_bloom_bits(&self) -> Option<u32> {
         let of_row = |bits: &&u32| {
             let row = self.family.and_then(|family| self.row(family, **bits));

@@ -45,7 +45,7 @@ impl std::ops::AddAssign for Asked {
     }
 }
 
-/// The figures of the filters of one kind: of the one that was built for a table, or of those that
+/// The figures of one filter that was built from a table's keys, or of the filters of one kind that
 /// were built for several tables, added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Built {
@@ -284,7 +284,7 @@ fn holds(table: &Table, key: &[u8]) -> bool {
     table.reader.explain(key).map_or(true, |trace| trace.found.is_some())
 }
 
-/// Seconds that building all filters takes, estimated from a trial with `trial_keys` keys.
+/// Seconds that [`run`] takes to build all filters, estimated from a trial with `trial_keys` keys.
 pub fn build_seconds(
     tables: &[Table],
     drawn: &[(usize, f64)],

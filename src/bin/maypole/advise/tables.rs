@@ -18,8 +18,9 @@ const FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 const OBSOLETE: &str = "filter.rocksdb.BuiltinBloomFilter";
 const MAYPOLES: &str = "fullfilter.maypole.";
 
-/// If properties state more entries than this for each byte of the file, this number counts. It is
-/// high, because compression may store many similar entries in a byte.
+/// The most entries, keys or bytes that the properties of a table may state for each byte of its
+/// file. A larger number is reduced to this limit. The limit is high, because compression may store
+/// many similar entries in a byte.
 const MAX_FOR_A_BYTE: u64 = 1 << 10;
 
 /// A filter has the size that OPTIONS asks for if its size differs from keys times bits per key by
@@ -312,8 +313,8 @@ impl Table {
         } else if family != asked {
             return Some(format!("{family} of {stored:.1} bits; OPTIONS ask for {asked}"));
         }
-        // With `optimize_filters_for_memory`, RocksDB fits filters to the sizes of the allocator,
-        // so their sizes differ from what the policy names by up to a quarter.
+        // With `optimize_filters_for_memory`, RocksDB fits filters to the sizes that the allocator
+        // hands out, so their sizes differ from what the policy names by up to a quarter.
         let slack = if wanted.for_memory == Some(true) { 0.26 } else { SIZE_SLACK };
         let expected = bits * self.keys as f64 / 8.0;
         let differs = (self.filter_bytes as f64 - expected).abs();

@@ -1,4 +1,4 @@
-//! The filter that OPTIONS asks for.
+//! The filter that OPTIONS, RocksDB's file of options, asks for.
 //!
 //! ```text
 //! nullptr                     no filter is written, and none is read
@@ -22,8 +22,11 @@ pub struct Wanted {
     /// Whether RocksDB writes partitioned filters: it does so with `partition_filters`, but only if
     /// OPTIONS also asks for the two-level index, or does not name the form of the index.
     pub partitioned: Option<bool>,
+    /// `cache_index_and_filter_blocks`: whether the block cache holds filters and indexes. If not,
+    /// open tables hold them outside of it.
     pub charged: Option<bool>,
     pub pins_level_0: Option<bool>,
+    /// `optimize_filters_for_hits`: whether RocksDB leaves the last level without filters.
     pub for_hits: Option<bool>,
     /// `optimize_filters_for_memory`: RocksDB fits each filter to a size that the allocator hands
     /// out, so that sizes differ from what the policy names.

@@ -14,7 +14,7 @@ use crate::scratch;
 
 /// The length of the queue, in entries, without `--window`.
 const STANDING: u64 = 1000;
-/// A retention without `--window` keeps a tenth of the entries.
+/// The workload `retention` keeps a tenth of the entries if `--window` is not given.
 const KEPT_SHARE: u64 = 10;
 const HOT_KEYS: u64 = 3;
 /// The number of snapshots that `overwritehot` holds.
@@ -24,7 +24,8 @@ const HELD_SNAPSHOTS: usize = 4;
 const TURNS_PER_SNAPSHOT: u64 = 10;
 
 impl Worker<'_> {
-    /// Deletes keys that no other thread deletes.
+    /// Deletes the keys at the positions `part` of a random order of all keys. Each thread has
+    /// positions of its own, so no two threads delete the same key.
     pub fn delete(&mut self, part: Range<u64>) -> Result {
         let Run { db, entries, options: &Bench { seed, sync, .. }, .. } = *self.run;
         let mut keys = entries.keys();
@@ -73,8 +74,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Puts keys in their order. Whenever `--delete-range` more keys than `--window` exist, deletes
-    /// the oldest ones in the same batch as the put.
+    /// Puts keys in their order. A put after which `--delete-range` more keys than `--window` would
+    /// exist also deletes the `--delete-range` oldest keys, in the same batch.
     pub fn retain(&mut self, part: Range<u64>) -> Result {
         let Run { db, entries, options, .. } = *self.run;
         let &Bench { sync, window, delete_range, .. } = options;
@@ -169,7 +170,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Puts some entries and makes a checkpoint, which is removed at once.
+    /// In each operation, puts some entries and makes a checkpoint, which is removed at once. Only
+    /// making the checkpoint is timed.
     pub fn checkpoint(&mut self, part: Range<u64>) -> Result {
         let Run { db, entries, copies, options: &Bench { sync, .. }, .. } = *self.run;
         let dir = copies.join("checkpoint");

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-/// The writes of one or more threads, whether their operations are measured or run in the
-/// background.
+/// The writes of one or more threads: threads whose operations are measured, and a thread that
+/// overwrites in the background of measured lookups.
 #[derive(Clone, Copy, Default)]
 pub struct Written {
     pub operations: u64,

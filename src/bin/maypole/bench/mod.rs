@@ -54,9 +54,10 @@ use workload::{Run, Workload};
 /// holds the newest four.
 ///
 /// Write amplification is the bytes written to the log and to tables until compaction has settled,
-/// divided by the bytes of the keys and values written; a deletion counts its key, or its two ends.
-/// Space amplification is the bytes on disk divided by the bytes of the live keys and values. Peak
-/// memory is that of the process so far (Linux: VmHWM).
+/// divided by the bytes of the keys and values written; a deletion counts as the bytes of its key,
+/// and a range deletion as those of the range's two ends. Space amplification is the bytes on disk
+/// divided by the bytes of the live keys and values. Peak memory is that of the process so far
+/// (Linux: VmHWM).
 ///
 /// --json prints an array, one object a workload: workload, threads, operations, seconds,
 /// ops_per_second, ns_per_operation (of one thread), mb_per_second (10^6 bytes of keys and values),
@@ -224,7 +225,9 @@ impl Bench {
         tables.saturating_add(logs.min(2 * tables))
     }
 
-    /// Rejects impossible orders of workloads before anything is touched.
+    /// Rejects lists of workloads that cannot run, before anything is touched. If the directory is
+    /// not empty and so its database is `kept`, no workload may start from an empty database.
+    /// Otherwise the first workload must.
     fn check_order(&self, dir: &Path, kept: bool) -> Result {
         let fill = self.workloads.iter().find(|workload| workload.is_fill());
         match (kept, fill, self.workloads.first()) {

@@ -21,7 +21,7 @@ use crate::failure::{Failure, Result};
 const TOGETHER: usize = 64;
 /// Entries read after a seek.
 const AFTER_SEEK: usize = 50;
-/// `fillsync` writes `--entries` divided by this number of entries.
+/// The number of entries that `fillsync` writes is `--entries` divided by this number.
 pub const SYNC_SHARE: u64 = 1000;
 /// The number of checkpoints of `checkpointloop`, and of puts before each.
 pub const CHECKPOINTS: u64 = 60;

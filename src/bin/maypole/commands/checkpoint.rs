@@ -1,4 +1,4 @@
-//! `checkpoint`: a copy of a database that initially takes no space.
+//! `checkpoint`: makes a copy of a database, which shares its tables by hard links where possible.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -45,9 +45,9 @@ pub struct Import {
     /// Read every table completely before anything is written
     #[arg(long)]
     verify: bool,
-    /// Print a JSON object for each column family: column_family, tables, linked, copied, rewritten,
-    /// bytes (linked or copied), log_entries, moved_down (tables moved from level 0 to deeper
-    /// levels), not_linked (why the first copied table was not linked)
+    /// Print a JSON object for each column family: column_family, tables, linked, copied,
+    /// rewritten, bytes (linked or copied), log_entries, moved_down (tables moved from level 0 to
+    /// deeper levels), not_linked (why the first copied table was not linked)
     #[arg(long, verbatim_doc_comment)]
     json: bool,
 }

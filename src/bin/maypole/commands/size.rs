@@ -188,8 +188,8 @@ impl Size {
         self.keys as f64 * self.entry_bytes as f64
     }
 
-    /// The Bloom filter of the textbooks with the best whole number of probes and the exact rate,
-    /// because the usual formula only approximates the rate, and only for many keys.
+    /// The Bloom filter of the textbooks with the best whole number of probes. Its rate is computed
+    /// exactly, because the usual formula only approximates it, and only for many keys.
     fn textbook(&self) -> SizeRow {
         let keys = self.keys as usize;
         let (bits, probes) = match self.bits {
@@ -389,7 +389,7 @@ const BEST_FPR: f64 = 1e-4;
 /// A level whose filter would have a higher false-positive rate than this gets no filter.
 const WORST_FPR: f64 = 0.6;
 
-/// Bits a key that the family of `row` needs for a rate.
+/// The bits per key that a filter of the family of `row` needs for a rate.
 fn bits_for(row: &SizeRow, rate: f64) -> f64 {
     match row.filter.as_str() {
         _ if rate > WORST_FPR => 0.0,
@@ -398,9 +398,10 @@ fn bits_for(row: &SizeRow, rate: f64) -> f64 {
     }
 }
 
-/// Divides `budget_bits` among the levels. Returns the bits per key of each level and the sum of
-/// the false-positive rates. Each rate is in proportion to the level's keys, which makes the sum
-/// smallest (Dayan, Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
+/// Divides `budget_bits` among levels with these numbers of keys. `cost` computes the bits per key
+/// that a rate takes. Returns the bits per key of each level and the sum of the false-positive
+/// rates. Each rate is in proportion to the level's keys, which makes the sum smallest (Dayan,
+/// Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
 fn divide(levels: &[f64], budget_bits: f64, cost: impl Fn(f64) -> f64) -> (Vec<f64>, f64) {
     let rate = |log2: f64, keys: f64| (log2.exp2() * keys).clamp(BEST_FPR, 1.0);
     let all = |log2: f64| levels.iter().map(|&keys| keys * cost(rate(log2, keys))).sum::<f64>();

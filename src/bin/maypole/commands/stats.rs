@@ -62,7 +62,7 @@ pub struct Stats {
     /// Open the database and print a JSON object of what it holds, with every table; no counters
     #[arg(long, conflicts_with_all = ["watch", "format"])]
     json: bool,
-    /// The cost of reading a data block, in microseconds, which a filter saves at most by answering
+    /// The cost of reading a data block, in microseconds: the most that a filter saves by answering
     /// no [default: the mean of the reads that the program has timed; 80 if it has timed none]
     #[arg(
         long,

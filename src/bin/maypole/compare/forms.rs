@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! FORM          FILTERS AND INDEXES                       THE TREE
-//! whole         one block each                            the policy's tree of all other figures
-//! parts         parts of about 4 KiB                      copied from a base with this form
-//! always read   the same, but no filter is passed by      links to the tables of "parts"
+//! whole         one block each                            the tree of the policy's other figures
+//! parts         parts of about 4 KiB                      a copy of a base with indexes in parts
+//! always read   the same, but lookups skip no filter      links to the tables of "parts"
 //! no filter     an index in parts                         links to the tables of that base
 //! ```
 //!
@@ -15,10 +15,11 @@
 //! At each cache size, `warm_up` first loads filters and indexes into the cache, as far as they
 //! fit. Lookups of absent keys are timed before lookups of present keys. Just before each kind is
 //! timed, untimed lookups of the same kind bring the filters and indexes that it uses into the
-//! cache. Present keys need one more step before that if the cache does not hold all filters and
-//! indexes: in the tree of the form "parts", lookups of present keys let the credits of the filter
-//! parts settle. The credit of a part decides whether a lookup reads the part, or passes it by and
-//! reads the data block without querying the filter (`src/table/lookup/admission.rs`).
+//! cache. If the cache does not hold all filters and indexes, a lookup in the tree of the form
+//! "parts" may pass by a filter part that is not in memory: it reads the data block without
+//! querying the filter. The credit of the part decides this (`src/table/lookup/admission.rs`), and
+//! lookups of present keys lower it. So in such a cache, untimed lookups of present keys let the
+//! credits of this tree settle before present keys are timed.
 
 use std::path::Path;
 
@@ -53,12 +54,12 @@ const TIMED: usize = 1000;
 const FILL: usize = 500;
 /// At least [`FILL`] untimed lookups come before the timed ones. If the cache does not hold all
 /// filters and indexes, there is also at least one untimed lookup for this many bytes of the cache.
-/// This makes four for each part of a filter or index that fits, because a part takes four times as
-/// many bytes.
+/// This makes four lookups for each part of a filter or index that fits, because a part takes four
+/// times as many bytes.
 const BYTES_OF_A_FILLING_LOOKUP: u64 = 1024;
-/// To let the credits settle, one present key is looked up for this many loaded keys. A filter part
-/// has about 3,300 keys, so about 33 of these lookups query it. About eight are enough to use up
-/// the credit that the part starts with.
+/// To lower the credits, one present key is looked up for this many loaded keys. A filter part has
+/// about 3,300 keys, so about 33 of these lookups need it. About eight are enough to use up the
+/// credit that the part starts with.
 const KEYS_OF_A_SETTLING_LOOKUP: usize = 100;
 
 /// What the measurements of all policies share.
@@ -70,8 +71,8 @@ struct Forms<'a> {
 }
 
 /// Measures every tree that has filters, in all forms, in directories in `scratch`. Returns all
-/// trees; those that were measured are opened again. A policy whose filters are too small to have
-/// parts gets no rows.
+/// trees; those that were measured have been closed and opened again, with other caches. A policy
+/// whose filters are too small to have parts gets no rows.
 pub fn run(trees: Vec<Tree>, setup: &Setup, scratch: &Path) -> Result<(Vec<Tree>, Vec<FormRow>)> {
     let has_filters = |tree: &Tree| tree.db.stats().filter_bytes() > 0;
     let with_filters = trees.iter().filter(|tree| has_filters(tree)).count();

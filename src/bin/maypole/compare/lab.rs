@@ -24,10 +24,10 @@ use crate::failure::{Failure, Result};
 use crate::show::record::{self, Record};
 use crate::{progress, space};
 
-/// Bits a key of the filters whose accuracy is measured.
+/// The bits per key of the filters whose accuracy is measured.
 const BITS: [f64; 12] = [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0];
-/// Keys of the largest filter whose accuracy is measured: more keys would change only the time that
-/// measuring takes.
+/// The keys of the largest filter whose accuracy is measured: more keys would change only the time
+/// that measuring takes.
 const MAX_ACCURACY_KEYS: u64 = 1_000_000;
 /// Keys of the smallest and the largest filter whose speed is measured. The largest Bloom filter
 /// takes about 20 MiB, more than the L2 cache of a processor.
@@ -44,7 +44,8 @@ const PASSES: usize = 5;
 const BUILDS: usize = 3;
 const MAX_REPEATED_KEYS: u64 = 1 << 20;
 
-/// Measures each family with each of [`BITS`], with this number of queries for absent hashes.
+/// Measures the false positives of a filter for each family and each of [`BITS`]. Each filter gets
+/// `queries` queries for hashes that were not added.
 pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> {
     let keys = keys.min(MAX_ACCURACY_KEYS);
     let bar = progress::bar((Family::written().count() * BITS.len()) as u64, "filters: accuracy");

@@ -1,4 +1,5 @@
-//! Times single lookups. All policies get the same lookups and take turns.
+//! Times single lookups in two phases: absent keys, then present keys. All policies get the same
+//! lookups and take turns, in rounds ([`super::rounds`]).
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! `compare`: what each filter policy saves, and what it costs, on the same keys.
 //!
 //! ```text
-//! options      of the command line
-//! policies     lists of policies with a number that takes several values
+//! options      the options of the command line
+//! policies     reads lists of policies, in which BITS stands for several numbers
 //! keys/        which keys are loaded, and which are looked up
 //! tree         one tree, and a copy of it with the filters of each policy
 //! measure      looks the keys up, the policies taking turns

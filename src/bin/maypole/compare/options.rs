@@ -18,13 +18,14 @@ const ABSENT_COLD: usize = 20_000;
 /// The default number of absent lookups with `--sweep`, which measures many databases.
 const ABSENT_SWEEP: usize = 200_000;
 
-/// No filter, and each family with its usual number of bits.
+/// The default list of policies: no filter, and each family with its usual number of bits.
 fn policies_of_families() -> String {
     let spec = |family: Family| Some(format!(",{family}({})", family.default_bits_per_key()?));
     format!("none{}", Family::written().filter_map(spec).collect::<String>())
 }
 
-/// No filter, each family with each of `--bits`, and [`OTHERS_OF_SWEEP`].
+/// The default list of policies with `--sweep`: no filter, each family with each of `--bits`, and
+/// [`OTHERS_OF_SWEEP`].
 fn policies_of_sweep() -> String {
     let families: String = Family::written().map(|family| format!(",{family}(BITS)")).collect();
     format!("none{families},{OTHERS_OF_SWEEP}")

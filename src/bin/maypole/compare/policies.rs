@@ -1,8 +1,9 @@
-//! The list of policies on the command line. `BITS` in a policy stands for each of several numbers.
+//! Reads the list of policies on the command line. The word `BITS` in a policy stands for each
+//! number of `--bits`.
 
 use maypole::FilterPolicy;
 
-/// The word that stands for each of `--bits`.
+/// The word that stands for each number of `--bits`.
 const NAME: &str = "BITS";
 
 /// Checks a list such as `none,bloom(BITS),levels(bloom(BITS+4), bloom(BITS))`.

@@ -34,7 +34,8 @@ use crate::show::text::counted;
 const CACHES: [f64; 5] = [0.005, 0.02, 0.1, 0.4, 1.5];
 const SHARES: [f64; 4] = [0.0, throughput::MIXED, 0.9, 1.0];
 
-/// Measures all policies except those that an earlier run has measured.
+/// Measures all policies except those that an interrupted run has kept in the file `state`.
+/// Returns the results of all policies.
 pub fn run(
     setup: &Setup,
     policies: &[FilterPolicy],
@@ -94,7 +95,7 @@ pub fn run(
     Ok(results)
 }
 
-/// The results of one policy.
+/// Measures one policy, in a database that is removed afterwards.
 fn measure(
     setup: &Setup,
     base: &Tree,
@@ -112,7 +113,7 @@ fn measure(
     Ok(results)
 }
 
-/// The number of keys, and of lookups, of the run that estimates the time.
+/// The most keys of the database that is measured to estimate the time.
 const SAMPLE: usize = 20_000;
 
 /// Estimates how long loading takes and how long each policy takes: measures a small database, and

@@ -76,7 +76,8 @@ pub struct Tree {
     pub dir: PathBuf,
     /// The `level_base_bytes` at which compaction leaves the data where it is.
     base_bytes: u64,
-    /// Whether lookups read filters even if the read does not pay.
+    /// Whether lookups read every filter that is not in memory, even if its read is likely to cost
+    /// more than the filter saves.
     reads_every_filter: bool,
     /// Nanoseconds per key that building filters from hashes took, including one query for each
     /// key. `None` without filters.
@@ -163,8 +164,9 @@ impl Plan {
 }
 
 /// Bytes of entries in one memtable, if entries of `bytes` in total are divided evenly among
-/// memtables. Their number is the smallest multiple of [`L0_TRIGGER`] with which none has more than
-/// [`CHUNK_BYTES`].
+/// memtables. The number of memtables is the smallest multiple of [`L0_TRIGGER`] with which none
+/// has more than [`CHUNK_BYTES`]. It is a multiple, so that the tables of the last memtables start
+/// a compaction too.
 fn chunk_bytes(bytes: usize) -> usize {
     let rounds = bytes.div_ceil(L0_TRIGGER * CHUNK_BYTES).max(1);
     bytes.div_ceil(L0_TRIGGER * rounds).max(1)
@@ -203,7 +205,7 @@ impl Tree {
         Ok(Tree { policy, db, dir, base_bytes, reads_every_filter, build_ns_per_key })
     }
 
-    /// This tree with the filters of a policy, in a new directory.
+    /// A copy of this tree with the filters of a policy, in a new directory.
     pub fn with_filters(
         &self,
         policy: &FilterPolicy,

@@ -1,5 +1,5 @@
-//! A trace as JSON. Keys are text as on the command line. Hashes and tags are hexadecimal text,
-//! because many programs lose bits of 64-bit numbers.
+//! The trace of a lookup as JSON. Keys are text as on the command line. Hashes and tags are
+//! hexadecimal text, because many programs lose bits of 64-bit numbers.
 
 use std::fmt::Display;
 

@@ -10,7 +10,8 @@ pub enum Encoding {
     Plain,
     /// As bytes after [`UTF8_MARK`].
     Utf8Mark,
-    /// In another encoding, named `what`. The command `plainly` prints the file without it.
+    /// Compressed or in another encoding, as `what` says. The command `plainly` prints the lines as
+    /// plain bytes.
     Other { what: &'static str, plainly: &'static str },
 }
 

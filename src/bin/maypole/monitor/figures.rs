@@ -6,6 +6,12 @@
 //! 3  reads saved    useful × mean time of the timed block reads, or the given cost
 //! 4  memory         filters / (block cache + memtables)
 //! ```
+//!
+//! Each filter that a lookup queries gives one answer, which [`FilterCounts`] counts. An answer
+//! "no" is *useful*, because it saves the search of the table. An answer "maybe" is *wrong* if the
+//! table does not hold the key. *Asked* is the number of all answers. *Absent* is the number of
+//! answers for keys that the table does not hold, which are the useful and the wrong ones. The
+//! rates of line 2 are false-positive rates.
 
 use maypole::{BlockKind, FilterCounts, PublishedStats, Ticker};
 
@@ -13,8 +19,8 @@ use crate::args::USUAL_READ_MICROS;
 use crate::show::record::record;
 use crate::show::text::{count, counted, percent, size};
 
-/// A warning says so if filters take a larger share than this of the block cache and the memtables
-/// together.
+/// If filters take a larger share than this of the block cache and the memtables together, a
+/// warning says so.
 const MUCH_MEMORY: f64 = 0.05;
 /// If the filters of a level never said no in at least this many queries, a warning says so.
 const ENOUGH_ASKED: u64 = 1000;
@@ -23,9 +29,10 @@ const ENOUGH_ASKED: u64 = 1000;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadCost {
     Given(f64),
-    /// The mean of the program's timed reads, in microseconds, and the number of these reads.
+    /// The mean of the reads that were timed by the program that publishes the counters, in
+    /// microseconds, and the number of these reads.
     Measured(f64, u64),
-    /// The usual cost, because the program has read no block, or its version does not time reads.
+    /// The usual cost, because that program has read no block, or its version does not time reads.
     Usual,
 }
 
@@ -90,6 +97,8 @@ record! {
         memory_share: Option<f64>,
         /// Searches of tables that did not hold the key and whose filter, if any, was not queried.
         unfiltered: u64,
+        /// Answers of filters that cannot be used, because their stored bytes are not valid. Such a
+        /// filter always answers "maybe".
         untrusted: u64,
     }
 }
@@ -100,7 +109,8 @@ impl Figures {
         Figures::of(stats, &Counted::new(stats), read_cost)
     }
 
-    /// The figures of what was counted in a period.
+    /// The figures of a period. `counted` is what was counted in it. The sizes and the predicted
+    /// rate are those of `stats`.
     pub fn of(stats: &PublishedStats, counted: &Counted, read_cost: ReadCost) -> Figures {
         let filter = counted.filter;
         let interval = filter.fpr_interval_95();

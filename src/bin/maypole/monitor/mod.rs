@@ -1,4 +1,6 @@
-//! Shows what a database has published about itself.
+//! Shows the counters that a program has published about a database. A program that opens a
+//! database with `Builder::publish_stats` writes them into the file `STATS` of the database's
+//! directory: after each interval in which they changed, and at closing.
 //!
 //! ```text
 //! STATS ─► Source::read ─► figures   the four figures, and when to act on them
@@ -59,7 +61,7 @@ impl Source {
 
     /// Whether, after these counters were written, a program that publishes nothing opened the
     /// database. If so, the file `CURRENT`, which is replaced at each opening, is clearly newer
-    /// than `STATS`.
+    /// than `STATS`, because a program that publishes would have replaced `STATS` too.
     fn is_left_behind(&self, stats: &PublishedStats) -> bool {
         let changed = |name| fs::metadata(self.given.join(name)).and_then(|file| file.modified());
         let (Ok(opened), Ok(written)) = (changed("CURRENT"), changed("STATS")) else {
@@ -91,7 +93,7 @@ impl Source {
     }
 }
 
-/// How counters are published.
+/// The part of a message that says how a program publishes its counters.
 pub const HOW: &str = "They are in the memory of the program that has the database open. Let it open \
     the database with Builder::publish_stats(Duration::from_secs(1)), and it leaves them in the file \
     STATS for this command";

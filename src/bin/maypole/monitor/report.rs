@@ -45,7 +45,7 @@ pub fn published(
 }
 
 /// The report of a database whose counters are not published, and which this command has just
-/// opened. It has counted nothing yet, so no counts are shown.
+/// opened. Nothing has been counted since it was opened, so no counts are shown.
 pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     writeln!(out, "{}\n", screen.bold(&source.name))?;

@@ -1,8 +1,9 @@
 //! `stats --watch`: the figures and their rates, curves of the last rates, and the levels, repeated
 //! at an interval.
 //!
-//! The time saved is the reads saved times the mean time of the block reads that the program has
-//! timed. If it has timed none, no time is shown.
+//! The *owner* is the program that has the database open. The time saved is the number of reads
+//! saved times the mean time of the block reads that the owner has timed. If it has timed none, no
+//! time is shown.
 //!
 //! ```text
 //! lookups/s      ▁▂▅█▇▇▅   at most 81,202
@@ -10,13 +11,12 @@
 //! elsewhere       one block a reading, and an empty line after each
 //! ```
 //!
-//! The owner is the program that has the database open. At each publishing interval, it writes its
-//! counters only if something has changed. So two readings of the watcher may find the same
-//! counters. Rates therefore use the owner's time: from the write that the previous reading found
-//! to the write that this reading found. But if the owner had been idle, the previous write may be
-//! old. So the time starts at most one publishing interval before the previous reading, which has
-//! found everything that was counted earlier. If both readings found the same write, the time
-//! between the readings is used.
+//! At each publishing interval, the owner writes its counters only if something has changed. So two
+//! readings of the watcher may find the same counters. Rates therefore use the owner's time: from
+//! the write that the previous reading found to the write that this reading found. But if the owner
+//! had been idle, the previous write may be old. So the time starts at most one publishing interval
+//! before the previous reading: the previous reading has found everything that the owner counted
+//! before that start. If both readings found the same write, the time between the readings is used.
 
 use std::io::Write;
 use std::thread::sleep;

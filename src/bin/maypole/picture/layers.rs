@@ -1,5 +1,13 @@
 //! Draws a ribbon filter: its layers, the thresholds at which the buckets of a layer bumped keys to
-//! the next layer, and the band of equations. `src/filter/burr/mod.rs` explains these terms.
+//! the next layer, and the band of equations.
+//!
+//! In a ribbon filter, each key is an equation: the XOR of the slots at which the key has a
+//! coefficient of 1 is the fingerprint of the key. All coefficients of a key belong to a fixed
+//! number of slots from the start position of the key on, so the equations, sorted by their start,
+//! form a *band*. A filter may have several *layers*: a key that does not fit into a layer is
+//! *bumped*, which means that it is looked up in the next layer. A *bucket* is a group of
+//! neighboring start positions of a layer, and its *threshold* tells for how many of these
+//! positions the layer keeps the keys. `src/filter/burr/mod.rs` explains the reasons.
 
 use maypole::filter::FilterReader;
 use maypole::filter::inspect::{BandLayer, BandParts, KeyEquation};

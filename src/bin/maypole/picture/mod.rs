@@ -65,12 +65,13 @@ pub struct Rows {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The upper left corner of a matrix whose rows are equations and whose columns are slots. The
-/// equations are sorted by their first slot.
+/// The upper left corner of the matrix of a ribbon filter. Each row is the equation of a key, and
+/// each column is a slot. The rows are sorted by the first slot of their equation.
 pub struct Band {
     /// The number of slots that are shown, from the first on.
     pub slots: u32,
-    /// Bits of a fingerprint.
+    /// The number of bits of a fingerprint. The fingerprint of each row is drawn to the right of
+    /// the matrix.
     pub columns: u32,
     pub rows: Vec<KeyEquation>,
 }

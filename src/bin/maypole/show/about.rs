@@ -1,4 +1,4 @@
-//! The conditions of a run.
+//! The conditions of a run: its command, date, processor, build and seed.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -81,7 +81,8 @@ pub fn cells<R: Record>(rows: &[R]) -> (Vec<String>, Vec<Vec<Value>>) {
     take_apart(R::COLUMNS, rows.iter().map(R::values).collect())
 }
 
-/// Not generic, so that it is compiled once and not for each kind of row.
+/// Takes the objects in the rows apart for [`cells`]. This function is not generic, so that it is
+/// compiled once and not for each kind of row.
 fn take_apart(columns: &[&str], rows: Vec<Vec<Value>>) -> (Vec<String>, Vec<Vec<Value>>) {
     let parts = |(column, value): (&&str, Value)| match value {
         Value::Object(parts) => {
@@ -94,7 +95,8 @@ fn take_apart(columns: &[&str], rows: Vec<Vec<Value>>) -> (Vec<String>, Vec<Vec<
     (names.into_iter().next().unwrap_or_default(), rows)
 }
 
-/// CSV: a header, and a line for each row. As in RFC 4180, except that lines end with LF alone.
+/// CSV: a header, and a line for each row. The format is that of RFC 4180, except that lines end
+/// with LF alone.
 pub fn to_csv<R: Record>(rows: &[R]) -> String {
     let (names, rows) = cells(rows);
     let line = |row: &Vec<Value>| row.iter().map(csv_cell).collect::<Vec<_>>().join(",");

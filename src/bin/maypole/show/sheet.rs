@@ -171,8 +171,8 @@ impl From<String> for Cell {
 
 /// A table. The first column names the rows.
 pub struct Sheet {
-    /// A line feed in a name divides it into lines. If the first line is empty, it is the same as
-    /// that of the column before.
+    /// A line feed in a name divides it into lines. If the first line is empty, the first line of
+    /// the column before holds for this column too, and the two columns form a group.
     pub columns: Vec<&'static str>,
     pub rows: Vec<Vec<Cell>>,
 }

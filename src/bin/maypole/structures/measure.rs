@@ -1,4 +1,4 @@
-//! Measures structures, side by side.
+//! Measures structures side by side: the memory, the times and the false-positive rate of each.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -69,8 +69,9 @@ record! {
 }
 
 impl Row {
-    /// The result with more keys than planned: the `rate` that the structure then has. Without a
-    /// rate, `full at N` if the structure was full with N times the planned keys, or `static`.
+    /// The text of `rate`, one of the rates with more keys than planned. If there is no rate, the
+    /// text says why: `full at N` if the structure was full with N times the planned keys, or else
+    /// `static`.
     pub fn over_text(&self, rate: Option<f64>) -> String {
         match (rate, self.full_at_keys) {
             (Some(rate), _) => percent(rate),

@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::show::sheet::{Column, Screen, Sheet, or_dash};
 use crate::show::text::{count, counted, percent};
 
-/// The figures by which a reader chooses.
+/// The table of the figures by which a reader chooses a structure.
 pub fn sheet(rows: &[Row]) -> Sheet {
     let columns: &[Column<Row>] = &[
         ("structure", &|row| row.structure.clone().into()),

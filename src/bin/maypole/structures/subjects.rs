@@ -54,8 +54,9 @@ pub struct Subject {
 
 type Built = Result<Box<dyn Filter>>;
 
-/// Builds a filter of the first argument, keys, for a rate. The last argument is absent keys: only
-/// the cascade uses them, and it ignores the rate.
+/// Builds a filter of the keys in the first argument, for the rate in the second one. The third
+/// argument has absent keys. Only the cascade uses them: it is never wrong for these keys, so it
+/// ignores the rate.
 type Make = Box<dyn Fn(&[u64], f64, &[u64]) -> Built>;
 
 pub fn all() -> Vec<Subject> {

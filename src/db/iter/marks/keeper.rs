@@ -1,5 +1,10 @@
-//! [`Keeper`]: the part of the marks that only the leader of the writers uses. Only the keeper
-//! changes the marks, under the lock of the writers.
+//! [`Keeper`]: the part of the marks that only the leader of the writers uses, under their lock.
+//! Only the keeper changes the marks.
+//!
+//! A *mark* is an interval of keys in which cursors show nothing. Cursors propose marks after walks
+//! over hidden entries. A mark has up to three *extents*, each with a sequence number: the newest,
+//! and shorter ones for readers with smaller numbers. The *watch* of a mark is an interval in which
+//! no key was put lately. It tells which part of a late proposal still holds ([`super`]).
 //!
 //! ```text
 //!   before a group      take_in(proposals, last sequence number)
@@ -17,10 +22,10 @@ use crate::sync::collect;
 /// The maximum number of extents of a mark.
 const MAX_EXTENTS: usize = 3;
 
-/// Once a growing mark has three extents ([`super`]), the sequence number of the oldest extent is
-/// at least this much smaller than that of the newest. So a reader that is less than this number of
-/// writes behind the newest extent can use at least the oldest one. It passes one by one only the
-/// hidden entries outside the extent that it uses.
+/// Once a growing mark has three extents, the sequence number of the oldest one is at least this
+/// much smaller than that of the newest one. So a reader that is less than this number of writes
+/// behind the newest extent can use at least the oldest one. It passes one by one only the hidden
+/// entries outside the extent that it uses.
 const LATE_BY: u64 = 1 << 14;
 
 /// A mark that is cut more often than this in a row, without being used in between, is dropped,
@@ -33,7 +38,8 @@ const COLLECT_EVERY: u32 = 64;
 
 /// A mark with its watch.
 struct Kept {
-    /// Its newest extent lies within `watch`. The mark is empty if only the watch exists so far.
+    /// The newest extent of the mark lies within `watch`. The mark is empty if only the watch
+    /// exists so far.
     mark: Mark,
     /// No key of this interval was put after `since`.
     watch: Interval,
@@ -58,8 +64,8 @@ impl Keeper {
         !self.kept.is_empty()
     }
 
-    /// Takes in what cursors proposed. `last` is the sequence number of the last write for which
-    /// [`Keeper::wrote`] was called.
+    /// Takes in what cursors proposed. `last` is the sequence number of the last write. For each
+    /// put up to it, [`Keeper::wrote`] was called if [`Keeper::is_watching`] returned true.
     pub fn take_in(&mut self, marks: &Marks, last: SequenceNumber) {
         for proposal in marks.take_proposals() {
             self.consider(proposal, last);
@@ -100,7 +106,7 @@ impl Keeper {
         let kept = &mut self.kept[i];
         (kept.watch, kept.since) = (Interval::everything(), last);
         self.changed |= kept.mark.grow(&interval, sequence);
-        // The mark may now touch others.
+        // The mark may now touch other marks. These are joined with it.
         let touching = |kept: &[Kept], i: usize| {
             let interval = &kept[i].mark.newest().interval;
             (0..kept.len()).find(|&j| j != i && kept[j].mark.newest().interval.touches(interval))
@@ -138,7 +144,7 @@ impl Keeper {
         while let Some(kept) = self.kept.get_mut(i) {
             let Interval { from, end } = &kept.mark.newest().interval;
             if !kept.watch.ends_after(first) || *last < *kept.watch.from {
-                // Most puts lie outside the watch.
+                // The keys lie outside the watch, as those of most puts do, so nothing changes.
             } else if first.len().max(last.len()) > MAX_KEY_BYTES {
                 self.kept.remove(i);
                 self.changed = true;
@@ -184,7 +190,7 @@ impl Keeper {
         false
     }
 
-    /// Shows readers what has changed.
+    /// Replaces the list of marks that readers see, if any mark has changed.
     pub fn publish(&mut self, marks: &Marks) {
         if !std::mem::take(&mut self.changed) {
             return;

@@ -1,5 +1,6 @@
 //! A *mark* is an interval of keys in which cursors show nothing. A cursor that has passed many
-//! hidden entries proposes a mark over them, and later cursors jump over it.
+//! hidden entries proposes a mark over them, and later cursors jump over it. The *leader* of the
+//! writers, the thread that holds their lock, accepts the proposals.
 //!
 //! ```text
 //!   a queue:      † † † † † † † † † † a b c d            †: tombstones of what was popped
@@ -25,8 +26,9 @@
 //! 2. Between s and r only a *put* inside the interval can add what a read sees. Deletions and
 //!    range deletions only hide. An ingested table counts as a put of its whole range of keys.
 //! 3. The leader cuts the mark before it publishes such a put (`Keeper::wrote`). The cut list is
-//!    stored before `visible`, which is stored with `Release`. A reader loads `visible` with
-//!    `Acquire` before it looks at marks. So a reader at or after the put finds the mark cut.
+//!    stored before `visible`, the last sequence number that readers may see, which is stored with
+//!    `Release`. A reader loads `visible` with `Acquire` before it looks at marks. So a reader
+//!    whose number is at or after that of the put finds the mark cut.
 //! 4. A proposal arrives after its walk, and puts after s may already be published. If the last
 //!    sequence number is still s, the whole proposal becomes a mark. Otherwise the *watch* of the
 //!    mark that the proposal touches decides. A watch is an interval in which no key was put after
@@ -35,8 +37,9 @@
 //!    starts an empty mark with a watch, for later walks.
 //!
 //! While many threads push to a queue and pop from it, the last sequence number is hardly ever
-//! still s, so the watch decides. It reaches from the smallest key to the key of the first push
-//! after t, and the next walk extends the mark up to that key. Then a new watch of all keys starts.
+//! still s when a proposal arrives, so the watch decides. The watch reaches from the smallest key
+//! to the key of the first push after t, and the next walk extends the mark up to that key. Then a
+//! new watch of all keys starts.
 //!
 //! **Readers that come late.** When a mark grows, its q usually grows too. A reader at a number
 //! just below the new q could not use the mark, and would pass everything in it. So a mark keeps up

@@ -1,4 +1,5 @@
-//! loom's model of how the leader hands marks over to readers, under every interleaving.
+//! loom's model of how the leader of the writers hands marks over to readers, under every
+//! interleaving. A mark is an interval of keys in which cursors show nothing ([`super`]).
 
 use std::sync::Arc;
 

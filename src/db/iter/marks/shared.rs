@@ -15,8 +15,9 @@ pub(super) const MAX_MARKS: usize = 16;
 /// A bound of a mark has at most this many bytes, so that all marks together take little memory.
 pub(super) const MAX_KEY_BYTES: usize = 1 << 10;
 
-/// The maximum number of proposals that wait for a leader. More proposals are dropped, because the
-/// next cursor that walks over the same hidden entries proposes the mark again.
+/// The maximum number of proposals that wait for a leader. Further proposals are dropped. That does
+/// no harm, because the next cursor that walks over the same hidden entries proposes the mark
+/// again.
 pub(super) const MAX_PROPOSALS: usize = 8;
 
 /// The user keys from `from` to before `end`; `None`: to the last key.
@@ -50,6 +51,7 @@ impl Interval {
         starts_within(self, other) && starts_within(other, self)
     }
 
+    /// The intersection of two intervals; an empty interval if they share no key.
     pub(super) fn meet(&self, other: &Interval) -> Interval {
         let end = match (&self.end, &other.end) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -108,7 +110,7 @@ pub(super) struct Mark {
     /// The newest first. Each extent lies within the previous one, and its sequence number is not
     /// larger than that of the previous one. Never empty.
     pub(super) extents: Vec<Extent>,
-    /// Whether a reader has jumped over it recently.
+    /// Whether a reader has found the mark since the keeper last cleared this flag.
     pub(super) used: Arc<AtomicBool>,
 }
 
@@ -140,7 +142,7 @@ pub(crate) struct Marks {
     /// Whether there are any marks.
     pub(super) is_active: AtomicBool,
     pub(super) list: ArcCell<Vec<Mark>>,
-    /// Whether a leader should look at `proposals`.
+    /// Whether a leader should look at `proposals` and `flush_wanted`.
     has_proposals: AtomicBool,
     pub(super) proposals: Mutex<Vec<Proposal>>,
     /// The memtable that the next leader should freeze, because at least half of its entries are
@@ -168,7 +170,8 @@ impl Marks {
     }
 
     /// Whether there are any marks. A read must know its sequence number before it calls this
-    /// method or looks for a mark.
+    /// method or looks for a mark, because only then is every mark that it finds cut by all puts
+    /// that it can see (step 3 of the proof in [`super`]).
     #[inline]
     pub fn is_active(&self) -> bool {
         self.is_active.load(Ordering::Relaxed)

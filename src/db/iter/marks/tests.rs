@@ -1,5 +1,6 @@
-//! Compares the marks with a plain oracle, which knows at which sequence numbers each key is
-//! visible. So a mark that hides a visible entry is found at once.
+//! Compares the marks, which are intervals of keys in which cursors show nothing, with a plain
+//! oracle, which knows at which sequence numbers each key is visible. So a mark that hides a
+//! visible entry is found at once.
 
 use std::collections::BTreeMap;
 

@@ -8,8 +8,8 @@
 //! The tables are RocksDB's already, so they stay as they are, with their levels, sequence numbers
 //! and bounds. RocksDB treats four things differently from Maypole:
 //!
-//! - *An ingested table* has one sequence number, which RocksDB takes from the table's largest
-//!   number in the MANIFEST.
+//! - *An ingested table* has one sequence number for all its entries. RocksDB takes it from the
+//!   largest sequence number that the MANIFEST lists for the table.
 //! - *Level 0* is sorted by largest sequence number, as in Maypole, but RocksDB refuses to open a
 //!   database unless the smallest numbers descend too ([`descend`]).
 //! - *Filters* are used only if OPTIONS names a filter policy.
@@ -32,7 +32,7 @@ use crate::table::format::identity::new_db_identity;
 use crate::table::{BYTEWISE_COMPARATOR, Table, property_names as property};
 use crate::version::{TableFile, Version, names};
 
-/// The epoch number of tables below level 0.
+/// The epoch number of tables below level 0 (see [`number_epochs`]).
 const DEEPER_EPOCH: u64 = 1;
 
 /// What [`Db::export_rocksdb`](crate::Db::export_rocksdb) made.
@@ -133,8 +133,10 @@ struct Export<'a> {
     filter: Option<&'a FilterPolicy>,
     shared: SharedTables,
     report: ExportReport,
-    /// The filter that OPTIONS will name: that of the table with the most entries, among the tables
-    /// whose filters RocksDB knows. If it knows none of them, all tables with a filter count.
+    /// The filter that OPTIONS will name: the filter of the table with the most entries, among the
+    /// tables whose filters RocksDB knows. If there is no such table, all tables that have a filter
+    /// are compared. The pair before the filter is the weight by which `saw` compares tables:
+    /// whether RocksDB knows the filter, and the number of entries.
     prevailing: Option<((bool, u64), FilterSpec)>,
 }
 
@@ -175,8 +177,8 @@ impl Export<'_> {
     }
 }
 
-/// The filter that a table was written with. If the table does not state it, this is a filter of
-/// the same family, or else a Bloom filter, with as many bits per key.
+/// The filter that a table was written with. If the table does not state it, this is a filter with
+/// as many bits per key, of the same family, or a Bloom filter if the family is not known.
 fn spec_of(table: &Table) -> Option<FilterSpec> {
     let stated = table.properties().text(property::FILTER_SPEC).and_then(|text| text.parse().ok());
     stated.or_else(|| {

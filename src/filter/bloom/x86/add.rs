@@ -16,8 +16,8 @@
 //! any word. So three 64-bit values describe eight probes of a key: their sets by word, by byte and
 //! by bit ([`Sets`]). The sets are computed for eight keys at a time. Then one instruction (GFNI)
 //! multiplies the two matrices of a key. The product sums by exclusive or, so two probes that hit
-//! the same bit would cancel, and the key would be lost. So only the first probe of each bit enters
-//! the product.
+//! the same bit would cancel: the bit would stay 0, and queries would miss the key. So only the
+//! first probe of each bit enters the product.
 //!
 //! AVX2: the bit numbers of the probes are computed for eight keys at a time. Then the bits are
 //! added to each key's line, one probe after the other, in lanes of 32 bits: every lane shifts 1
@@ -58,7 +58,7 @@ struct Sets {
     bits: [u64; KEYS],
 }
 
-/// Eight keys, ready to be added.
+/// Eight keys, ready to be added by [`add_avx512`].
 #[derive(Clone, Copy)]
 struct Batch<const GROUPS: usize> {
     line_numbers: [u64; KEYS],
@@ -102,8 +102,8 @@ impl Sets {
             let seeds = _mm512_permutexvar_epi32(of_key, hashes);
             _mm512_srli_epi32::<23>(_mm512_mullo_epi32(seeds, powers))
         };
-        // One bit for each probe of two keys: 1 if the probe equals no earlier probe of the same
-        // key.
+        // One bit for each probe of two keys: 1 if no earlier probe of the same key in this group
+        // hits the same bit of the line.
         let first_ones = |numbers| {
             let second_key = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
             let apart = _mm512_or_si512(numbers, _mm512_slli_epi32::<9>(second_key));
@@ -201,7 +201,7 @@ pub(super) fn add_avx512<const GROUPS: usize>(
     }
 }
 
-/// Eight keys, ready to be added.
+/// Eight keys, ready to be added by [`add_avx2`].
 #[derive(Clone, Copy)]
 struct Numbers<const PROBES: usize> {
     line_numbers: [u64; KEYS],
@@ -241,7 +241,7 @@ impl<const PROBES: usize> Numbers<PROBES> {
     }
 }
 
-/// Adds the keys.
+/// Adds the keys of `batches`, each with `PROBES` probes.
 #[target_feature(enable = "avx2")]
 pub(super) fn add_avx2<const PROBES: usize>(lines: &mut [Line], batches: &[[KeyHash; KEYS]]) {
     let ones = _mm256_set1_epi32(1);

@@ -1,6 +1,8 @@
-//! Vector kernels of the Bloom filter for x86-64. The module [`add`] adds keys, many at a time.
+//! Vector kernels (hot loops) of the Bloom filter for x86-64. The module [`add`] adds keys, many at
+//! a time.
 //!
-//! Each kernel is called with the proof that the processor has its instructions
+//! The kernels are methods of [`Avx2`] and [`Avx512`]. A value of one of these types exists only if
+//! the processor has the instructions, so it is the proof that a kernel may be called
 //! ([`cpu`](crate::filter::cpu)). Registers are loaded and stored through references to whole
 //! arrays ([`registers`]), so indexes are checked as usual.
 //!
@@ -14,6 +16,9 @@
 //! words  = line[x >> 28]            one permutation of the line's sixteen 32-bit words
 //! bit    = words >> (x >> 23 & 31)  then bit 0 of the first k lanes must all be 1
 //! ```
+//!
+//! The seed is the high half of the key's hash, and the powers are those of a constant
+//! ([`super::probes`]); k is the number of probes.
 
 mod add;
 mod registers;
@@ -151,7 +156,8 @@ fn finish_avx512(
     }
 }
 
-/// Uses integers. It is compiled for BMI2, in which one instruction shifts by a variable count.
+/// [`has_all_bits_by_words`], which uses integers, compiled for BMI2, in which one instruction
+/// shifts by a variable count.
 #[target_feature(enable = "bmi2")]
 fn has_all_bits_bmi2(line: &Line, seed: u32, probes: u8) -> bool {
     has_all_bits_by_words(line, seed, probes)
@@ -166,8 +172,8 @@ fn has_all_bits_avx2(line: &Line, seed: u32, probes: u8) -> bool {
     // A bit for each of eight probes: 1 where the filter's bit is 0.
     let missing_of = |powers: &[u32; 8]| {
         let x = _mm256_mullo_epi32(seed, load_256(powers));
-        // The permutations use the low three bits of the word's number, and the blend the fourth,
-        // which is the sign of `x`.
+        // The permutations use the low three bits of the word's number. The blend uses the fourth
+        // bit, which is the sign of `x`, to choose between the two halves of the line.
         let word = _mm256_srli_epi32::<28>(x);
         let words = _mm256_blendv_ps(
             _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(low, word)),

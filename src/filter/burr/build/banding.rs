@@ -12,21 +12,22 @@
 //! (2, 5.. empty)                       fingerprint is then 0 (it holds) or not (it cannot).
 //! ```
 //!
-//! **Bumping.** Buckets are filled from left to right, and the classes of a bucket in order. Class
-//! 0 is the right end of the bucket. Class 2 is the left end, which meets the overflow of the
-//! previous bucket. The first class with a key whose equation cannot hold is rolled back. This
-//! class and the classes after it are *bumped*: their keys go to the next layer. The bucket's
-//! threshold records how many classes were kept. A class is kept or bumped as a whole, so the
-//! result does not depend on the order of its keys.
+//! **Bumping.** A *bucket* is a run of start positions, divided into three *classes*
+//! ([`shape`](crate::filter::burr::shape)). Buckets are filled from left to right, and the classes
+//! of a bucket in order. Class 0 is the right end of the bucket. Class 2 is the left end, which
+//! meets the overflow of the previous bucket. The first class with a key whose equation cannot hold
+//! is rolled back: its rows are removed. This class and the classes after it are *bumped*: their
+//! keys go to the next layer. The bucket's threshold records how many classes were kept. A class is
+//! kept or bumped as a whole, so the result does not depend on the order of its keys.
 //!
-//! **Two streams.** A layer is banded window after window: a [`Window`] is a run of buckets whose
-//! keys fit into the cache. Each step of an elimination waits for the previous step (load, XOR,
-//! count zeros, load …), so a single chain of steps leaves the processor idle. Two chains, the
-//! *streams*, run interleaved and without branches on the data: one takes the left half of the
-//! window's buckets, the other takes the right half. A third stream gains nothing. The streams
-//! share no slot as long as the last bucket of the left half is not filled: a row is reduced only
-//! by rows of its own bucket and of the buckets to the left, so no row extends more than w - 1
-//! slots past the bucket of its key.
+//! **Two streams.** The keys of a layer are eliminated window after window: a [`Window`] is a run
+//! of buckets whose keys fit into the cache. Each step of an elimination waits for the previous
+//! step (load, XOR, count zeros, load …), so a single chain of steps leaves the processor idle. Two
+//! chains, the *streams*, run interleaved and without branches on the data: one takes the left half
+//! of the window's buckets, the other takes the right half. A third stream gains nothing. The
+//! streams share no slot as long as the last bucket of the left half is not filled: a row is
+//! reduced only by rows of its own bucket and of the buckets to the left, so no row extends more
+//! than w - 1 slots past the bucket of its key.
 //!
 //! ```text
 //! left stream  ->                   right stream  ->
@@ -64,7 +65,8 @@ pub(super) struct Banded<R> {
     pub bumped: Vec<u64>,
 }
 
-/// Bands the keys of `chunks`, which may be in any order, into `slots` slots.
+/// Runs the elimination for the keys of `chunks`, which may be in any order, in a layer of `slots`
+/// slots.
 pub(super) fn band<R: Row>(chunks: &[&[u64]], slots: u32) -> Banded<R> {
     let starts = slots - R::Word::BITS;
     let grouping = Grouping::new(starts, R::Word::SHAPE);
@@ -201,9 +203,10 @@ impl<R: Row> Banding<R> {
         stream.cursor(0)
     }
 
-    /// Handles a row without coefficients. There are three cases: the stream is at the end of its
-    /// bucket; the key's equation follows from the others, so that it needs no row; or the equation
-    /// contradicts the others, and the key's class is bumped.
+    /// Handles a row without coefficients, and returns the cursor from which the stream goes on.
+    /// There are three cases: the stream is at the end of its bucket; the key's equation follows
+    /// from the others, so that it needs no row; or the equation contradicts the others, and the
+    /// key's class is bumped.
     fn stuck(
         &mut self,
         window: &Window,
@@ -221,8 +224,8 @@ impl<R: Row> Banding<R> {
             while stream.class_starts[class] > at.key {
                 class -= 1;
             }
-            // The rows of this class were added last. So no other row was reduced by them, and they
-            // can be removed.
+            // The rows of this class were added last. So no row of another class was reduced by
+            // them, and they can be removed.
             for key in &stream.keys[stream.class_starts[class]..at.key] {
                 if key.slot != NOWHERE {
                     rows[key.slot as usize] = R::default();

@@ -74,7 +74,8 @@ fn band_layer<R: Row>(layers: &mut Vec<Banded<R>>, slots: u32, chunks: &[&[u64]]
     bumped
 }
 
-/// Solves the layers and writes all parts of the filter.
+/// Solves the layers and writes all parts of the filter. `left` are the hashes of the keys that no
+/// layer kept.
 fn store<R: Row<Word: Lanes>>(
     isa: Isa,
     layout: &Layout,

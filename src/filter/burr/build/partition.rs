@@ -1,21 +1,17 @@
 //! Grouping the hashes of a layer by bucket and class: step 1 of building.
 //!
-//! Banding needs the keys of each bucket together, class after class. Within a class any order will
-//! do, because whether a set of rows can be solved does not depend on their order. So nothing is
-//! sorted. Two passes distribute the hashes: one to windows, one to the groups of a window. Each
-//! pass first counts the hashes of every destination.
+//! A *bucket* is a run of start positions, and a *class* is a part of a bucket
+//! ([`shape`](crate::filter::burr::shape)). Elimination (step 2, [`super::banding`]) needs the keys
+//! of each bucket together, class after class. Within a class any order will do, because whether a
+//! set of rows can be solved does not depend on their order. So nothing is sorted. Two passes
+//! distribute the hashes: one to *windows*, runs of buckets whose keys are eliminated together, and
+//! one to the groups of a window. Each pass first counts the hashes of every destination.
 //!
 //! ```text
 //!  hashes as added         windows of 512 buckets          groups (bucket, class)
 //!  ..................  =>  | window 0 | window 1 | ..  =>  | 0,0 | 0,1 | 0,2 | 1,0 | ...
 //!                          only if there are several       one window at a time, in the cache
 //! ```
-//!
-//! A larger hash never has a smaller start position, so the hashes of a window are those between
-//! two numbers.
-//!
-//! A *window* is a run of buckets that is banded at once; a *class* is a part of a bucket
-//! ([`shape`](crate::filter::burr::shape)).
 
 use crate::filter::burr::row::start;
 use crate::filter::burr::shape::{CLASSES, Shape};
@@ -35,7 +31,7 @@ pub fn window_buckets(buckets: u32) -> u32 {
     WINDOW_BUCKETS.max(buckets.div_ceil(MAX_WINDOWS)).next_power_of_two()
 }
 
-/// Maps hashes to groups.
+/// Maps the hashes of one layer to windows, and the hashes of a window to groups.
 #[derive(Clone, Copy)]
 pub(super) struct Grouping {
     starts: u32,

@@ -1,10 +1,11 @@
 //! Back substitution into interleaved storage: step 3 of building. This version serves every
 //! processor; the tests compare the vector versions in `x86` with it.
 //!
-//! The band is triangular, so the slots are solved from the last to the first: a row determines its
-//! own slot from the w - 1 slots after it. Each column is solved independently. Its *known* bits
-//! are those of the w slots that were solved last, the newest in bit 0. Once the first slot of a
-//! block is solved, the known bits are the column's segment of the block.
+//! A row spans w slots, and a block has w slots. The band is triangular, so the slots are solved
+//! from the last to the first: a row determines its own slot from the w - 1 slots after it. Each
+//! column is solved independently. Its *known* bits are those of the w slots that were solved last,
+//! the newest in bit 0. Once the first slot of a block is solved, the known bits are the column's
+//! segment of the block, which is what the filter stores.
 //!
 //! ```text
 //! slot s:  known  = bits of slots s+1, s+2, ..     behind = known << 1
@@ -15,7 +16,8 @@
 use crate::filter::burr::layout::block_segments;
 use crate::filter::burr::row::{Row, Word};
 
-/// Solves `rows` and writes the segments of a layer to `segments`.
+/// Solves `rows` and writes the segments of a layer to `segments`. The first `low_blocks` blocks
+/// get one column fewer than `columns`.
 pub fn solve<R: Row>(rows: &[R], columns: u32, low_blocks: u32, segments: &mut [u8]) {
     let width = R::Word::BITS as usize;
     let mut known = vec![R::Word::default(); columns as usize];

@@ -50,8 +50,8 @@ pub struct Banded {
     bumped: Vec<u64>,
 }
 
-/// Bands the keys of one layer, class after class. A class with a contradiction is bumped, and so
-/// are the classes of its bucket after it.
+/// Runs the elimination for the keys of one layer, class after class. A class with a contradiction
+/// is bumped, and so are the classes of its bucket after it.
 pub fn band(hashes: &[u64], shape: Shape, slots: u32) -> Banded {
     let starts = slots - shape.width;
     let buckets = starts.div_ceil(shape.bucket()) as usize;
@@ -75,7 +75,8 @@ pub fn band(hashes: &[u64], shape: Shape, slots: u32) -> Banded {
                 Inserted::At(slot) => placed.push(slot),
                 Inserted::Redundant => {}
                 Inserted::Contradiction => {
-                    // The rows of this class were added last, so no other row was reduced by them.
+                    // The rows of this class were added last, so no row of another class was
+                    // reduced by them.
                     placed.iter().for_each(|&slot| banded.slots[slot] = None);
                     banded.thresholds[bucket] = class;
                     banded.bumped.extend(classes[bucket][class..].iter().flatten());
@@ -87,9 +88,9 @@ pub fn band(hashes: &[u64], shape: Shape, slots: u32) -> Banded {
     banded
 }
 
-/// The order in which classes are banded. Any order makes a correct filter. This order gives the
-/// same bytes as the fast version, which fills both halves of a window concurrently: see
-/// [`banding`](crate::filter::burr::build::banding).
+/// The order in which the classes are inserted, as pairs of a bucket and a class. Any order makes a
+/// correct filter. This order gives the same bytes as the fast version, which fills both halves of
+/// a window (a run of buckets) concurrently: see [`banding`](crate::filter::burr::build::banding).
 fn order(buckets: usize) -> Vec<(usize, usize)> {
     let all = 0..CLASSES;
     let mut order = Vec::new();

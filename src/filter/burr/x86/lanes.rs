@@ -5,10 +5,11 @@
 //! 256 bits    | column 0 | column 1 | ...             8 words of 32 bits, or 4 of 64
 //! ```
 //!
-//! A [`Register`] can only be made with the proof that the processor has AVX2. A function that
-//! needs further instructions takes the proof for them. So all functions but [`Register::load`] are
-//! safe to call. They are `#[inline(always)]`: in a kernel that is compiled for these instructions,
-//! each function becomes one or a few instructions.
+//! A [`Register`] can only be made with a value of [`Avx2`], which is the proof that the processor
+//! has AVX2. A function that needs further instructions takes a value of [`Avx512`], the proof for
+//! them. So all functions but [`Register::load`] are safe to call. They are `#[inline(always)]`: in
+//! a kernel that is compiled for these instructions, each function becomes one or a few
+//! instructions.
 
 use std::arch::x86_64::*;
 use std::ops::{BitAnd, BitOr, BitXor, Shr};
@@ -94,9 +95,9 @@ pub trait Lanes: Word + Shr<u32, Output = Self> {
     fn splat(proof: Avx2, word: Self) -> Register;
     /// `number` in every lane.
     fn splat_number(proof: Avx2, number: u32) -> Register;
-    /// Every lane shifted by `BY`.
+    /// Every lane of `x`, shifted left by `BY` bits.
     fn shift_left<const BY: i32>(x: Register) -> Register;
-    /// Every lane of `x` shifted by the same lane of `by`.
+    /// Every lane of `x`, shifted right by the number of bits in the same lane of `by`.
     fn shift_right_each(x: Register, by: Register) -> Register;
     fn add(x: Register, y: Register) -> Register;
     /// Sets all bits of the lanes where `x` is greater than `y`, and clears the other lanes. Lanes

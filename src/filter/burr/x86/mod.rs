@@ -96,7 +96,7 @@ impl<V: Vectors> Comparison<V> {
         // column is right, this bit and the picked bits together have even parity.
         let bit = W::shift_right_each(self.fingerprint, column) & self.one;
         let x = bit ^ (l & self.left) ^ (r & self.right);
-        // The lanes after the last column hold other segments.
+        // The lanes after the last column hold other segments, so they are cleared.
         self.vectors.parity::<W>(x) & W::greater(self.columns, column)
     }
 }

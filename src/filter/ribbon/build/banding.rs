@@ -96,7 +96,8 @@ fn settle_all(rows: &mut [Row], travellers: &[Traveller]) -> bool {
         return travellers.iter().all(|&traveller| settle(rows, traveller));
     };
     let (mut a, mut b) = (*first, *last);
-    // The keys that have not started are front..back.
+    // `travellers[front..back]` have not started. A turn may start one of them at each end, so the
+    // loop runs while two are left.
     let (mut front, mut back) = (1, travellers.len() - 1);
     while front + 1 < back {
         let (Some(a_done), Some(b_done)) =

@@ -1,4 +1,5 @@
-//! Building a Ribbon: one seed after the other is tried until the equations of all keys hold.
+//! Building a Ribbon: one seed after the other is tried until the equations of all keys have a
+//! common solution.
 //!
 //! ```text
 //! hashes, seed ─► banding   1. eliminated, or a contradiction: the next seed

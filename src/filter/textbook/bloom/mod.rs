@@ -25,8 +25,8 @@
 //! formulas: 600 times for ten keys at one in a million. Only filters that were saved in the older
 //! formats `BLM1` and, as a scalable filter, `SBF1` still use two hashes.
 //!
-//! Invariants: all bits of a key that was added are set; after `intersect`, all bits of a key that
-//! was added to both filters. Bits past the array's end are 0.
+//! Invariants: all bits of a key that was added are set; after `intersect`, this holds for each key
+//! that was added to both filters. Bits past the array's end are 0.
 
 mod saved;
 
@@ -128,7 +128,7 @@ impl BloomFilter {
     /// `bits` up to a multiple of `hashes`.
     ///
     /// # Panics
-    /// If `hashes` is not 1 to [`MAX_HASHES`], and if [`BloomFilter::try_new`] would return an
+    /// If `hashes` is not 1 to [`MAX_HASHES`], or if [`BloomFilter::try_new`] would return an
     /// error.
     pub fn new(layout: Layout, bits: usize, hashes: u32) -> BloomFilter {
         BloomFilter::try_new(layout, bits, hashes).unwrap_or_else(|error| panic!("{error}"))
@@ -164,7 +164,7 @@ impl BloomFilter {
     /// see [`formulas::whole_shape`].
     ///
     /// # Panics
-    /// If `rate` is not above 0 and below 1, and if [`BloomFilter::try_for_rate`] would return an
+    /// If `rate` is not above 0 and below 1, or if [`BloomFilter::try_for_rate`] would return an
     /// error.
     pub fn for_rate(layout: Layout, keys: usize, rate: f64) -> BloomFilter {
         BloomFilter::try_for_rate(layout, keys, rate).unwrap_or_else(|error| panic!("{error}"))
@@ -254,7 +254,8 @@ impl BloomFilter {
     ///
     /// # Errors
     ///
-    /// [`OtherShape`] if bits, hashes or arrays differ.
+    /// [`OtherShape`] if the layouts, sizes or numbers of hashes differ, or if only one filter was
+    /// saved as `BLM1`.
     pub fn union(&mut self, other: &BloomFilter) -> Result<(), OtherShape> {
         self.combine(other, |a, b| a | b)
     }
@@ -265,7 +266,8 @@ impl BloomFilter {
     ///
     /// # Errors
     ///
-    /// [`OtherShape`] if bits, hashes or arrays differ.
+    /// [`OtherShape`] if the layouts, sizes or numbers of hashes differ, or if only one filter was
+    /// saved as `BLM1`.
     pub fn intersect(&mut self, other: &BloomFilter) -> Result<(), OtherShape> {
         self.combine(other, |a, b| a & b)
     }

@@ -4,7 +4,7 @@
 //! offset  size      meaning
 //! 0       4         "BLM2"; "BLM1" if the positions come from two hashes
 //! 4       1         0 shared, 1 split
-//! 5       1         k, 1 to 64
+//! 5       1         k, the bits that a key sets, 1 to 64
 //! 6       2         0
 //! 8       8         bits of one array (little endian, as all that follows)
 //! 16      8 a word  the bits

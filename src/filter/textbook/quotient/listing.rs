@@ -86,8 +86,8 @@ impl QuotientFilter {
     }
 
     /// A filter of the keys that are in this filter or in `other`, made in one pass over both. If
-    /// the new filter would be too full, both filters are doubled first. `None` when their shapes
-    /// differ or no bit of the remainders is left.
+    /// the new filter would be too full, both filters are doubled first. `None` when their numbers
+    /// of slots or of remainder bits differ, or when no bit of the remainders is left.
     pub fn merged(&self, other: &QuotientFilter) -> Option<QuotientFilter> {
         let shape = |filter: &QuotientFilter| (filter.slots.len(), filter.remainder_bits);
         if shape(self) != shape(other) {

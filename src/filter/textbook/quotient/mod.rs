@@ -20,10 +20,11 @@
 //!                    |cluster                     |
 //! ```
 //!
-//! The three bits determine all quotients: from the start of a cluster, each run belongs to the
-//! next slot that is marked occupied. So the filter can be listed in order, and the list can be
-//! merged with another filter or put into a larger one, without any key (`listing`). Each doubling
-//! moves a bit from the remainder to the quotient, and the rate at full load doubles.
+//! The three bits, the *marks* of the slot, determine all quotients: from the start of a cluster,
+//! each run belongs to the next slot that is marked occupied. So the filter can be listed in order,
+//! and the list can be merged with another filter or put into a larger one, without any key
+//! (`listing`). Each doubling moves a bit from the remainder to the quotient, and the rate at full
+//! load doubles.
 //!
 //! The false-positive rate is about `load / 2^r`. A slot takes `r + 3` bits and some slots are
 //! empty. So with a load of 90 %, a filter with a rate of 1 % is a sixth larger than a Bloom filter

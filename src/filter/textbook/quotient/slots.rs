@@ -1,4 +1,5 @@
-//! The slots of a [`QuotientFilter`]: how the three bits of a slot lead to runs and clusters.
+//! The slots of a [`QuotientFilter`]: how the three marks of a slot lead to runs and clusters
+//! ([`super`] defines these terms). An *entry* is what a slot holds: a remainder and the marks.
 
 use super::{CONTINUATION, MARKS, OCCUPIED, QuotientFilter, SHIFTED};
 

@@ -15,8 +15,9 @@
 //! ```
 //!
 //! The commands have the same effects as in Redis, but the bytes of a dump differ, and items are
-//! hashes of 64 bits. Until a dump is loaded completely, every command for its filter returns an
-//! error, except [`Keyspace::loadchunk`].
+//! hashes of 64 bits. A *dump* is a saved filter in pieces, the first of which is a header. Until a
+//! dump is loaded completely, every command for its filter returns an error, except
+//! [`Keyspace::loadchunk`].
 //!
 //! Invariant: a failed command changes nothing, with one exception. If a dump proves damaged when
 //! its last piece is loaded, the filter stays incomplete, and the load must start again with the
@@ -31,7 +32,7 @@ use super::scalable::{Options, ScalableBloom};
 use super::shared::{Damaged, Full};
 pub use words::{CommandError, Growth, Info, InsertOptions, Reply};
 
-/// Bytes of one piece of a dump.
+/// Bytes of each piece of a dump, except the header and the last piece.
 const PIECE_BYTES: usize = 1 << 20;
 
 enum Entry {
@@ -150,7 +151,7 @@ impl Keyspace {
         Ok(self.get(key)?.map_or(0, ScalableBloom::items))
     }
 
-    /// BF.INFO.
+    /// BF.INFO: the filter's capacity, size and number of items; see [`Info`].
     /// # Errors
     /// If no filter has this name, or it is not loaded completely.
     pub fn info(&self, key: &str) -> Reply<Info> {
@@ -189,8 +190,8 @@ impl Keyspace {
     /// piece. Load the pieces in the order of the dump; the first one replaces any filter of this
     /// name.
     /// # Errors
-    /// If the piece is damaged, empty or not the next one, or if no load was begun or nothing is
-    /// left to load.
+    /// If the piece is damaged or empty, if it does not follow the pieces that are loaded, or if no
+    /// load was begun or nothing is left to load.
     pub fn loadchunk(&mut self, key: &str, iterator: u64, piece: &[u8]) -> Reply<()> {
         if iterator == 1 {
             let loading = Loading::new(piece)?;

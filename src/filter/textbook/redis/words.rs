@@ -1,4 +1,5 @@
-//! The arguments and replies of the commands.
+//! The arguments and replies of the BF commands. A *layer* is one of the Bloom filters of which a
+//! filter that grows consists.
 
 use super::super::shared::{Damaged, Full};
 
@@ -30,7 +31,7 @@ pub enum CommandError {
     /// The arguments are incompatible or out of range, or the filter does not fit into memory.
     #[error("{0}")]
     Invalid(&'static str),
-    /// A piece differs from the saved one, or is not the next one.
+    /// A piece differs from the saved one, or does not follow the pieces that are loaded.
     #[error(transparent)]
     Damaged(#[from] Damaged),
 }
@@ -87,11 +88,11 @@ pub enum Growth {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct InsertOptions {
-    /// CAPACITY.
+    /// CAPACITY: the keys of the first layer; 100 by default.
     pub capacity: Option<u64>,
-    /// ERROR.
+    /// ERROR: the bound on the false-positive rate; 1 % by default.
     pub rate: Option<f64>,
-    /// EXPANSION or NONSCALING.
+    /// EXPANSION or NONSCALING; EXPANSION 2 by default.
     pub growth: Option<Growth>,
     /// NOCREATE: fail if there is no filter. It cannot be combined with CAPACITY or ERROR.
     pub no_create: bool,
@@ -115,7 +116,7 @@ pub struct Info {
     pub capacity: u64,
     /// Bytes of memory.
     pub size: usize,
-    /// Layers.
+    /// The number of layers.
     pub filters: usize,
     /// Keys that looked new when they were added.
     pub items: u64,

@@ -72,7 +72,8 @@ impl Loading {
     ///
     /// # Errors
     ///
-    /// [`Damaged`] if the piece is empty, too long or not the next one, or if memory is short.
+    /// [`Damaged`] if the piece is empty or too long, if it does not follow the pieces taken so
+    /// far, or if memory is short.
     pub fn push(&mut self, offset: u64, piece: &[u8]) -> Result<(), Damaged> {
         let loaded = self.payload.len() as u64;
         if offset != loaded || piece.is_empty() || piece.len() as u64 > self.payload_bytes - loaded

@@ -28,12 +28,12 @@
 //!
 //! Invariants: all layers but the last are filled to their capacity. A key is added only if no
 //! layer answers "maybe", so `items` counts keys that looked new. The shapes of the layers follow
-//! from the [`Options`] and the version alone.
+//! from the [`Options`] and the version, 1 or 2, alone, so a saved filter does not contain them.
 //!
-//! A filter that was loaded from a dump of version 1, `SBF1`, keeps that version: its new layers
-//! are of version 1 too, and it is saved as `SBF1`. Layers of version 1 are sized by the usual
-//! formula and probed by two hashes. So the rate of the filter exceeds its bound if a layer holds
-//! few keys or has a low rate.
+//! New filters have version 2. A filter that was saved as version 1, `SBF1`, keeps that version
+//! when it is loaded: its new layers are of version 1 too, and it is saved as `SBF1`. Layers of
+//! version 1 are sized by the usual formula and probed by two hashes ([`bloom`](super::bloom)). So
+//! the rate of the filter exceeds its bound if a layer holds few keys or has a low rate.
 //!
 //! ```text
 //! header    offset  size     meaning
@@ -215,7 +215,8 @@ impl ScalableBloom {
     ///
     /// # Errors
     ///
-    /// [`Full`] if the filter does not grow, or cannot grow any more: see [`Options::expansion`].
+    /// [`Full`] if the key needs another layer, and the filter cannot have one: see
+    /// [`Options::expansion`].
     pub fn add(&mut self, hash: u64) -> Result<bool, Full> {
         if self.contains(hash) {
             return Ok(false);

@@ -1,4 +1,6 @@
-//! The scalable Bloom filter: it grows, its rate stays bounded, and it is saved and loaded.
+//! Tests of the scalable Bloom filter: it grows by layers, the false-positive rate of all layers
+//! together (its *rate*) stays within the requested rate, and it is saved and loaded. The filter
+//! adds and counts a key only if the key looks new, that is, if no layer answers "maybe".
 
 use super::super::shared::{Damaged, keys, measured, mix, share};
 use super::loading::Loading;
@@ -22,10 +24,11 @@ fn it_grows_twentyfold_and_keeps_its_rate() {
         let filter = filled(Options { capacity, rate: 0.02, expansion: Some(expansion) }, &present);
         assert!(present.iter().all(|&key| filter.contains(key)));
         let rate = share(&absent, |key| filter.contains(key));
-        // The rates of the layers may add up to nearly the bound. Then 4,000 absent keys pass,
-        // which is enough to measure the rate to a tenth.
+        // The rates of the layers may add up to nearly the requested 2 %. Then 4,000 of the absent
+        // keys look present, which is enough to measure the rate to a tenth.
         assert!(rate < 0.022 && rate > 0.005, "{expansion}: {rate}");
-        // A key that looks present is not counted.
+        // A key that looks present when it is added is not counted. At a rate of at most 2 %, these
+        // are fewer than 400 of the 20,000 keys.
         let missing = 20_000 - filter.items();
         assert!(missing < 400, "{missing}");
         assert_eq!(filter.layers(), [10, 5, 3][expansion.ilog2() as usize], "{expansion}");
@@ -34,9 +37,10 @@ fn it_grows_twentyfold_and_keeps_its_rate() {
 
 /// The rate is documented as "at most" the requested one. But with 1 % requested, it was once 7.4 %
 /// with a capacity of 1, 4.4 % with 2 and 1.5 % with 10. One reason was that the first layers are
-/// small arrays, for which the usual formula is too low and two hashes are too few. The other
-/// reason was that a layer counts only keys that set new bits, which its size did not allow for.
-/// Now the bound holds for any capacity.
+/// small arrays: the usual formula gives them too few bits, and positions made from two hashes are
+/// not independent enough for them. The other reason was that a layer counts only keys that set new
+/// bits, so a full layer has more bits set than its size allowed for. Now the bound holds for any
+/// capacity.
 #[test]
 fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
     for (capacity, expansion, keys_each, filters) in [
@@ -95,7 +99,7 @@ fn a_layer_that_is_full_of_keys_that_looked_new_is_within_its_rate() {
                 let mut next = vec![0.0; bits + 1];
                 for set in 0..=bits {
                     // after[new]: the probability that the bits of one key, set one after the
-                    // other, have made `new` zeros ones.
+                    // other, have turned `new` zeros into ones.
                     let mut after = vec![0.0; hashes as usize + 1];
                     after[0] = 1.0;
                     for _ in 0..hashes {
@@ -122,8 +126,8 @@ fn a_layer_that_is_full_of_keys_that_looked_new_is_within_its_rate() {
     }
 }
 
-/// Options with valid sizes that are too large for memory once ended the process. Now they are
-/// errors, and the filter keeps its content.
+/// Valid options whose layers are too large for memory once ended the process. Now such a layer is
+/// an error of `new` or `add`, and the filter keeps its content.
 #[test]
 fn a_layer_that_does_not_fit_into_memory_is_an_error() {
     let huge = Options { capacity: 1 << 30, rate: 1e-300, expansion: Some(2) };
@@ -147,7 +151,7 @@ fn layers_that_do_not_grow_are_full_after_64() {
     assert_eq!((filter.layers(), filter.items(), filter.capacity()), (64, 64, 64));
 }
 
-/// A dump of the first version: ten keys of seed 9, in layers for 4 and 8.
+/// A filter saved by the first version (`SBF1`): `keys(9, 0..10)`, in layers for 4 and 8 keys.
 const FIRST_VERSION: &str = "\
     534246310200000004000000000000007b14ae47e17a843f768b9581f23a7c90040000000000000006000000\
     00000000796ac861c11f00000d5246c50331b392ce94aa420c000000";

@@ -216,7 +216,8 @@ fn whole(files: &[File]) -> Vec<Range> {
     files.iter().map(|file| (Arc::clone(file), 0, 64)).collect()
 }
 
-/// A refusal for lack of descriptors is temporary, which `child_counts_descriptors` tests.
+/// After a refusal the pool requests no further ring. A refusal for lack of descriptors is an
+/// exception, because it is temporary: `child_counts_descriptors` tests it.
 #[test]
 fn a_kernel_that_refuses_is_asked_once() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -255,7 +256,7 @@ fn readers_share_rings_which_count_in_the_pool_and_end_with_the_last_reader() {
         answers(reader, &whole(&files[..3]));
     }
     assert_eq!((pool.urings(), pool.open_files()), (1, 15));
-    // A third call gets no ring, because the bound is an eighth of 16.
+    // While two rings are lent, a third call gets none, because the bound is an eighth of 16.
     let uses = [(); 2].map(|()| pool.lend_uring(Uring::new).unwrap());
     assert!(pool.lend_uring(Uring::new).is_none());
     answers(&databases[0], &whole(&files[..3]));

@@ -3,6 +3,10 @@
 //! Entries can only be read forward, because each key needs the key before it. So a backward step
 //! goes to the restart point before the current entry, and reads forward from there.
 //!
+//! In a block of the cache, a seek starts at a *candidate*: the first entry that can be at or after
+//! the target, according to the first bytes of the block's keys ([`super::key_heads`]). Other seeks
+//! start at a restart point.
+//!
 //! A scan calls [`BlockCursor::step`] for each entry. `step` checks every length and copies a
 //! suffix, but it cannot report an error: at the end of the block and at damage it does not move
 //! the cursor. Then the scan calls [`BlockCursor::next`], which distinguishes the end from damage.
@@ -44,7 +48,7 @@ pub(crate) struct BlockCursor<B> {
     /// The current internal key as the block stores it. The next key may share its bytes, so they
     /// do not contain the global sequence number.
     stored_key: KeyBuffer,
-    /// The current key with the global sequence number; unused if there is none.
+    /// The current key with the global sequence number; unused if there is no such number.
     shown_key: Vec<u8>,
 }
 
@@ -200,8 +204,9 @@ impl<B: PinsBlock> BlockCursor<B> {
     }
 
     /// The fast path of [`Self::step`]. Returns `None` unless the entry has the common form: short
-    /// lengths, and a suffix of up to 32 bytes that holds more than the trailer. Also returns `None`
-    /// if fewer than [`WINDOW_BYTES`] bytes of entries are left, or if the key's buffer is too small.
+    /// lengths, and a suffix of up to 32 bytes that holds more than the trailer. Also returns
+    /// `None` if fewer than [`WINDOW_BYTES`] bytes of entries are left, or if the key's buffer is
+    /// too small.
     ///
     /// [`Step::repeats`] costs nearly nothing here. Writers share as many bytes as they can, so
     /// except at a restart point the first byte of the suffix differs from the previous key's byte
@@ -297,8 +302,8 @@ impl<B: PinsBlock> BlockCursor<B> {
         })
     }
 
-    /// Ends the walk at the end of the block, or returns the damage because of which [`Self::step`]
-    /// did not move.
+    /// Call this when [`Self::step`] did not move. Leaves the cursor on no entry. Returns damage,
+    /// unless the end of the block is the reason.
     #[cold]
     fn stop(&mut self) -> Result<(), Damage> {
         self.valid = false;

@@ -55,7 +55,7 @@ const MAX_NOTES: usize = 64;
 /// In blocks of up to this size, offsets fit into 16 bits.
 const NARROW_BLOCK_BYTES: usize = 1 << 16;
 
-/// See the module.
+/// The key heads of one block: see the module.
 pub(crate) struct KeyHeads {
     entries: u32,
     prefix_bytes: u32,

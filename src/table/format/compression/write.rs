@@ -70,7 +70,8 @@ pub(crate) struct Compressor {
 }
 
 impl Compressor {
-    /// If the build lacks the codec, the error names the feature that adds it.
+    /// A compressor with this codec. If the build lacks the codec, the error names the feature that
+    /// adds it.
     pub fn new(compression: Compression) -> Result<Compressor, String> {
         if !compression.is_built_in() {
             return Err(missing(compression.name()));

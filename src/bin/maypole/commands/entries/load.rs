@@ -14,7 +14,7 @@ use crate::output::object;
 use crate::show::text;
 use crate::{args, progress};
 
-/// A batch is written when its keys and values have at least this many bytes.
+/// A batch is written when its entries take at least this many bytes.
 pub const BATCH_BYTES: usize = 256 << 10;
 
 const VALUE_BYTES: usize = 100;

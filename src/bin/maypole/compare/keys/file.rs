@@ -52,8 +52,8 @@ fn read_at_most(mut source: impl Read, most: u64, file: &Path) -> Result<Vec<u8>
 const PIECE_BYTES: u64 = 16 << 20;
 
 /// Splits a text into lines. The text must not be empty, because an empty text would give one empty
-/// line. A line feed at the end of the text starts no further line. If a carriage return is in front
-/// of every line feed, these carriage returns are removed too, also one at the end of the text.
+/// line. A line feed at the end of the text starts no further line. If a carriage return is before
+/// every line feed, these carriage returns are removed too, also one at the end of the text.
 /// Otherwise all carriage returns remain.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let has_crlf = {

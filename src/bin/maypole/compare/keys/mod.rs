@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Absent keys are between the smallest and the largest loaded key, because a key outside of this
-//! range would query no filter: the key ranges of the tables would rule it out. Such keys of
-//! `--absent-file` are left out. Those of `--query-file` are looked up, because its queries are
-//! replayed as they were recorded. Without these two files, absent keys are distributed as the
-//! loaded keys are.
+//! range would query no filter: the key ranges of the tables would rule it out. Keys of
+//! `--absent-file` outside of the range are left out. Keys of `--query-file` outside of the range
+//! are looked up, because the queries of this file are replayed as they were recorded. Without
+//! these two files, absent keys are distributed as the loaded keys are.
 
 pub mod file;
 #[cfg(test)]
@@ -98,7 +98,7 @@ pub struct Request {
     pub query_file: Option<PathBuf>,
     /// The exponent of Zipf's law by which queries are drawn.
     pub zipf: Option<f64>,
-    /// The most lookups of absent keys, and the most of present keys.
+    /// The most lookups of absent keys. It is also the most lookups of present keys.
     pub most: usize,
     pub seed: u64,
 }

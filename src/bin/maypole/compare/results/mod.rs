@@ -2,7 +2,7 @@
 //! others that are computed from them alone.
 //!
 //! ```text
-//! report   tables on the terminal               verdict   the same in words
+//! report   tables on the terminal                verdict   what the figures mean, in words
 //! save     page, JSON and CSV into a directory   page/     the page
 //! ```
 
@@ -94,8 +94,11 @@ record! {
         /// queried.
         predicted_fpr: Option<f64>,
         observed_fpr: Option<f64>,
+        /// Queries of filters by absent lookups: the sum of the next two.
         filters_asked: u64,
+        /// Queries that a filter answered with no.
         useful: u64,
+        /// All other queries. Those for keys that the table holds are also in the next count.
         full_positive: u64,
         full_true_positive: u64,
         absent_gets: u64,

@@ -33,7 +33,8 @@ pub const NAMES: [&str; 8] = [
     "speed.csv",
 ];
 
-/// Writes all files, the page first, for the reason that [`files`](crate::show::files) gives.
+/// Writes all files. The page is first, because it names the command that made it: if the call is
+/// interrupted, its repetition may then replace the files ([`files`](crate::show::files)).
 pub fn all(results: &Results, dir: &Path) -> Result {
     let Results { about, policies, levels, latency, throughput, forms, accuracy, speed } = results;
     write(dir, PAGE, &page::html(results))?;

@@ -31,6 +31,7 @@ pub const COLORS: usize = 8;
 pub const OTHERS: usize = COLORS - 1;
 
 /// The color of a filter family: 1 to 3 for the first three families, [`OTHERS`] for later ones.
+/// `None` if no family has this name.
 pub fn color_of_family(name: &str) -> Option<usize> {
     let number = Family::written().position(|family| family.name() == name)?;
     Some(if number < 3 { number + 1 } else { OTHERS })

@@ -151,8 +151,8 @@ fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
 }
 
 fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
-    // Ticks at 1, 2 and 5 times each power of ten, which are three a decade, or if those are too
-    // many, at powers of ten.
+    // Ticks at 1, 2 and 5 times each power of ten are three a decade. If those are too many, the
+    // ticks are at every power of ten, or else at every second one, every third one, and so on.
     if (high / low).log10() * 3.0 <= most as f64 {
         return decades(low, high, 1, &[1.0, 2.0, 5.0]);
     }

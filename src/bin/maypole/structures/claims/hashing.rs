@@ -1,4 +1,5 @@
-//! Claims about hashes.
+//! Claims about the hashes from which a Bloom filter computes the bits of a key. A *rate* is a
+//! false-positive rate.
 
 use std::hint::black_box;
 
@@ -12,12 +13,13 @@ use super::{Claim, HERE, TUTORIALS, Verdict};
 use crate::failure::Result;
 use crate::structures::measure::{ROUNDS, timed};
 
-/// Positions by independent hashes, as the theory assumes.
+/// The positions of a key in a filter of `bits` bits, by independent hashes, as the theory assumes.
+/// The returned function computes the `i`th position from the hash of the key and `i`.
 fn independent(bits: usize) -> impl Fn(u64, u32) -> usize {
     move |hash, i| (mix(hash, u64::from(i) + 100) % bits as u64) as usize
 }
 
-/// Positions by `h1 + i·h2 mod m`, as in textbooks. The step `h2` is never 0.
+/// Like [`independent`], but by `h1 + i·h2 mod m`, as in textbooks. The step `h2` is never 0.
 fn double(bits: usize) -> impl Fn(u64, u32) -> usize {
     move |hash, i| {
         let m = bits as u64;
@@ -26,7 +28,7 @@ fn double(bits: usize) -> impl Fn(u64, u32) -> usize {
     }
 }
 
-/// Positions by `h1 + i·h2 mod m` whose step may be 0.
+/// Like [`double`], but the step may be 0.
 fn unguarded(bits: usize) -> impl Fn(u64, u32) -> usize {
     move |hash, i| {
         let m = bits as u64;

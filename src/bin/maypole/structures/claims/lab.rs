@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::structures::measure::{absent_hashes, present_hashes};
 use crate::structures::subjects::{Filter, reader};
 
-/// The rate that most claims are about.
+/// The false-positive rate that most claims are about.
 pub const ONE_PERCENT: f64 = 0.01;
 
 pub struct Lab {
@@ -51,8 +51,8 @@ impl Lab {
         Ok((self.rate(&filter), Filter::bytes(&filter) as f64 * 8.0 / self.keys as f64))
     }
 
-    /// The number of filters in an experiment with small filters of `keys` keys. Together they have
-    /// a fifth of the planned keys, but there are at least 20 of them.
+    /// The number of filters in an experiment with small filters of `keys` keys. Together they hold
+    /// a fifth as many keys as the lab plans for one filter, but there are at least 20 of them.
     pub fn small_filters(&self, keys: usize) -> u64 {
         (self.keys / (5 * keys)).max(20) as u64
     }
@@ -92,7 +92,8 @@ pub struct Small {
 }
 
 impl Small {
-    /// The rate over all the filters. `position(hash, i)` is the `i`th position of a key.
+    /// The rate over all the filters. `position(hash, i)` is the `i`th position of the key with
+    /// this hash.
     pub fn rate(self, seed: u64, position: impl Fn(u64, u32) -> usize) -> f64 {
         let mut found = 0;
         for filter in 0..self.filters {

@@ -12,7 +12,8 @@ use crate::show::text::{count, percent};
 /// A bar longer than this multiple of the second longest is cut.
 const CUT_AT_TIMES: f64 = 4.0;
 
-/// Bits a key compared with the bound.
+/// Bits a key, compared with the bound, which is the fewest bits a key with which any filter can
+/// have the same rate.
 pub fn memory(rows: &[Row]) -> Chart {
     let lines = lines(rows, |row| {
         let bits = row.bits_per_key;

@@ -59,7 +59,8 @@ fn typical<'a>(policies: &'a [PolicyRow]) -> Vec<&'a PolicyRow> {
     kinds.into_iter().filter_map(nearest).take(MOST).collect()
 }
 
-/// The policy without its numbers: `bloom`, `budget bloom`, `levels bloom`.
+/// The kind of a policy, which is its text without the numbers: `bloom`, `budget bloom`, `levels
+/// bloom`.
 pub fn group(policy: &str) -> String {
     let words = policy.split(|c: char| !c.is_ascii_alphabetic() && c != '_');
     let mut kinds: Vec<&str> = Vec::new();
@@ -71,7 +72,7 @@ pub fn group(policy: &str) -> String {
     kinds.join(" ")
 }
 
-/// Words that belong to a number.
+/// Whether a word is a unit, or the `e` of a number such as 1e-5.
 fn is_unit(word: &str) -> bool {
     ["key", "B", "KiB", "MiB", "GiB", "e"].contains(&word)
 }

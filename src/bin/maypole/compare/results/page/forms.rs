@@ -1,5 +1,7 @@
-//! How the form of filters and indexes affects lookups if the cache does not hold them. Each policy
-//! has a row of two plots, for absent keys and for present keys.
+//! Plots of the time of lookups against the size of the cache, which may not hold all filters and
+//! indexes. A curve is a form of filters and indexes: whole, in parts, in parts that are always
+//! read, or without filters. Each policy has a row of two plots, for absent keys and for present
+//! keys.
 
 use super::super::{FormRow, Results};
 use super::colors::Colors;

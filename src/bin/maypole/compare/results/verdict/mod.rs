@@ -11,7 +11,7 @@
 //! give filters unusual rates, and these tables are queried as often as large ones. So the verdict
 //! leaves out the reads of a level if its tables have few keys, or got too few queries to know the
 //! rate. It says which levels these are. What it says of the other levels holds for a larger tree
-//! too. If all levels are like that, it leaves out none.
+//! too. If this rule would leave out all levels, none is left out.
 
 #[cfg(test)]
 pub mod tests;
@@ -38,8 +38,8 @@ pub enum ReadCost {
 }
 
 impl ReadCost {
-    /// The cost is computed from lookups of present keys, because each needs at least the key's
-    /// block.
+    /// The time of lookups of present keys, divided by their reads from files. Lookups of present
+    /// keys are taken, because each needs at least one block, that of the key.
     pub fn measured(rows: &[PolicyRow]) -> ReadCost {
         let cold = || rows.iter().filter(|row| row.cold == Some(true));
         let nanos: f64 = cold().map(|row| row.get_present_ns.mean).sum();
@@ -286,7 +286,7 @@ impl<'a> Verdict<'a> {
         )
     }
 
-    /// Take X, unless Y.
+    /// The sentence "Take …, unless …": the chosen policy, and the cases in which to take another.
     fn advice(&self, chosen: &Reads) -> String {
         let mut unless = Vec::new();
         if !chosen.is_known_to_rocksdb()
@@ -435,7 +435,8 @@ impl<'a> Verdict<'a> {
         lines
     }
 
-    /// How far the verdict holds.
+    /// The last sentence: how many keys were measured, and whether the tables had too few keys, or
+    /// got too few lookups, to say much.
     fn scope(&self) -> String {
         let keys = counted(self.results.about.keys, "key");
         let gets = self.results.policies.iter().map(|row| row.absent_gets).max().unwrap_or(0);

@@ -98,9 +98,10 @@ fn the_order_of_the_policies_does_not_matter() {
     assert_eq!(first(&all), first(&turned));
 }
 
-/// The page that `compare --out` writes has two plots for choosing a policy: false positives against
-/// bits, and reads against memory. By the second one, burr once was the worst family instead of the
-/// best, because its reads included those of a table of 499 keys. Now it leaves out such tables.
+/// The page that `compare --out` writes has two plots for choosing a policy: false positives
+/// against bits, and reads against memory. By the plot of reads, burr once was the worst family
+/// instead of the best, because the reads included those of a table of 499 keys. Now this plot
+/// leaves out such tables.
 #[test]
 fn the_plot_of_reads_ranks_families_as_large_filters_do() {
     let results = results(&[BLOOM, RIBBON, BURR], about());
