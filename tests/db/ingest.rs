@@ -15,9 +15,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 /// Longer than any event for which a test waits.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A thread with one of `names` waits when it is about to create a table, until the gate is opened.
+/// A thread with one of `names` waits when it is about to create or to link a table, until the gate
+/// is opened.
 #[derive(Clone)]
 pub struct Gate {
     names: &'static [&'static str],
@@ -32,7 +33,7 @@ impl Gate {
             let gate = gate.clone();
             move |_, operation, path| {
                 let is_table = path.extension().is_some_and(|extension| extension == "sst");
-                if operation == Operation::Create && is_table {
+                if matches!(operation, Operation::Create | Operation::HardLink) && is_table {
                     gate.pass();
                 }
             }
@@ -59,6 +60,10 @@ impl Gate {
         let (state, _) = changed.wait_timeout_while(state, PATIENCE, too_few).unwrap();
         assert!(state.1 >= count, "nobody came to the gate");
         assert!(!state.0, "the gate is open");
+    }
+
+    pub fn arrivals(&self) -> usize {
+        self.state.0.lock().unwrap().1
     }
 
     pub fn open(&self) {
@@ -96,7 +101,7 @@ pub fn faults() -> (MemFs, FaultFs, Arc<dyn Fs>) {
 }
 
 /// A table of these keys, each with `value`.
-fn table(fs: &Arc<dyn Fs>, keys: &[&str], value: &str) -> String {
+pub fn table(fs: &Arc<dyn Fs>, keys: &[&str], value: &str) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = format!("/outside.{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let options = TableOptions::default();
