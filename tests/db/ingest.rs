@@ -515,7 +515,7 @@ fn copied(fs: &Arc<dyn Fs>, dir: &str) -> MemFs {
     copy
 }
 
-fn read(fs: &Arc<dyn Fs>, path: &Path) -> Vec<u8> {
+pub fn read(fs: &Arc<dyn Fs>, path: &Path) -> Vec<u8> {
     let file = fs.open(path).unwrap();
     let mut bytes = vec![0; file.len() as usize];
     file.read_exact_at(0, &mut bytes).unwrap();
