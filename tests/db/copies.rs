@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -106,6 +106,7 @@ fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
 /// `open` says that the copy was cut short, and `destroy` removes it.
 #[test]
 fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
+    let [mut whole, mut cut_short, mut replaced] = [0; 3];
     let changes = (0..40).flat_map(|nth| (0..COPIES.len()).map(move |which| (nth, which)));
     for (nth, which) in changes {
         let ((copy, open_copy), is_export) = (COPIES[which], which >= FIRST_EXPORT);
@@ -127,6 +128,7 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
         let story = format!("change {nth}: {made:?}, {names:?}");
         if made.is_ok() || names.iter().any(|name| name == "CURRENT") {
             check_whole(open_copy(&left, "copy"), &story);
+            whole += 1;
             continue;
         }
         // An unfinished export that has a MANIFEST is identified as a directory of RocksDB, so
@@ -139,12 +141,16 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
             Db::builder("copy").fs(removed.clone()).destroy().unwrap();
             let rest = removed.list(path).unwrap();
             assert!(rest.is_empty(), "{story}: destroy left {rest:?}");
+            cut_short += 1;
         }
         let db = open(&left, "db");
         copy(&db, "copy").unwrap_or_else(|error| panic!("{story}: {error}"));
         db.close().unwrap();
         check_whole(open_copy(&left, "copy"), &story);
+        replaced += 1;
     }
+    let counts = [whole, cut_short, replaced];
+    assert!(counts.iter().all(|&count| count > 10), "{counts:?} copies");
 }
 
 /// Time enough for a `close` that does not wait. The tests below pass even if it is too short.
@@ -258,6 +264,7 @@ fn a_copy_goes_to_a_place_of_its_own_or_says_why_not() {
     fs::write(path("file"), "mine").unwrap();
     assert!(db.checkpoint(path("file")).is_err());
     assert!(db.checkpoint(path("file/copy")).is_err());
+    assert_eq!(fs::read(path("file")).unwrap(), b"mine");
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(path("db"), path("link")).unwrap();
@@ -275,18 +282,27 @@ fn a_copy_goes_to_a_place_of_its_own_or_says_why_not() {
     refused("empty", "exists already and is not empty");
 
     // Of four checkpoints to one directory at the same time, one succeeds.
-    let made = thread::scope(|scope| {
-        let copies: Vec<_> =
-            (0..4).map(|_| scope.spawn(|| db.checkpoint(path("shared")).is_ok())).collect();
-        copies
-            .into_iter()
-            .filter(|_| true)
-            .map(|copy| copy.join().unwrap())
-            .filter(|&ok| ok)
-            .count()
-    });
-    assert_eq!(made, 1);
-    assert_eq!(Db::open(path("shared")).unwrap().len().unwrap(), 1);
+    for round in 0..8 {
+        let shared = path(&format!("shared {round}"));
+        let start = Barrier::new(4);
+        let made = thread::scope(|scope| {
+            let copies = [(); 4].map(|()| {
+                scope.spawn(|| {
+                    start.wait();
+                    db.checkpoint(&shared)
+                })
+            });
+            copies.map(|copy| copy.join().unwrap())
+        });
+        assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
+        for error in made.into_iter().filter_map(Result::err) {
+            let is_used = error.to_string().contains("exists already and is not empty");
+            assert!(is_used || matches!(error, Error::Locked { .. }), "{error}");
+        }
+        let copied = Db::open(&shared).unwrap();
+        assert_eq!(copied.len().unwrap(), 1);
+        copied.verify().unwrap();
+    }
     let same = db.clone();
     same.close().unwrap();
     assert!(matches!(db.checkpoint(path("late")), Err(Error::Closed)));
