@@ -445,14 +445,11 @@ impl Planner<'_> {
         let plan_of = |level: usize, files: &[usize], has_older: bool| {
             let files: Vec<&FileMeta> = files.iter().map(|&i| self.levels[level][i]).collect();
             let next = self.next_level(level);
-            let plan = match (level, has_older) {
+            match (level, has_older) {
                 (0, _) => self.plan_level_0(&files, next),
                 (_, true) => self.plan_files(&files, level, next),
                 (_, false) => self.plan_files(&files, level, level),
-            };
-            // If older tables overlap the table, a rewrite in the table's own level would free none
-            // of their entries, so such a plan is not used.
-            plan.filter(|plan| plan.level != plan.output_level || !has_older)
+            }
         };
         places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
             // If the companions allow no plan, perhaps because a damaged file holds one of them up,

@@ -215,8 +215,8 @@ impl Db {
         Db { inner, handle: Arc::new(handle) }
     }
 
-    /// Ends running compactions early, waits for a running flush, syncs the WAL and releases the
-    /// directory. If the call succeeds, every acknowledged write is durable.
+    /// Ends running compactions and maintenance calls early, waits for a running flush, syncs the
+    /// WAL and releases the directory. If the call succeeds, every acknowledged write is durable.
     ///
     /// From then on other clones and every [`Snapshot`] return
     /// [`Error::Closed`](crate::Error::Closed). Iterators and cursors made before the call continue
@@ -735,11 +735,12 @@ impl Db {
     ///
     /// Reading and copying the files delays no other call. If no memtable has a write to the range
     /// of a file, the call waits for no flush and no compaction. Otherwise it first waits until
-    /// these memtables are flushed, and [`Db::close`] ends this wait. Writers wait only while the
-    /// copies are opened and the logs and the MANIFEST are synced. There is one exception: if the
-    /// range is written to again during each of three such flushes, writers also wait for a fourth
-    /// flush. When the call returns, the files and all writes before them survive a power loss. A
-    /// [`Db::checkpoint`] at the same time may delay the call by a flush.
+    /// these memtables are flushed. [`Db::close`] ends this wait, and the copying after the file
+    /// that is being copied. Writers wait only while the copies are opened and the logs and the
+    /// MANIFEST are synced. There is one exception: if the range is written to again during each of
+    /// three such flushes, writers also wait for a fourth flush. When the call returns, the files
+    /// and all writes before them survive a power loss. A [`Db::checkpoint`] at the same time may
+    /// delay the call by a flush.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -363,6 +363,39 @@ mod tests {
         }
     }
 
+    /// No record of [`payloads`] leaves so few bytes in its block that the next header does not
+    /// fit. Here each record leaves `spare` bytes: too few for a header, which are filled with
+    /// zeros, exactly a header, so that an empty first fragment follows, or a little more.
+    #[test]
+    fn records_after_every_end_of_a_block_are_read() {
+        for (number, header) in [(None, HEADER_BYTES), (Some(NUMBER), RECYCLABLE_HEADER_BYTES)] {
+            let mut log = LogBytes::new(number);
+            let mut records = Vec::new();
+            let mut fillers = 0;
+            for spare in 0..=12 {
+                let room = BLOCK_BYTES - log.bytes.len() % BLOCK_BYTES;
+                records.push(vec![spare as u8; room - header - spare]);
+                log.add(&records[records.len() - 1]);
+                let left = log.bytes.len().next_multiple_of(BLOCK_BYTES) - log.bytes.len();
+                assert_eq!(left, spare);
+                fillers += usize::from((1..header).contains(&left));
+                let start = log.bytes.len();
+                records.push(match spare == header {
+                    true => vec![7; BLOCK_BYTES + 100],
+                    false => b"next".to_vec(),
+                });
+                log.add(&records[records.len() - 1]);
+                if spare == header {
+                    let first = &log.bytes[start + 4..start + 7];
+                    let kind = if number.is_some() { FIRST + RECYCLABLE } else { FIRST };
+                    assert_eq!(first, [0, 0, kind], "the first fragment is empty");
+                }
+            }
+            assert_eq!(fillers, header - 1);
+            assert_eq!(read(&log.bytes), (records, LogEnd::Clean), "{number:?}");
+        }
+    }
+
     #[test]
     fn a_log_that_is_cut_anywhere_gives_the_records_before_the_cut() {
         let mut log = LogBytes::new(None);

@@ -4,8 +4,8 @@
 //! is dropped. Then the file is deleted.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::store::check_described;
 use super::{FileMeta, LEVELS};
@@ -21,17 +21,27 @@ use crate::table::Table;
 pub(crate) struct ObsoleteTables {
     /// The lookup counts of obsolete tables, by the level that each table left.
     counts: Mutex<[FileCounts; LEVELS]>,
-    /// Whether the database is closed. Then no file is deleted ([`ObsoleteTables::close`]).
-    closed: AtomicBool,
+    /// Whether the database is closed. Then no file is deleted ([`ObsoleteTables::close`]). A
+    /// deletion holds the lock as a reader.
+    closed: RwLock<bool>,
     /// The process that opened the database. A forked child deletes no file.
     process: Process,
 }
 
 impl ObsoleteTables {
-    /// Stops the deletion of files. An iterator may outlive the database and drop its tables when
-    /// another owner has already opened the directory.
+    /// Stops the deletion of files, and waits for running deletions. An iterator may outlive the
+    /// database and drop its tables when another owner has already opened the directory.
     pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    /// Deletes a file, unless the database is closed.
+    fn remove(&self, fs: &dyn Fs, path: &Path) {
+        let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
+        if !*closed {
+            // If the file cannot be deleted now, the next opening of the database deletes it.
+            let _ = fs.remove(path);
+        }
     }
 
     pub fn is_of_this_process(&self) -> bool {
@@ -129,10 +139,7 @@ impl Drop for TableFile {
         }
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
             self.obsolete.add(level, self.table.file_counters().sums());
-            if !self.obsolete.closed.load(Ordering::Acquire) {
-                // If the file cannot be deleted now, the next opening of the database deletes it.
-                let _ = self.fs.remove(&self.path);
-            }
+            self.obsolete.remove(&*self.fs, &self.path);
         }
     }
 }

@@ -186,3 +186,22 @@ fn nothing_is_written_over_by_mistake() {
     assert!(error.contains("the table has no filter"), "{error}");
     assert!(!out.exists());
 }
+
+/// Regression: a fuse filter has no picture, but `--out` wrote a file with nothing but a title,
+/// over a file that was there, and the exit code was 0. Now nothing is written, and the exit code
+/// is 1, as for a table without a filter.
+#[test]
+fn a_filter_without_a_picture_writes_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = table(dir.path(), "fuse(9)", 2000);
+    let out = dir.path().join("out.svg");
+    let error = maypole!("inspect", &path, "--filter", "--out", &out).badly(1);
+    assert!(error.contains("nothing to draw: fuse filter"), "{error}");
+    assert!(error.contains("out.svg was not written"), "{error}");
+    assert!(!out.exists());
+    fs::write(&out, "mine").unwrap();
+    maypole!("inspect", &path, "--filter", "--out", &out).badly(1);
+    assert_eq!(fs::read_to_string(&out).unwrap(), "mine");
+    let printed = maypole!("inspect", &path, "--filter").well();
+    assert!(printed.starts_with("fuse filter: ") && printed.lines().count() == 1, "{printed}");
+}

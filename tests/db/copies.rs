@@ -1,11 +1,16 @@
 //! Copies of a database that fail, that are interrupted, or whose target is not suitable.
 
 use std::fs;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
 use maypole::{Db, Error, FilterPolicy};
+
+use crate::device::{self, OpenedAtTheEnd, SlowFs, eventually};
+use crate::ingest::{Gate, PATIENCE, faults, spawn, table};
 
 fn open(fs: &Arc<dyn Fs>, path: &str) -> Db {
     Db::builder(path).fs(Arc::clone(fs)).open().unwrap()
@@ -101,6 +106,7 @@ fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
 /// `open` says that the copy was cut short, and `destroy` removes it.
 #[test]
 fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
+    let [mut whole, mut cut_short, mut replaced] = [0; 3];
     let changes = (0..40).flat_map(|nth| (0..COPIES.len()).map(move |which| (nth, which)));
     for (nth, which) in changes {
         let ((copy, open_copy), is_export) = (COPIES[which], which >= FIRST_EXPORT);
@@ -122,6 +128,7 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
         let story = format!("change {nth}: {made:?}, {names:?}");
         if made.is_ok() || names.iter().any(|name| name == "CURRENT") {
             check_whole(open_copy(&left, "copy"), &story);
+            whole += 1;
             continue;
         }
         // An unfinished export that has a MANIFEST is identified as a directory of RocksDB, so
@@ -134,11 +141,101 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
             Db::builder("copy").fs(removed.clone()).destroy().unwrap();
             let rest = removed.list(path).unwrap();
             assert!(rest.is_empty(), "{story}: destroy left {rest:?}");
+            cut_short += 1;
         }
         let db = open(&left, "db");
         copy(&db, "copy").unwrap_or_else(|error| panic!("{story}: {error}"));
         db.close().unwrap();
         check_whole(open_copy(&left, "copy"), &story);
+        replaced += 1;
+    }
+    let counts = [whole, cut_short, replaced];
+    assert!(counts.iter().all(|&count| count > 10), "{counts:?} copies");
+}
+
+/// Time enough for a `close` that does not wait. The tests below pass even if it is too short.
+const MOMENT: Duration = Duration::from_millis(200);
+
+/// Checks that `close` waits for a call in another thread that is suspended, that `go_on` lets this
+/// call continue, and that the call then returns [`Error::Closed`].
+#[track_caller]
+fn check_close_waits<T>(
+    db: Db,
+    fs: &Arc<dyn Fs>,
+    suspended: &mpsc::Receiver<maypole::Result<T>>,
+    go_on: impl FnOnce(),
+) {
+    let closing = spawn("closing", move || db.close());
+    assert!(closing.recv_timeout(MOMENT).is_err(), "`close` did not wait");
+    let early = Db::builder("db").fs(Arc::clone(fs)).open();
+    assert!(matches!(early, Err(Error::Locked { .. })), "{early:?}");
+    go_on();
+    let outcome = suspended.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(outcome, Err(Error::Closed)), "{:?}", outcome.err());
+    closing.recv_timeout(PATIENCE).unwrap().unwrap();
+}
+
+/// Regression: a thread ingested several files, and was copying one of them when another thread
+/// closed the database. `close` did not wait. The database was opened again, and its next table got
+/// the number of that copy, because no MANIFEST knew of the ingestion. Then the ingestion created
+/// its copy in the place of this table, and removed it at the end: the database listed a missing
+/// table. Now `close` waits for the file that is being copied, and no further file is copied.
+#[test]
+fn a_close_waits_for_an_ingestion() {
+    let (_, faults, fs) = faults();
+    let gate = Gate::on(&faults, &["ingesting"]);
+    let db = filled(&fs);
+    let files = ["a", "b", "c"].map(|key| table(&fs, &[key], "ingested"));
+    let other = db.clone();
+    let ingesting = spawn("ingesting", move || other.ingest(&files));
+    gate.wait_for_arrivals(1);
+    check_close_waits(db, &fs, &ingesting, || gate.open());
+    assert_eq!(gate.arrivals(), 1, "another file was copied");
+    let db = open(&fs, "db");
+    assert!(!db.contains_key("a").unwrap());
+    assert!(db.verify().unwrap().strays.is_empty());
+    let tables = fs.list(Path::new("db")).unwrap();
+    let tables = tables.iter().filter(|name| name.ends_with(".sst")).count();
+    assert_eq!(tables, db.stats().files.len());
+}
+
+/// Regression: `close` did not wait for a copy in another thread either. A checkpoint links tables
+/// by their names. If the directory was removed and a new database made there, the checkpoint could
+/// link tables of the new database.
+#[test]
+fn a_close_waits_for_a_copy() {
+    for (copy, _) in COPIES {
+        let (_, faults, fs) = faults();
+        let gate = Gate::on(&faults, &["copying"]);
+        let db = filled(&fs);
+        let other = db.clone();
+        let copying = spawn("copying", move || copy(&other, "copy"));
+        gate.wait_for_arrivals(1);
+        check_close_waits(db, &fs, &copying, || gate.open());
+        assert_eq!(gate.arrivals(), 1, "another table was copied");
+        assert!(fs.list(Path::new("copy")).unwrap().is_empty());
+    }
+}
+
+/// Regression: `close` did not wait for a verification, which opens tables by their names. If the
+/// directory was removed and a new database made there, the verification called tables of the new
+/// database damaged.
+#[test]
+fn a_close_waits_for_a_verification_and_a_warm_up() {
+    type Read = fn(&Db) -> maypole::Result<()>;
+    let reads: [Read; 2] = [|db| db.verify().map(drop), |db| db.warm_up().map(drop)];
+    for read in reads {
+        let gate = Arc::new(device::Gate::default());
+        let fs: Arc<dyn Fs> = Arc::new(SlowFs::new(MemFs::new(), &gate));
+        // Opened again, so that no filter is in memory.
+        filled(&fs).close().unwrap();
+        let db = open(&fs, "db");
+        let opened = OpenedAtTheEnd(&gate);
+        gate.stop_after(0);
+        let other = db.clone();
+        let reading = spawn("reading", move || read(&other));
+        eventually(|| gate.is_waited_at());
+        check_close_waits(db, &fs, &reading, || drop(opened));
     }
 }
 
@@ -168,6 +265,7 @@ fn a_copy_goes_to_a_place_of_its_own_or_says_why_not() {
     fs::write(path("file"), "mine").unwrap();
     assert!(db.checkpoint(path("file")).is_err());
     assert!(db.checkpoint(path("file/copy")).is_err());
+    assert_eq!(fs::read(path("file")).unwrap(), b"mine");
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(path("db"), path("link")).unwrap();
@@ -185,18 +283,27 @@ fn a_copy_goes_to_a_place_of_its_own_or_says_why_not() {
     refused("empty", "exists already and is not empty");
 
     // Of four checkpoints to one directory at the same time, one succeeds.
-    let made = thread::scope(|scope| {
-        let copies: Vec<_> =
-            (0..4).map(|_| scope.spawn(|| db.checkpoint(path("shared")).is_ok())).collect();
-        copies
-            .into_iter()
-            .filter(|_| true)
-            .map(|copy| copy.join().unwrap())
-            .filter(|&ok| ok)
-            .count()
-    });
-    assert_eq!(made, 1);
-    assert_eq!(Db::open(path("shared")).unwrap().len().unwrap(), 1);
+    for round in 0..8 {
+        let shared = path(&format!("shared {round}"));
+        let start = Barrier::new(4);
+        let made = thread::scope(|scope| {
+            let copies = [(); 4].map(|()| {
+                scope.spawn(|| {
+                    start.wait();
+                    db.checkpoint(&shared)
+                })
+            });
+            copies.map(|copy| copy.join().unwrap())
+        });
+        assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
+        for error in made.into_iter().filter_map(Result::err) {
+            let is_used = error.to_string().contains("exists already and is not empty");
+            assert!(is_used || matches!(error, Error::Locked { .. }), "{error}");
+        }
+        let copied = Db::open(&shared).unwrap();
+        assert_eq!(copied.len().unwrap(), 1);
+        copied.verify().unwrap();
+    }
     let same = db.clone();
     same.close().unwrap();
     assert!(matches!(db.checkpoint(path("late")), Err(Error::Closed)));

@@ -8,6 +8,8 @@ use std::time::Duration;
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
 use maypole::{Db, Error};
 
+use super::files;
+
 #[test]
 fn destroy_removes_what_is_the_databases_own_and_names_what_it_leaves() {
     let dir = tempfile::tempdir().unwrap();
@@ -66,6 +68,34 @@ fn destroy_leaves_the_files_of_another_program_and_creates_none_there() {
             "{outcome:?}"
         );
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), foreign.len());
+    }
+}
+
+/// A log without `CURRENT` is what is left of a database if it has a record, and of an interrupted
+/// creation if it has none.
+#[test]
+fn destroy_removes_a_log_alone_only_if_it_has_no_records() {
+    for has_record in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path()).unwrap();
+        if has_record {
+            db.put("key", "value").unwrap();
+        }
+        db.close().unwrap();
+        let (logs, others): (Vec<_>, Vec<_>) =
+            files(dir.path(), "").into_iter().partition(|path| path.extension().is_some());
+        assert_eq!(logs.len(), 1, "{logs:?}");
+        others.iter().for_each(|path| fs::remove_file(path).unwrap());
+        let before = fs::read(&logs[0]).unwrap();
+        let outcome = Db::destroy(dir.path());
+        if has_record {
+            assert!(matches!(outcome, Err(Error::Corruption { .. })), "{outcome:?}");
+            assert_eq!(files(dir.path(), ""), logs);
+            assert_eq!(fs::read(&logs[0]).unwrap(), before);
+        } else {
+            assert_eq!(outcome.unwrap().removed, 2, "the log and LOCK");
+            assert!(files(dir.path(), "").is_empty());
+        }
     }
 }
 

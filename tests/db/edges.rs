@@ -2,13 +2,15 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target, write_atomic};
 use maypole::table::{SstWriter, TableOptions};
 use maypole::{Db, Durability, Error, WriteBatch};
 
 use super::files;
+use super::ingest::{PATIENCE, faults, spawn};
 
 fn open(dir: &Path) -> maypole::Result<Db> {
     Db::builder(dir).memtable_bytes(64 << 10).open()
@@ -382,6 +384,38 @@ fn an_iterator_that_outlives_the_database_deletes_nothing() {
     std::fs::write(&listed, "somebody else's").unwrap();
     drop(iterator);
     assert_eq!(std::fs::read(&listed).unwrap(), b"somebody else's");
+}
+
+/// Regression: the drop of an iterator checked that the database was open, and deleted an obsolete
+/// table after that. The database could be closed and removed in between, and another one made in
+/// the directory, so that the deletion hit a table of the new database. Now `close` waits for the
+/// deletion.
+#[test]
+fn a_close_waits_while_an_iterator_deletes_a_table() {
+    let (_, faults, fs) = faults();
+    let db = Db::builder("/db").fs(fs).open().unwrap();
+    db.put("k", "v").unwrap();
+    db.flush().unwrap();
+    let iterator = db.iter();
+    db.put("k", "w").unwrap();
+    db.compact_range(..).unwrap();
+    let (arrive, arrival) = mpsc::channel();
+    let (go_on, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    faults.before_changes(move |_, operation, path| {
+        if operation == Operation::Remove && path.extension().is_some_and(|it| it == "sst") {
+            arrive.send(()).unwrap();
+            let _ = gate.lock().unwrap().recv();
+        }
+    });
+    let dropped = spawn("iterator", move || drop(iterator));
+    arrival.recv_timeout(PATIENCE).unwrap();
+    let closing = spawn("closing", move || db.close());
+    // The time is enough for a `close` that does not wait.
+    assert!(closing.recv_timeout(Duration::from_millis(200)).is_err(), "`close` did not wait");
+    drop(go_on);
+    closing.recv_timeout(PATIENCE).unwrap().unwrap();
+    dropped.recv_timeout(PATIENCE).unwrap();
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! `explain` makes the lookup that `get` makes: the result is the same, and the same counters
 //! change by the same amounts. The traces of many lookups add up to these amounts.
 
+use std::path::{Path, PathBuf};
+
 use maypole::explain::{FilterVerdict, LookupOutcome, LookupTrace, TableTrace};
 use maypole::filter::Family;
 use maypole::filter::inspect::QueryTrace;
 use maypole::table::SstReader;
-use maypole::{Builder, Db, FilterKeys, FilterPolicy, PrefixExtractor, Ticker};
+use maypole::{Builder, Db, FileStats, FilterKeys, FilterPolicy, PrefixExtractor, Ticker};
 use tempfile::TempDir;
 
 fn key(n: u64) -> String {
@@ -13,8 +15,9 @@ fn key(n: u64) -> String {
 }
 
 /// A database in which a lookup meets several levels, overlapping files of level 0, tombstones,
-/// range deletions and old versions. The memtable is empty. Returns two copies of the database.
-fn two_copies(options: impl Fn(Builder) -> Builder) -> (TempDir, [Db; 2]) {
+/// range deletions and old versions. The memtable is empty. Returns two copies of the database. If
+/// `is_damaged`, the filter of the largest table is damaged in both.
+fn two_copies(options: impl Fn(Builder) -> Builder, is_damaged: bool) -> (TempDir, [Db; 2]) {
     let dir = tempfile::tempdir().unwrap();
     let open = |name: &str| {
         options(Db::builder(dir.path().join(name)).memtable_bytes(64 << 10).table_bytes(64 << 10))
@@ -42,11 +45,25 @@ fn two_copies(options: impl Fn(Builder) -> Builder) -> (TempDir, [Db; 2]) {
         db.put(key(n), "newest").unwrap();
     }
     db.delete_range("userf8", "userg").unwrap();
+    db.flush().unwrap();
+    for n in (0..4000).step_by(17) {
+        db.put(key(n), "last").unwrap();
+    }
+    // So few deletions that no compaction removes them.
+    for n in (0..4000).step_by(400) {
+        db.delete(key(n)).unwrap();
+    }
     // Due compactions run before the tree is copied, so that both copies stay unchanged.
     db.flush().unwrap();
     db.wait_for_compaction().unwrap();
     let copies = ["one", "two"].map(|name| {
-        db.checkpoint(dir.path().join(name)).unwrap();
+        let path = dir.path().join(name);
+        db.checkpoint(&path).unwrap();
+        if is_damaged {
+            let tables = crate::files(&path, ".sst");
+            let bytes = |table: &&PathBuf| table.metadata().unwrap().len();
+            damage_filter(tables.iter().max_by_key(bytes).unwrap());
+        }
         let copy = open(name);
         copy.wait_for_compaction().unwrap();
         copy
@@ -54,8 +71,27 @@ fn two_copies(options: impl Fn(Builder) -> Builder) -> (TempDir, [Db; 2]) {
     let files = copies.each_ref().map(|copy| {
         copy.stats().files.iter().map(|file| (file.level, file.file_bytes)).collect::<Vec<_>>()
     });
-    assert!(files[0] == files[1] && files[0].len() > 2, "{files:?}");
+    assert!(files[0] == files[1], "{files:?}");
+    let stats = copies[0].stats();
+    let (level_0, deeper): (Vec<_>, Vec<_>) = stats.files.iter().partition(|it| it.level == 0);
+    assert!(!deeper.is_empty(), "{stats}");
+    let overlap = |a: &FileStats, b: &FileStats| a.smallest <= b.largest && b.smallest <= a.largest;
+    let overlaps = |(i, a): (usize, &&FileStats)| level_0[..i].iter().any(|b| overlap(a, b));
+    assert!(level_0.iter().enumerate().any(overlaps), "{stats}");
     (dir, copies)
+}
+
+/// Changes a byte of the table's filter. The file gets a new inode, because other names may be hard
+/// links to the old one.
+fn damage_filter(path: &Path) {
+    let table = SstReader::open(path).unwrap();
+    let is_filter = |name: &str| name.starts_with("fullfilter.");
+    let handle = table.metaindex().iter().find(|(name, _)| is_filter(name)).unwrap().1;
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[handle.offset as usize + 10] ^= 1;
+    drop(table);
+    std::fs::remove_file(path).unwrap();
+    std::fs::write(path, bytes).unwrap();
 }
 
 /// Keys to look up: present ones, and absent ones within the ranges of the tables and outside of
@@ -78,6 +114,8 @@ struct Sums {
     blocks: u64,
     reads: u64,
     read_bytes: u64,
+    tombstones: u64,
+    range_deletions: u64,
 }
 
 impl Sums {
@@ -105,8 +143,11 @@ impl Sums {
 /// The name of the run whose cache is too small for the database.
 const SMALL_CACHE: &str = "a small cache";
 
+/// The name of the run in which a filter is damaged.
+const DAMAGED: &str = "a damaged filter";
+
 fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {
-    let (_dir, [got, explained]) = two_copies(options);
+    let (_dir, [got, explained]) = two_copies(options, name == DAMAGED);
     let mut sums = Sums::default();
     let before = explained.stats();
     // Each key is looked up twice. The second time, everything that fits into the cache is in it.
@@ -116,6 +157,8 @@ fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {
         let trace = explained.explain(key).unwrap();
         assert_eq!(trace.value.as_deref(), value.as_deref(), "{name}: {key}");
         trace.tables().for_each(|table| sums.add(table));
+        sums.tombstones += u64::from(trace.outcome == LookupOutcome::Tombstone);
+        sums.range_deletions += u64::from(trace.outcome == LookupOutcome::RangeDeletion);
     }
     let [got, explained] = [got, explained].map(|db| db.stats());
     // A reader in any other test can delay the release of memory that the cache has evicted. In a
@@ -156,6 +199,9 @@ fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {
     assert_eq!(sums.read_bytes, since.get(Ticker::FileReadBytes), "{name}");
     assert_eq!(sums.true_positive, filters.full_true_positive, "{name}");
     assert!(name == "no filter" || sums.useful > 1000 && sums.true_positive > 1000, "{name}");
+    assert_eq!(sums.untrusted > 1000, name == DAMAGED, "{name}");
+    assert!(sums.blocks > 1000, "{name}");
+    assert!(sums.tombstones > 0 && sums.range_deletions > 0, "{name}");
 }
 
 fn filter(text: &str) -> impl Fn(Builder) -> Builder {
@@ -169,6 +215,7 @@ fn ten_thousand_explains_count_what_ten_thousand_gets_count() {
     same_counters("ribbon", filter("ribbon(5)"));
     same_counters("burr", filter("burr(4)"));
     same_counters("no filter", filter("none"));
+    same_counters(DAMAGED, filter("bloom(10)"));
     let small = filter("bloom(6)");
     same_counters(SMALL_CACHE, |options| small(options).block_cache_bytes(200 << 10));
     let keys = FilterKeys::Prefix(PrefixExtractor::capped(10).unwrap());
@@ -284,13 +331,7 @@ fn a_damaged_filter_is_told_and_not_believed() {
     }
     db.flush().unwrap();
     db.close().unwrap();
-    let path = crate::files(dir.path(), ".sst").pop().unwrap();
-    let table = SstReader::open(&path).unwrap();
-    let is_filter = |name: &str| name.starts_with("fullfilter.");
-    let handle = table.metaindex().iter().find(|(name, _)| is_filter(name)).unwrap().1;
-    let mut bytes = std::fs::read(&path).unwrap();
-    bytes[handle.offset as usize + 10] ^= 1;
-    std::fs::write(&path, bytes).unwrap();
+    damage_filter(&crate::files(dir.path(), ".sst").pop().unwrap());
 
     let db = Db::open(dir.path()).unwrap();
     for (key, outcome) in [

@@ -15,10 +15,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 /// Longer than any event for which a test waits.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Suspends the threads with one of `names`: each waits when it is about to create a table, until
-/// the gate is opened.
+/// Suspends the threads with one of `names`: each waits when it is about to create or to link a
+/// table, until the gate is opened.
 #[derive(Clone)]
 pub struct Gate {
     names: &'static [&'static str],
@@ -33,7 +33,7 @@ impl Gate {
             let gate = gate.clone();
             move |_, operation, path| {
                 let is_table = path.extension().is_some_and(|extension| extension == "sst");
-                if operation == Operation::Create && is_table {
+                if matches!(operation, Operation::Create | Operation::HardLink) && is_table {
                     gate.pass();
                 }
             }
@@ -60,6 +60,10 @@ impl Gate {
         let (state, _) = changed.wait_timeout_while(state, PATIENCE, too_few).unwrap();
         assert!(state.1 >= count, "nobody came to the gate");
         assert!(!state.0, "the gate is open");
+    }
+
+    pub fn arrivals(&self) -> usize {
+        self.state.0.lock().unwrap().1
     }
 
     pub fn open(&self) {
@@ -97,7 +101,7 @@ pub fn faults() -> (MemFs, FaultFs, Arc<dyn Fs>) {
 }
 
 /// A table of these keys, each with `value`.
-fn table(fs: &Arc<dyn Fs>, keys: &[&str], value: &str) -> String {
+pub fn table(fs: &Arc<dyn Fs>, keys: &[&str], value: &str) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = format!("/outside.{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let options = TableOptions::default();
@@ -512,7 +516,7 @@ fn copied(fs: &Arc<dyn Fs>, dir: &str) -> MemFs {
     copy
 }
 
-fn read(fs: &Arc<dyn Fs>, path: &Path) -> Vec<u8> {
+pub fn read(fs: &Arc<dyn Fs>, path: &Path) -> Vec<u8> {
     let file = fs.open(path).unwrap();
     let mut bytes = vec![0; file.len() as usize];
     file.read_exact_at(0, &mut bytes).unwrap();

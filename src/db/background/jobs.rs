@@ -117,6 +117,14 @@ impl Inner {
         self.work_if(Status::check_open)
     }
 
+    /// Like [`Inner::work_until_closed`], for a call that writes nothing. A database that was
+    /// opened read-only has no jobs, and its closing releases no directory, so there the call does
+    /// not count as a job.
+    pub(crate) fn read_in_this_thread(&self) -> Result<Option<Working>> {
+        self.status.check_open()?;
+        self.this.get().map(|_| self.work_until_closed()).transpose()
+    }
+
     fn work_if(&self, check: fn(&Status) -> Result<()>) -> Result<Working> {
         let inner = self.this().ok_or(Error::Closed)?;
         let mut state = self.tree.lock();

@@ -60,7 +60,10 @@ impl Inner {
         dir: &Path,
         copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
     ) -> Result<()> {
-        self.status.check_open()?;
+        self.status.check_writable()?;
+        // `close` waits for jobs. Without this one, another owner of the directory could already
+        // have a table of its own under a name that is to be linked.
+        let _working = self.work_in_this_thread()?;
         let fs = &self.store.fs;
         let dir = &lasting(&**fs, dir)?;
         // The flush comes before any file of the copy is made, so if this database cannot be
@@ -78,6 +81,8 @@ impl Inner {
         let (read_state, flushed_sequence) = self.flushed_tree()?;
         let mut added = Vec::new();
         for (level, file) in read_state.version.files() {
+            // Checked for each table, so that closing the database waits for one table at most.
+            self.status.check_open()?;
             let target = names::table_path(dir, file.meta.number);
             added.push((level, copy(&read_state.version, level, file, &target)?));
         }

@@ -87,6 +87,9 @@ impl Inner {
         if files.is_empty() {
             return Ok(());
         }
+        // `close` waits for jobs. Without this one, another owner of the directory could already
+        // give the numbers of the copies to its own files, which the copies would replace.
+        let _working = self.work_in_this_thread()?;
         let fs = &*self.store.fs;
         let files: Vec<_> = files.iter().map(|path| lasting(fs, path)).collect::<Result<_>>()?;
         let mut copied = Vec::new();
@@ -94,6 +97,8 @@ impl Inner {
         let entered = files
             .iter()
             .try_for_each(|path| {
+                // Checked for each file, so that closing the database waits for one file at most.
+                self.status.check_writable()?;
                 let meta = self.copy_in(path)?;
                 numbers.push(meta.number);
                 copied.push(meta);

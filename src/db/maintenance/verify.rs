@@ -44,10 +44,13 @@ pub struct VerifyReport {
 }
 
 pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
-    inner.status.check_open()?;
+    // Tables are opened by name, and another owner of the directory could have other tables there.
+    let _working = inner.read_in_this_thread()?;
     let read_state = inner.reading.current();
     let mut report = VerifyReport::default();
     for (level, file) in read_state.version.files() {
+        // Checked for each table, so that closing the database waits for one table at most.
+        inner.status.check_open()?;
         // Each table is opened again, so that the check notices if another file has taken its name.
         // But a read-only handle reads the files that it keeps open, because a writer may have
         // deleted their names, which is no damage.

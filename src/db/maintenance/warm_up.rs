@@ -40,7 +40,7 @@ pub struct WarmUpReport {
 const FREE_SHARE: u64 = 16;
 
 pub(in crate::db) fn warm_up(inner: &Inner) -> Result<WarmUpReport> {
-    inner.status.check_open()?;
+    let _working = inner.read_in_this_thread()?;
     let read_state = inner.reading.current();
     let cache = &inner.store.context.cache;
     let capacity_bytes = cache.capacity() as u64;

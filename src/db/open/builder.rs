@@ -131,8 +131,8 @@ impl Builder {
     /// - [`Error::NoDatabase`] where no part of a database is there.
     /// - [`Error::Locked`] where it is open elsewhere, also in this process.
     /// - [`Error::Corruption`] or [`Error::Unsupported`] where `CURRENT` or the MANIFEST cannot be
-    ///   read as a file of Maypole. Nothing is removed then, because the files may be another
-    ///   program's.
+    ///   read as a file of Maypole, or where `CURRENT` is missing although tables or a log with
+    ///   writes are there. Nothing is removed then, because the files may be another program's.
     /// - [`Error::Io`] where the operating system returns an error. Some files may already be
     ///   removed.
     pub fn destroy(self) -> Result<DestroyReport> {

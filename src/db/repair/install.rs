@@ -8,6 +8,10 @@
 //!   new MANIFEST; CURRENT names it                      ◄── the repair happens here, as a whole
 //!   the first names of replaced files are removed
 //! ```
+//!
+//! After an error in a step before `CURRENT` names the new MANIFEST, this MANIFEST and the names of
+//! the new tables are removed. So a second repair finds what this one found, and reports the same
+//! losses.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -17,7 +21,7 @@ use super::report::RepairReport;
 use super::work::{FileLocation, LOST, Repair};
 use crate::error::{Error, Result};
 use crate::version::names::FileKind;
-use crate::version::{Manifest, VersionEdit, names};
+use crate::version::{Manifest, VersionEdit, current_manifest, names};
 
 /// A replaced file.
 struct Replaced {
@@ -32,9 +36,23 @@ struct Replaced {
 impl Repair<'_> {
     /// Replaces the old tree by the new one.
     pub(super) fn install(mut self) -> Result<RepairReport> {
-        self.name_new_tables()?;
         let oldest_wal = self.store.new_number();
         let manifest_number = self.store.new_number();
+        let replaced = self
+            .replace_tree(oldest_wal, manifest_number)
+            .inspect_err(|_: &Error| self.take_back(manifest_number))?;
+        self.is_done = true;
+
+        let mut report = std::mem::take(&mut self.report);
+        report.moved = self.remove_first_names(replaced)?;
+        report.tables = self.tree.len();
+        report.entries = self.tree.iter().map(|(_, file, _)| file.meta.entries).sum();
+        Ok(report)
+    }
+
+    /// Makes the new tree the current one. Returns the files that it replaces.
+    fn replace_tree(&self, oldest_wal: u64, manifest_number: u64) -> Result<Vec<Replaced>> {
+        self.name_new_tables()?;
         // The names in `lost/` are durable before `CURRENT` names the new MANIFEST, because from
         // then on an opening may delete what that MANIFEST does not list.
         let replaced = self.link_replaced_files()?;
@@ -49,13 +67,35 @@ impl Repair<'_> {
         };
         let roll_after = self.options.manifest_roll_bytes;
         Manifest::create(&self.fs, &self.dir, manifest_number, &edit, roll_after)?;
-        self.is_done = true;
+        Ok(replaced)
+    }
 
-        let mut report = std::mem::take(&mut self.report);
-        report.moved = self.remove_first_names(replaced)?;
-        report.tables = self.tree.len();
-        report.entries = self.tree.iter().map(|(_, file, _)| file.meta.entries).sum();
-        Ok(report)
+    /// Undoes an interrupted [`Repair::replace_tree`], unless `CURRENT` names the new MANIFEST. The
+    /// second names in `lost/` stay, because they do no harm.
+    fn take_back(&self, manifest_number: u64) {
+        match current_manifest(&*self.fs, &self.dir) {
+            Ok(named) if named == Some(manifest_number) => return,
+            Ok(_) => {}
+            Err(error) if error.is_damage() => {}
+            Err(_) => return,
+        }
+        // The MANIFEST goes first, and durably. While it is there, the next repair trusts it, and
+        // would report the tables as missing. So if it cannot be removed, the tables stay.
+        let manifest = self.dir.join(names::manifest_name(manifest_number));
+        let remove = || {
+            if self.fs.exists(&manifest)? {
+                self.fs.remove(&manifest)?;
+                self.fs.sync_dir(&self.dir)?;
+            }
+            for (_, file, location) in &self.tree {
+                let path = names::table_path(&self.dir, file.meta.number);
+                if !matches!(location, FileLocation::InPlace) && self.fs.exists(&path)? {
+                    self.fs.remove(&path)?;
+                }
+            }
+            Ok::<(), Error>(())
+        };
+        let _ = remove();
     }
 
     fn name_new_tables(&self) -> Result<()> {

@@ -10,6 +10,7 @@ use crate::given::{DELETION, Entry, VALUE, split_key};
 pub const CHECKS: &[Check] = &[
     Check { says: "the newest entry of a key is kept, a tombstone too", run: newest_stays },
     Check { says: "flush() writes a table of all entries, in order", run: flush_writes_all },
+    Check { says: "flush() writes to a temporary file and renames it", run: flush_renames },
     Check { says: "what was logged is replayed", run: replayed },
     Check { says: "a torn log is replayed up to the tear", run: torn_log },
     Check { says: "a record with a flipped bit ends the log", run: flipped_bit },
@@ -60,6 +61,23 @@ fn flush_writes_all() {
     let found = table.get(&Uncached, &key("key", 8)).expect("get");
     assert_eq!(found, Some(put(8, "value 8")), "key 8");
     assert!(table.has_filter(), "the table has no filter");
+}
+
+/// Regression: tables were written in place, so that a killed program left half of a table, and the
+/// database of step 8 could not be opened any more.
+fn flush_renames() {
+    let scratch = Scratch::new("rename");
+    let (path, other) = (scratch.0.join("table.sst"), scratch.0.join("other"));
+    // Two names of one file: a write in place would change it under its other name too.
+    fs::write(&path, "old").unwrap();
+    fs::hard_link(&path, &other).unwrap();
+    let mut memtable = Memtable::default();
+    memtable.insert(b"plum", put(1, "blue"));
+    memtable.flush(&path, 10.0).expect("flush");
+    assert!(fs::read(&path).unwrap() != b"old", "flush() wrote no table");
+    assert!(fs::read(&other).unwrap() == b"old", "flush() wrote in place");
+    let names = fs::read_dir(&scratch.0).unwrap().count();
+    assert_eq!(names, 2, "flush() left a temporary file: so many names");
 }
 
 /// Writes three entries to a log. Returns the entries and the bytes of the log.

@@ -39,9 +39,9 @@ impl Memtable {
         self.entries.is_empty()
     }
 
-    /// Writes all entries to a table at `path`.
+    /// Writes all entries to a table at `path`, which appears there only when it is whole.
     pub fn flush(&self, path: &Path, bits_per_key: f64) -> io::Result<()> {
-        todo!("step 5 with the ending ROCKSDB; a tombstone has the kind DELETION and no value")
+        todo!("step 5, ending ROCKSDB; a tombstone: DELETION, no value; a temporary file, renamed")
     }
 }
 

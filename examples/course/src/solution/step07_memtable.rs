@@ -43,9 +43,9 @@ impl Memtable {
         self.entries.is_empty()
     }
 
-    /// Writes all entries to a table at `path`.
+    /// Writes all entries to a table at `path`, which appears there only when it is whole.
     pub fn flush(&self, path: &Path, bits_per_key: f64) -> io::Result<()> {
-        // yours: step 5 with the ending ROCKSDB; a tombstone has the kind DELETION and no value
+        // yours: step 5, ending ROCKSDB; a tombstone: DELETION, no value; a temporary file, renamed
         let mut table = TableBuilder::new(ROCKSDB);
         for (key, entry) in &self.entries {
             let (kind, value) = match &entry.value {
@@ -54,7 +54,9 @@ impl Memtable {
             };
             table.add(&internal_key(key, entry.sequence, kind), value);
         }
-        fs::write(path, table.finish(bits_per_key))
+        let temporary = path.with_extension("tmp");
+        fs::write(&temporary, table.finish(bits_per_key))?;
+        fs::rename(&temporary, path)
         // end
     }
 }

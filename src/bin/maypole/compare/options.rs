@@ -72,7 +72,10 @@ pub struct Compare {
         value_name = "LIST",
         value_delimiter = ',',
         default_value = "4,7,10,13,16",
-        value_parser = args::number_in(1.0..=28.0, "bits a key between 1 and 28, such as 10")
+        value_parser = args::number_in(
+            policies::LEAST_BITS..=28.0,
+            "bits a key between 1 and 28, such as 10"
+        )
     )]
     bits: Vec<f64>,
     /// How many keys to generate, such as 10k or 100M

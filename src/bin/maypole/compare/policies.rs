@@ -6,11 +6,14 @@ use maypole::FilterPolicy;
 /// The word that stands for each number of `--bits`.
 const NAME: &str = "BITS";
 
+/// The least number that `--bits` takes.
+pub const LEAST_BITS: f64 = 1.0;
+
 /// Checks a list such as `none,bloom(BITS),levels(bloom(BITS+4), bloom(BITS))`.
 pub fn valid(list: &str) -> Result<String, String> {
-    // The bits are not known yet, so 8 replaces `BITS`. If a number of `--bits` is too large for a
-    // policy, [`of`] fails later.
-    of(list, &[8.0]).map(|_| list.to_string())
+    // The bits are not known yet, so the least number that `--bits` takes replaces `BITS`. If a
+    // number of `--bits` is too large for a policy, [`of`] fails later.
+    of(list, &[LEAST_BITS]).map(|_| list.to_string())
 }
 
 /// The policies of a list. An item with `BITS` in it gives a policy for each of `bits`.
@@ -99,5 +102,25 @@ mod tests {
         for wrong in ["", "0", "0.5", "-3", "nan", "5,,6", "64"] {
             assert!(call(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// Regression: the list was checked with 8 bits for `BITS`, so `BITS+26` was refused as 34
+    /// bits, although `--bits 4` makes it 30, which is allowed.
+    #[test]
+    fn the_sum_of_bits_may_reach_the_most_bits() {
+        let call = |policies| {
+            crate::Cli::try_parse_from([
+                "maypole",
+                "compare",
+                "--bits",
+                "4",
+                "--policies",
+                policies,
+            ])
+        };
+        assert!(call("ribbon(BITS+26)").is_ok());
+        assert!(call("ribbon(BITS+32)").is_err());
+        assert_eq!(of("ribbon(BITS+26)", &[4.0]).unwrap()[0].to_string(), "ribbon(30)");
+        assert!(of("ribbon(BITS+29)", &[4.0]).is_err());
     }
 }

@@ -64,7 +64,9 @@ impl Inner {
         dir: &Path,
         filter: Option<&FilterPolicy>,
     ) -> Result<ExportReport> {
-        self.status.check_open()?;
+        self.status.check_writable()?;
+        // As for a checkpoint, closing waits for this call.
+        let _working = self.work_in_this_thread()?;
         if let Some(family) = filter.and_then(FilterPolicy::family_unknown_to_rocksdb) {
             let known = Family::written().filter(|it| it.encoding() == FilterEncoding::RocksDb);
             let known: Vec<&str> = known.map(Family::name).collect();
@@ -106,6 +108,7 @@ impl Inner {
             prevailing: None,
         };
         for ((level, file), table) in version.files().zip(&mut tables) {
+            self.status.check_open()?;
             table.file_bytes = export.add(level, file)?;
         }
         number_epochs(&mut tables);

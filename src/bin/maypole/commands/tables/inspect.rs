@@ -100,9 +100,14 @@ impl Inspect {
         }
     }
 
-    /// Prints the picture of the filter. A missing filter is a failure only if `--out` is given.
+    /// Prints the picture of the filter. A filter that cannot be drawn is a failure only if `--out`
+    /// is given.
     fn picture(&self, table: &SstReader, out: &mut dyn Write) -> Result {
         let picture = match (picture::of(table)?, &self.out) {
+            (Ok(picture), Some(_)) if picture.panels.is_empty() => Err(picture.title),
+            (picture, _) => picture,
+        };
+        let picture = match (picture, &self.out) {
             (Ok(picture), _) => picture,
             (Err(why), None) => {
                 writeln!(out, "Nothing to draw: {why}")?;
