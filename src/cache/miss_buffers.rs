@@ -21,8 +21,9 @@
 //! Invariants:
 //! - A *fresh* value, which is new and still in a miss buffer, is in its slot, but in no ring, so
 //!   it cannot be evicted. A miss buffer is emptied before the slots of its values are freed.
-//! - The fresh values of a miss buffer take at most [`MissBuffers::room_bytes`]. For each open miss
-//!   buffer, the cache keeps this room free.
+//! - The fresh values of a miss buffer take at most [`MissBuffers::room_bytes`]. A miss buffer is
+//!   *open*, that is, takes new values, unless pinned values leave too little room. For each open
+//!   miss buffer, the cache keeps `room_bytes` free.
 //! - `unused_bytes` is the memory of the `spare` values and the `buffers` (see above) of one miss
 //!   buffer.
 //! - A miss buffer's lock is taken before the cache's mutex, never under the mutex. Data may be

@@ -276,7 +276,7 @@ pub(super) fn bounds<'a>(
     Some((smallest, largest))
 }
 
-/// Whether no two files share a user key, as after writes in key order.
+/// Whether the key ranges of the files do not overlap, as after writes in key order.
 fn are_disjoint(files: &[&FileMeta]) -> bool {
     let mut files = files.to_vec();
     files.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));

@@ -396,8 +396,9 @@ fn no_bytes_make_a_reader_panic() {
             filter.may_contain_many(&hashes, &mut answers);
             for &hash in &hashes {
                 filter.may_contain(hash);
-                // The random position is one that another filter could have prepared. It must be
-                // harmless.
+                // A caller may prepare a query with one filter and finish it with another. Then the
+                // position in the query means nothing in this filter, like a random one. `finish`
+                // must not panic.
                 filter.finish(PreparedQuery::at(hash, rng.random()));
             }
             filter.fill();

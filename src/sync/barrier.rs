@@ -110,8 +110,9 @@ thread_local! {
 }
 
 /// The other side of the barrier. Returns `false` if the barrier did not happen; then the loads
-/// that follow may miss a reader's store. After the registration the kernel promises success, but a
-/// system-call filter that is installed later can break this promise.
+/// that follow may miss a reader's store. `membarrier(2)` cannot fail once the process has
+/// registered for it ([`system::available`]), unless the program later installs a filter of system
+/// calls (seccomp) that rejects the call.
 #[must_use]
 pub(super) fn heavy() -> bool {
     #[cfg(all(test, not(loom)))]

@@ -96,8 +96,8 @@ fn copies_to_directories_of_other_engines_are_refused_by_name() {
     }
 }
 
-/// A database of Maypole is identified as one if files of another engine are in its directory, and
-/// also if its MANIFEST is damaged.
+/// A directory with a database of Maypole is recognized as Maypole's even if it also has files of
+/// another engine, and even if its MANIFEST is damaged.
 #[test]
 fn a_directory_of_ours_is_not_taken_for_another_engines() {
     for (what, files) in directories() {

@@ -452,9 +452,10 @@ fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
         (1..=last).for_each(|n| numbered(&db, &fs, n).unwrap());
         assert_eq!(flushes(&db), 0, "nothing is flushed");
         assert_eq!(last_of(&options().open_read_only().unwrap(), "read beside the writer"), last);
-        // The first of these openings follows a kill, and its MANIFEST was rewritten whenever it
-        // had grown by more than 300 bytes. The others follow a `close`, and their MANIFESTs have
-        // more than one record.
+        // The loop opens the database three times. The first opening follows a kill, and reads a
+        // MANIFEST that was rewritten whenever it had grown by more than 300 bytes. The other two
+        // follow a `close`. They read MANIFESTs with more than one record, because `options` below
+        // has the usual limit.
         let killed: Arc<dyn Fs> = Arc::new(mem.kill());
         let options = |fs: &Arc<dyn Fs>| Db::builder(&path).fs(Arc::clone(fs));
         for opening in 0..3 {

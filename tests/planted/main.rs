@@ -14,9 +14,10 @@
 //! keep the mistake.
 //!
 //! The copy has a target directory of its own, because in a shared one cargo would take the copy's
-//! programs for those of the source. So each bug costs one incremental build of the library and of
-//! one test program. The copy has an empty command-line program, which is replaced by the whole one
-//! only for the bugs of program `bin`.
+//! programs for those of the source. All bugs are planted in the same copy, so after the first
+//! build each bug costs only an incremental build of the library and of the one test program that
+//! must detect it. To save time, the `main.rs` of the command-line program is empty in the copy.
+//! The real one is put back only for bugs that a test of this program must detect.
 
 mod bugs;
 

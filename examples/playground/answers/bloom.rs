@@ -1,5 +1,5 @@
-//! Answers `bloom`: builds a Bloom filter of the library, and lists its cache lines and the bits of
-//! each key.
+//! Answers the request `bloom` of a page (`mod.rs` lists the requests): builds a Bloom filter of
+//! the library, and lists its cache lines and the bits of each key.
 
 use maypole::filter::inspect::QueryTrace;
 use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};

@@ -153,7 +153,9 @@ struct Lent {
     byte: [u8; 1],
 }
 
-/// Like a read state that holds a memtable: [`Retired::part_at`] finds the part in this garbage.
+/// A retired object that owns the lent memory itself, as a read state (`db/read_state.rs`) owns a
+/// memtable. [`Retired::part_at`] finds the [`Lent`] in it that has the lent byte, so that a
+/// collection can keep this part alive.
 struct Holder(Arc<Lent>);
 
 impl Holder {

@@ -181,7 +181,8 @@ fn a_saved_filter_comes_back_and_anything_else_is_refused() {
             assert!(BloomFilter::load(&saved[..length]).is_err(), "{length} bytes");
         }
     }
-    // Filters that were saved as `BLM1`: five keys of seed 9 at 1 %.
+    // Filters in the older format `BLM1`, which derives all positions of a key from two hashes.
+    // Each has the keys `keys(9, 0..5)`, and was sized for a false-positive rate of 1 %.
     for (hex, layout) in [
         ("424c4d3100070000300000000000000070dda0268dfd0000c9dfe25099fb541c", Layout::Shared),
         ("424c4d31010700000700000000000000736b526d6cb30100b667286a8aced70e", Layout::Split),
