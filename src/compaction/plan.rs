@@ -112,7 +112,7 @@ impl Unavailable {
         }
     }
 
-    /// A copy of the state in which `plan` runs too.
+    /// A copy in which the files and the output of `plan` are reserved as well.
     pub fn with(&self, plan: &Plan) -> Unavailable {
         let mut with = self.clone();
         with.reserve(plan);

@@ -81,7 +81,8 @@
 //!    family does not suit these keys.
 //! 2. In its `mod.rs`, define the value `INFO`, a `FamilyInfo`. It holds everything that the rest
 //!    of the crate needs to know about the family: its name, its limits, the names under which
-//!    tables store its filters, its sizes, and the repair for fuzzers.
+//!    tables store its filters, its sizes, and a function that gives random bytes of a fuzzer a
+//!    valid length and trailer, so that they reach the code behind these checks.
 //! 3. Add the value `INFO` to the table in `families.rs`, a name to `Family`, and for a new format
 //!    a name to `FilterEncoding`. Specs, policies, budgets, tables, and the commands `compare`,
 //!    `size` and `structures` then know the family.

@@ -209,8 +209,9 @@ impl FilterSpec {
 
     /// The filter policy with which RocksDB would build this filter, as RocksDB writes it:
     /// `bloomfilter:10:false`. For a family that RocksDB does not have, the policy of a Bloom
-    /// filter with the same false-positive rate. `None` if this spec means no filter, or if the
-    /// family cannot build a filter of this size.
+    /// filter with the same false-positive rate. `None` if this spec means no filter, or if it
+    /// states bits a key with which its family cannot build the filter of a million keys whose rate
+    /// is computed.
     ///
     /// RocksDB states the size of every filter as the bits of a Bloom filter with the same rate.
     pub(crate) fn rocksdb_policy(&self) -> Option<String> {
@@ -242,8 +243,9 @@ impl FilterSpec {
         if self.most_bytes == NO_CAP {
             return self.plan;
         }
-        // If the family does not suit the keys, a Bloom filter is built, so the Bloom filter's size
-        // is compared with the cap.
+        // `expected` is `None` if this family cannot build a filter of so many keys, or none that
+        // is better than a Bloom filter. Then a Bloom filter is built, so its size is compared with
+        // the cap.
         let expected = |family: Family| (family.info().expected)(keys, target);
         let (bits_per_key, _) = expected(family).or_else(|| expected(Family::Bloom))?;
         let millibits_left =

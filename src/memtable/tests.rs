@@ -225,8 +225,8 @@ fn random_key(rng: &mut StdRng) -> Vec<u8> {
     let length = if rng.random_range(0..4) == 0 { 17 } else { rng.random_range(0..4) };
     let mut key: Vec<u8> = (0..length).map(|_| ALPHABET[rng.random_range(0..4)]).collect();
     if length == 17 {
-        // A shared prefix of 6 to 14 bytes: the first difference of two keys may be in any of the
-        // words that are compared.
+        // The memtable compares keys in words of eight bytes. The first 6 to 14 bytes of all long
+        // keys are the same, so the first difference of two of them may be in any word.
         key[..rng.random_range(6..15)].fill(b'a');
     }
     key

@@ -1,8 +1,10 @@
 //! A ribbon filter of a dozen keys, solved on paper.
 //!
-//! The filter is an array of *slots*. Each key is an equation over the slots from its start
-//! position on. The *band* has a place for each slot, and takes the equations one after the other
-//! ([`add`]), so that afterwards the slots can be computed from the last to the first ([`solve`]).
+//! The filter is an array of *slots*. Each key gives an equation: the XOR of some of the slots from
+//! its start position on is the key's fingerprint. The *band* has a place for each slot, for an
+//! equation that begins at this slot. The equations are added one after the other ([`add`]). If the
+//! place is taken, the equation there is XORed into the new one, which then begins at a later slot.
+//! In the end, the slots can be computed from the last to the first ([`solve`]).
 
 use std::fmt::Write;
 

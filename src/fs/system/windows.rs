@@ -160,8 +160,8 @@ pub fn lock_key(_: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> 
     Ok(Some(fs::canonicalize(dir)?.join(name)))
 }
 
-/// Whether the path names the open file. Returns `true` without a check, because the store assumes
-/// that an open file keeps its name.
+/// Whether the path names the open file. Returns `true` without a check, because Maypole assumes
+/// that nobody renames or removes its open files.
 pub fn is_at(_: &File, _: Option<&Anchor>, _: &Path) -> io::Result<bool> {
     Ok(true)
 }

@@ -76,7 +76,8 @@ impl Loan {
 
 impl Record {
     fn lent(&self) -> usize {
-        // Acquire: the thread's reads before it stored this value happen before a drop.
+        // Acquire, for the lending thread's release store: everything that this thread read before
+        // it stored the value happens before the caller drops the memory.
         self.lent.load(Ordering::Acquire)
     }
 }

@@ -46,9 +46,17 @@ pub(crate) struct TableCursor {
     /// The direction of a scan that came from another file and has read no block of this one yet.
     entered: Option<Direction>,
     look: LookAhead,
-    /// Set by [`Cursor::fetch_for_seek`]: the block that the seek goes to, and where in the block
-    /// the seek starts.
-    sought: Option<(usize, Option<SeekStart>)>,
+    /// Set by [`Cursor::fetch_for_seek`].
+    sought: Option<Sought>,
+}
+
+/// What [`Cursor::fetch_for_seek`] has found out for the seek that follows.
+struct Sought {
+    /// The number of the index part, and that of the block in this part.
+    part: usize,
+    block: usize,
+    /// Where in the block the seek starts.
+    start: Option<SeekStart>,
 }
 
 /// What a stepping cursor has prefetched. Offsets count from the start of the current block and
@@ -382,10 +390,15 @@ impl Cursor for TableCursor {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
+        let sought = self.sought.take();
         let part = self.find_part(target)?;
         self.with_index(part, |this, index| {
-            let sought = this.sought.take();
-            let (i, start) = sought.unwrap_or_else(|| (Self::find(index, target), None));
+            // Since the prefetch, the whole index may have replaced one of its pieces.
+            let sought = sought.filter(|sought| sought.part == index.part);
+            let (i, start) = match sought {
+                Some(sought) => (sought.block, sought.start),
+                None => (Self::find(index, target), None),
+            };
             if i == index.index.len() {
                 this.block = None;
                 return Ok(());
@@ -416,11 +429,11 @@ impl Cursor for TableCursor {
                 if i < index.index.len() {
                     index.blocks.prefetch_resident(i);
                 }
-                *sought = Some((i, None));
+                *sought = Some(Sought { part: index.part, block: i, start: None });
             }
-            (Fetch::Entries, Some((i, start))) if *i < index.index.len() => {
-                let block = index.blocks.borrow(*i, &guard);
-                *start = block.map(|block| block.start_seek(key::user_key(target)));
+            (Fetch::Entries, Some(sought)) if sought.block < index.index.len() => {
+                let block = index.blocks.borrow(sought.block, &guard);
+                sought.start = block.map(|block| block.start_seek(key::user_key(target)));
             }
             _ => {}
         }

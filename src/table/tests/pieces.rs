@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use super::round_trip::file_of;
 use super::*;
+use crate::cache::MetadataBytes;
 use crate::cursor::{Cursor, Fetch};
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
@@ -234,6 +235,31 @@ fn a_cursor_walks_over_the_ends_of_pieces_both_ways() {
 }
 
 /// Versions of one key fill many blocks, so that pieces end between versions of a key.
+/// Regression: a cursor had prefetched the block of a seek by a piece of the index. Before the seek,
+/// another thread loaded the whole index. The seek applied the block's number in the piece to the
+/// whole index, so that it went to an earlier key.
+#[test]
+fn a_seek_is_right_though_the_whole_index_was_loaded_after_its_prefetch() {
+    let entries = many_entries();
+    let context = context(1 << 20);
+    let other_tables =
+        MetadataBytes { as_stored: 2 << 20, if_whole: 2 << 20, ..MetadataBytes::default() };
+    let _other_tables = context.cache.reserve(0).expecting(other_tables);
+    let table = opened(&bytes_of(&entries, options(Compression::None)), &context);
+    for (key, _) in entries.iter().step_by(997) {
+        found(&table, key).unwrap();
+        assert!(piece_counts(&table).0 > 5, "the index is loaded in pieces");
+        let mut cursor = TableCursor::new(Arc::clone(&table), ScanOptions::default());
+        cursor.fetch_for_seek(key, Fetch::Block);
+        cursor.fetch_for_seek(key, Fetch::Entries);
+        drop(table.load_index(0).unwrap());
+        assert!(table.index.get(0, &pin()).is_some(), "the whole index is in memory");
+        cursor.seek(key).unwrap();
+        assert_eq!(cursor.key(), key);
+        table.index.evict_all();
+    }
+}
+
 #[test]
 fn versions_of_a_key_go_on_in_the_next_piece() {
     let mut entries = Entries::new();

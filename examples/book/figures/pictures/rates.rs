@@ -7,7 +7,8 @@ use super::plot::{Axis, Look, Plot, Point, Series, Spread};
 use super::plot_file;
 use crate::figures::rates::{filled, observed};
 
-/// The number of the color of the textbook's filter. Each family has another color.
+/// The number of the color of the "textbook Bloom" filter, whose bits may be anywhere in the array.
+/// The library's families have other colors.
 const TEXTBOOK: usize = 6;
 /// The number of the color of the lower bound, and of formulas beside measurements.
 const BOUND: usize = 0;

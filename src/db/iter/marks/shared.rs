@@ -248,7 +248,10 @@ impl Marks {
 
     /// Requests that the next writer freezes the memtable with this smallest sequence number.
     pub fn ask_for_flush(&self, memtable: SequenceNumber) {
+        // `take_proposals` clears the flag under this lock if it sees no request.
+        let _proposals = lock(&self.proposals);
         self.flush_wanted.store(memtable, Ordering::Relaxed);
+        self.has_proposals.store(true, Ordering::Relaxed);
     }
 
     /// Takes the request for a flush: the smallest sequence number of the memtable; 0: there is no

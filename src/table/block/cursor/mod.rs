@@ -176,11 +176,12 @@ impl<B: PinsBlock> BlockCursor<B> {
             return Ok(false);
         }
         self.next = candidate.offset;
-        // `stored_key` now has the front of the candidate's user key, as far as the heads hold it.
-        // It replaces the key before the candidate, so it must have all bytes that the candidate
-        // shares with that key. A shared byte of a trailer, or of the padding of a head, would be
-        // wrong. If the suffix has at least the trailer's bytes, all shared bytes belong to the
-        // candidate's user key.
+        // `stored_key` now begins like the candidate's user key. It has as many bytes as the heads
+        // hold, and zeros if the user key is shorter. `next` takes the candidate's shared bytes
+        // from `stored_key` instead of from the key before. So `stored_key` must be long enough to
+        // have them, and they must all be bytes of the user key, because `stored_key` does not have
+        // the bytes of the trailer. They are if the suffix has at least as many bytes as a trailer,
+        // because an internal key ends with its trailer.
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 

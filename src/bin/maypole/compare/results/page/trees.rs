@@ -1,4 +1,5 @@
-//! The tree of each policy, level by level.
+//! Draws, for the page of a comparison, the LSM tree of each filter policy, level by level. The
+//! trees are copies of one tree, with other filters.
 //!
 //! ```text
 //! L0  ▌                      width: the logarithm of the level's bytes
