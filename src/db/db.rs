@@ -805,8 +805,9 @@ impl Db {
     /// no filters. It ignores a filter of a family that it does not know.
     ///
     /// If `filter` is given, the tables are not shared but written again, each with the filter that
-    /// this policy gives it. Tables of a layout that only RocksDB writes are still shared, and keep
-    /// their filters.
+    /// this policy gives it. A database that was imported from RocksDB may have tables that Maypole
+    /// reads but cannot write, for example with another form of index. They are still shared, and
+    /// keep their filters.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -203,8 +203,8 @@ pub(super) fn start(hash: u64, starts: u32) -> u32 {
     ((u128::from(hash) * u128::from(starts)) >> 64) as u32
 }
 
-/// The coefficients of `hash`, and all 32 bits of its fingerprint, of which a filter uses
-/// `columns`.
+/// The coefficients of `hash`, and its fingerprint. A filter with r columns uses only the lowest r
+/// bits of the fingerprint.
 #[inline(always)]
 pub(super) fn equation<W: Word>(hash: u64) -> (W, u32) {
     let product = u128::from(hash) * u128::from(MULTIPLIER);

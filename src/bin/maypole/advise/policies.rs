@@ -1,11 +1,13 @@
 //! Computes the memory and the reads that other filter policies would need on this tree.
 //!
 //! A policy gives each level one kind of filter. `scan` has built filters of each kind from keys of
-//! each level. Their sizes give the memory that filters of all keys of a level would take. Their
-//! false-positive rates, and the tables that the measured lookups searched in vain, give the reads:
+//! each level. Their sizes give the memory that filters of all keys of a level would take. The
+//! reads follow from their false-positive rates, and from the tables that the measured lookups
+//! reached although they do not have the key, whether or not their stored filters spared the
+//! search:
 //!
 //! ```text
-//! blocks of an absent lookup  = Σ over levels of  tables searched in vain · rate
+//! blocks of an absent lookup  = Σ over levels of  tables without the key · rate
 //! blocks of a present lookup  = the same sum, plus the blocks read in the table of its entry
 //! ```
 
