@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target, write_atomic};
 use maypole::table::{SstWriter, TableOptions};
-use maypole::{Db, Durability, Error, WriteBatch};
+use maypole::{Db, DbIterator, Durability, Error, WriteBatch};
 
 use super::files;
 use super::ingest::{PATIENCE, faults, spawn};
@@ -386,36 +386,87 @@ fn an_iterator_that_outlives_the_database_deletes_nothing() {
     assert_eq!(std::fs::read(&listed).unwrap(), b"somebody else's");
 }
 
+/// What happens in the thread that drops an iterator.
+#[derive(Debug, PartialEq)]
+enum Event {
+    /// It is about to delete a table.
+    Deletes,
+    /// The iterator is dropped.
+    Dropped,
+}
+
+/// An iterator over a table that has left the tree.
+fn over_an_obsolete_table(db: &Db) -> DbIterator {
+    db.put("k", "v").unwrap();
+    db.flush().unwrap();
+    let iterator = db.iter();
+    db.put("k", "w").unwrap();
+    db.compact_range(..).unwrap();
+    iterator
+}
+
+/// Drops `iterator` in the thread "iterator", which calls `hook` when it is about to delete a
+/// table.
+fn drop_in_thread(
+    faults: &FaultFs,
+    iterator: DbIterator,
+    hook: impl Fn(&mpsc::Sender<Event>) + Send + Sync + 'static,
+) -> mpsc::Receiver<Event> {
+    let (sender, events) = mpsc::channel();
+    let reports = sender.clone();
+    faults.before_changes(move |_, operation, path| {
+        let is_table = path.extension().is_some_and(|extension| extension == "sst");
+        let is_here = std::thread::current().name() == Some("iterator");
+        if operation == Operation::Remove && is_table && is_here {
+            hook(&reports);
+        }
+    });
+    spawn("iterator", move || {
+        drop(iterator);
+        let _ = sender.send(Event::Dropped);
+    });
+    events
+}
+
+/// Calls `attempt` with new databases, each with an iterator over an obsolete table, until it
+/// returns true: then the drop of the iterator has deleted the table. It does not delete the table
+/// while a reader of another test keeps the read state that the compaction replaced.
+fn until_an_iterator_deletes(attempt: impl Fn(&FaultFs, Db, DbIterator) -> bool) {
+    let has_deleted = (0..100).any(|_| {
+        let (_, faults, fs) = faults();
+        let db = Db::builder("/db").fs(fs).open().unwrap();
+        let iterator = over_an_obsolete_table(&db);
+        attempt(&faults, db, iterator)
+    });
+    assert!(has_deleted, "no drop of an iterator deleted a table");
+}
+
+/// Time enough for a `close` that does not wait.
+const MOMENT: Duration = Duration::from_millis(200);
+
 /// Regression: the drop of an iterator checked that the database was open, and deleted an obsolete
 /// table after that. The database could be closed and removed in between, and another one made in
 /// the directory, so that the deletion hit a table of the new database. Now `close` waits for the
 /// deletion.
 #[test]
 fn a_close_waits_while_an_iterator_deletes_a_table() {
-    let (_, faults, fs) = faults();
-    let db = Db::builder("/db").fs(fs).open().unwrap();
-    db.put("k", "v").unwrap();
-    db.flush().unwrap();
-    let iterator = db.iter();
-    db.put("k", "w").unwrap();
-    db.compact_range(..).unwrap();
-    let (arrive, arrival) = mpsc::channel();
-    let (go_on, gate) = mpsc::channel::<()>();
-    let gate = Mutex::new(gate);
-    faults.before_changes(move |_, operation, path| {
-        if operation == Operation::Remove && path.extension().is_some_and(|it| it == "sst") {
-            arrive.send(()).unwrap();
+    until_an_iterator_deletes(|faults, db, iterator| {
+        let (go_on, gate) = mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        let events = drop_in_thread(faults, iterator, move |events| {
+            events.send(Event::Deletes).unwrap();
             let _ = gate.lock().unwrap().recv();
+        });
+        if events.recv_timeout(PATIENCE).unwrap() == Event::Dropped {
+            return false;
         }
+        let closing = spawn("closing", move || db.close());
+        assert!(closing.recv_timeout(MOMENT).is_err(), "`close` did not wait");
+        drop(go_on);
+        closing.recv_timeout(PATIENCE).unwrap().unwrap();
+        assert_eq!(events.recv_timeout(PATIENCE).unwrap(), Event::Dropped);
+        true
     });
-    let dropped = spawn("iterator", move || drop(iterator));
-    arrival.recv_timeout(PATIENCE).unwrap();
-    let closing = spawn("closing", move || db.close());
-    // The time is enough for a `close` that does not wait.
-    assert!(closing.recv_timeout(Duration::from_millis(200)).is_err(), "`close` did not wait");
-    drop(go_on);
-    closing.recv_timeout(PATIENCE).unwrap().unwrap();
-    dropped.recv_timeout(PATIENCE).unwrap();
 }
 
 #[test]
