@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
 
 use super::store::check_described;
 use super::{FileMeta, LEVELS};
@@ -21,24 +22,69 @@ use crate::table::Table;
 pub(crate) struct ObsoleteTables {
     /// The lookup counts of obsolete tables, by the level that each table left.
     counts: Mutex<[FileCounts; LEVELS]>,
-    /// Whether the database is closed. Then no file is deleted ([`ObsoleteTables::close`]). A
-    /// deletion holds the lock as a reader.
-    closed: RwLock<bool>,
+    /// The running deletions of files. The lock is not held during a deletion, because that calls
+    /// the user's `Fs`, which may drop an iterator or close the database.
+    removals: Mutex<Removals>,
+    /// Notified at the end of each deletion.
+    removed: Condvar,
     /// The process that opened the database. A forked child deletes no file.
     process: Process,
+}
+
+/// The deletions of files that are running.
+#[derive(Default)]
+struct Removals {
+    /// Whether the database is closed. Then no deletion begins.
+    closed: bool,
+    /// The thread of each deletion. If the user's `Fs` drops an iterator during a deletion, its
+    /// thread is listed twice.
+    threads: Vec<ThreadId>,
+}
+
+/// While this value lives, a deletion of its thread is running.
+struct Removal<'a>(&'a ObsoleteTables);
+
+impl<'a> Removal<'a> {
+    /// `None` if the database is closed.
+    fn begin(obsolete: &'a ObsoleteTables) -> Option<Removal<'a>> {
+        let mut removals = lock(&obsolete.removals);
+        if removals.closed {
+            return None;
+        }
+        removals.threads.push(thread::current().id());
+        Some(Removal(obsolete))
+    }
+}
+
+impl Drop for Removal<'_> {
+    fn drop(&mut self) {
+        let own = thread::current().id();
+        let mut removals = lock(&self.0.removals);
+        if let Some(at) = removals.threads.iter().position(|&thread| thread == own) {
+            removals.threads.swap_remove(at);
+        }
+        self.0.removed.notify_all();
+    }
 }
 
 impl ObsoleteTables {
     /// Stops the deletion of files, and waits for running deletions. An iterator may outlive the
     /// database and drop its tables when another owner has already opened the directory.
+    ///
+    /// The user's `Fs` may close the database during a deletion. The thread of this deletion cannot
+    /// wait for it, so it waits only for those of other threads.
     pub fn close(&self) {
-        *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
+        let own = thread::current().id();
+        let mut removals = lock(&self.removals);
+        removals.closed = true;
+        while removals.threads.iter().any(|&thread| thread != own) {
+            removals = self.removed.wait(removals).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Deletes a file, unless the database is closed.
     fn remove(&self, fs: &dyn Fs, path: &Path) {
-        let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
-        if !*closed {
+        if let Some(_running) = Removal::begin(self) {
             // If the file cannot be deleted now, the next opening of the database deletes it.
             let _ = fs.remove(path);
         }

@@ -9,6 +9,7 @@ use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target, write_at
 use maypole::table::{SstWriter, TableOptions};
 use maypole::{Db, DbIterator, Durability, Error, WriteBatch};
 
+use super::device::eventually;
 use super::files;
 use super::ingest::{PATIENCE, faults, spawn};
 
@@ -465,6 +466,66 @@ fn a_close_waits_while_an_iterator_deletes_a_table() {
         drop(go_on);
         closing.recv_timeout(PATIENCE).unwrap().unwrap();
         assert_eq!(events.recv_timeout(PATIENCE).unwrap(), Event::Dropped);
+        true
+    });
+}
+
+/// Regression: the deletion of an obsolete table held a lock as a reader, and `close` took this
+/// lock as a writer. The caller's file system dropped the last `Db` while an iterator deleted a
+/// table, and the thread waited for itself. Now no lock is held during the deletion, and a thread
+/// waits only for the deletions of other threads.
+#[test]
+fn the_last_handle_may_be_dropped_in_the_deletion_of_a_table() {
+    until_an_iterator_deletes(|faults, db, iterator| {
+        let last = Arc::new(Mutex::new(Some(db)));
+        let owned = Arc::clone(&last);
+        let events = drop_in_thread(faults, iterator, move |events| {
+            let db = owned.lock().unwrap().take();
+            if let Some(db) = db {
+                drop(db);
+                events.send(Event::Deletes).unwrap();
+            }
+        });
+        let first = events.recv_timeout(PATIENCE).expect("the drop of the `Db` hangs");
+        if first == Event::Dropped {
+            last.lock().unwrap().take();
+            return false;
+        }
+        assert_eq!(events.recv_timeout(PATIENCE).unwrap(), Event::Dropped);
+        let db = Db::builder("/db").fs(Arc::new(faults.clone())).open().unwrap();
+        assert_eq!(db.get("k").unwrap().unwrap(), b"w");
+        true
+    });
+}
+
+/// Regression: the caller's file system dropped an iterator while another iterator deleted a table,
+/// and a third thread closed the database. The thread held a lock as a reader and wanted it again,
+/// but a waiting writer, `close`, came first. So both waited for ever.
+#[test]
+fn an_iterator_may_be_dropped_in_the_deletion_of_a_table_while_the_database_closes() {
+    until_an_iterator_deletes(|faults, db, iterator| {
+        let second = Mutex::new(Some(over_an_obsolete_table(&db)));
+        let (go_on, gate) = mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        let events = drop_in_thread(faults, iterator, move |events| {
+            let second = second.lock().unwrap().take();
+            if let Some(second) = second {
+                events.send(Event::Deletes).unwrap();
+                let _ = gate.lock().unwrap().recv();
+                drop(second);
+            }
+        });
+        if events.recv_timeout(PATIENCE).unwrap() == Event::Dropped {
+            return false;
+        }
+        let clone = db.clone();
+        let closing = spawn("closing", move || db.close());
+        eventually(|| matches!(clone.get("k"), Err(Error::Closed)));
+        assert!(closing.recv_timeout(MOMENT).is_err(), "`close` did not wait");
+        drop(go_on);
+        let dropped = events.recv_timeout(PATIENCE).expect("the drop of the iterator hangs");
+        assert_eq!(dropped, Event::Dropped);
+        closing.recv_timeout(PATIENCE).unwrap().unwrap();
         true
     });
 }

@@ -21,13 +21,16 @@
 //! ```text
 //!   ingesting ─► writer ─► pending ─► sealed WALs ─► manifest ─► progress ─► state
 //!   published stats ─► state ─► snapshots, read states, cleanups
+//!   each of these ─► removals
 //! ```
 //!
 //! The first four locks are in [`writing`]; `manifest`, `progress` and `state` in [`tree`];
-//! `snapshots` and `read states` in [`reading`]; `cleanups` in [`background`]. A thread holds
-//! `published stats` while it writes the file `STATS`. A thread takes locks from left to right
-//! only, and may leave some out. A thread that waits for a device may not hold `state` or a lock to
-//! the right of it, because writers and new snapshots wait for these locks.
+//! `snapshots` and `read states` in [`reading`]; `cleanups` in [`background`]; `removals` in
+//! `version/table_file.rs`. A thread holds `published stats` while it writes the file `STATS`. A
+//! thread that drops an obsolete table takes `removals` before and after the deletion of the file,
+//! but does not hold it during the deletion. A thread takes locks from left to right only, and may
+//! leave some out. A thread that waits for a device may not hold `state` or a lock to the right of
+//! it, because writers and new snapshots wait for these locks.
 //!
 //! **Order of drops.** Fields are dropped in the order of their declaration: the tables' store and
 //! what readers see, then the WALs, the MANIFEST and the memtables. The lock of the directory comes
