@@ -153,7 +153,8 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
     assert!(counts.iter().all(|&count| count > 10), "{counts:?} copies");
 }
 
-/// Time enough for a `close` that does not wait. The tests below pass even if it is too short.
+/// Time enough for a `close` that does not wait. If it is too short, the tests below still pass, but
+/// may miss such a `close`.
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// Checks that `close` waits for a call in another thread that is suspended, that `go_on` lets this
@@ -165,8 +166,11 @@ fn check_close_waits<T>(
     suspended: &mpsc::Receiver<maypole::Result<T>>,
     go_on: impl FnOnce(),
 ) {
+    let clone = db.clone();
     let closing = spawn("closing", move || db.close());
     assert!(closing.recv_timeout(MOMENT).is_err(), "`close` did not wait");
+    // If the suspended call went on before `close` has begun, it would find the database open.
+    eventually(|| matches!(clone.get("x"), Err(Error::Closed)));
     let early = Db::builder("db").fs(Arc::clone(fs)).open();
     assert!(matches!(early, Err(Error::Locked { .. })), "{early:?}");
     go_on();
