@@ -217,6 +217,12 @@ impl Db {
 
     /// Ends running compactions and maintenance calls early, waits for a running flush, syncs the
     /// WAL and releases the directory. If the call succeeds, every acknowledged write is durable.
+    /// The call waits until a file that another clone is copying or checking is done, unless the
+    /// database was opened read-only.
+    ///
+    /// If the database's [`Fs`](crate::fs::Fs) calls `close` inside a job of the database, for
+    /// example in a flush, the call returns before the directory is released. The last job to end
+    /// releases it.
     ///
     /// From then on other clones and every [`Snapshot`] return
     /// [`Error::Closed`](crate::Error::Closed). Iterators and cursors made before the call continue
@@ -710,7 +716,8 @@ impl Db {
     }
 
     /// Reads every table whole. Checks checksums, key order, and that no filter denies a key of its
-    /// table.
+    /// table. [`Db::close`] ends the call after the table that is being checked, with
+    /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -773,7 +780,8 @@ impl Db {
     /// independent database. If the call fails, it leaves at most an empty directory, and can be
     /// repeated. The call replaces a copy that a killed process left unfinished. Tables are
     /// hard-linked if the file system can do this. Then the copy takes no space until compaction
-    /// replaces tables of the original.
+    /// replaces tables of the original. [`Db::close`] ends the call after the table that is being
+    /// copied, with [`Error::Closed`](crate::Error::Closed).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -798,7 +806,8 @@ impl Db {
     /// Exports the database as a RocksDB database in the directory `dir`, which is new or empty.
     /// The export shares the tables by hard links, or copies them where linking fails, for example
     /// to another file system. RocksDB 6.27 and later can open the export and write to it. This
-    /// database stays as it is.
+    /// database stays as it is. [`Db::close`] ends the call after the table that is being copied,
+    /// with [`Error::Closed`](crate::Error::Closed).
     ///
     /// If a table has a filter, the exported OPTIONS file names a filter policy, and the report
     /// repeats it. Open the export with these options, because without a filter policy RocksDB uses
