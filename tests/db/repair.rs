@@ -17,7 +17,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use maypole::table::{SstWriter, TableOptions};
 use maypole::{Builder, Db, Durability, Error, RepairReport, WriteBatch};
 
@@ -493,6 +493,43 @@ fn tables_that_changed_places_are_put_right() {
     let report = case.repaired(Allowed::Reported);
     assert_eq!(report.losses.len(), 1, "{report}");
     assert!(report.losses[0].what.contains("another"), "{report}");
+}
+
+/// Regression: a repair gives a table that has the name of another one its own name by a hard link.
+/// On a file system without hard links it failed. Now it copies such a table, and the copy survives
+/// a power loss.
+#[test]
+fn tables_that_changed_places_are_put_right_without_hard_links() {
+    let memory = MemFs::new();
+    let on = |fs: Arc<dyn Fs>| options(Path::new("/db")).fs(fs);
+    let db = on(Arc::new(memory.clone())).open().unwrap();
+    for key in ["a", "b"] {
+        db.put(key, key).unwrap();
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    let tables = memory.list(Path::new("/db")).unwrap();
+    let tables = tables.iter().filter(|name| name.ends_with(".sst"));
+    let tables: Vec<PathBuf> = tables.map(|name| Path::new("/db").join(name)).collect();
+    let aside = Path::new("/db/aside");
+    memory.rename(&tables[0], aside).unwrap();
+    memory.rename(&tables[1], &tables[0]).unwrap();
+    memory.rename(aside, &tables[1]).unwrap();
+
+    let without_links = FaultFs::new(Arc::new(memory.clone()));
+    without_links.fail_from(Target::Only(Operation::HardLink), 0, Fault::Unsupported);
+    let report = on(Arc::new(without_links.clone())).repair().unwrap();
+    assert!(report.losses.is_empty(), "{report}");
+    assert!(without_links.faults() > 1, "no hard link was tried");
+    for seed in 0..8 {
+        let after: Arc<dyn Fs> = Arc::new(memory.crash(seed));
+        let db = on(Arc::clone(&after)).open().unwrap();
+        for key in ["a", "b"] {
+            assert_eq!(db.get(key).unwrap().unwrap(), key.as_bytes());
+        }
+        db.close().unwrap();
+        assert!(!on(after).repair().unwrap().changed);
+    }
 }
 
 #[test]

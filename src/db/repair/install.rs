@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 
 use super::report::RepairReport;
 use super::work::{FileLocation, LOST, Repair};
+use crate::db::maintenance::ingest::copy_file;
 use crate::error::{Error, Result};
 use crate::version::names::FileKind;
 use crate::version::{Manifest, VersionEdit, current_manifest, names};
@@ -104,7 +105,15 @@ impl Repair<'_> {
             match location {
                 FileLocation::InPlace => {}
                 FileLocation::New => self.fs.rename(file.path(), &path)?,
-                FileLocation::NamedAs(from) => self.fs.hard_link(from, &path)?,
+                FileLocation::NamedAs(from) => match self.fs.hard_link(from, &path) {
+                    Ok(()) => {}
+                    // A copy, and not a renaming: until `CURRENT` names the new MANIFEST, the old
+                    // files keep their names.
+                    Err(error) if has_no_links(&error) => {
+                        copy_file(&*self.fs, from, &path)?;
+                    }
+                    Err(error) => return Err(error),
+                },
             }
         }
         // The names must be durable before the new MANIFEST is written. Otherwise a power loss

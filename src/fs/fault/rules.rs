@@ -120,12 +120,18 @@ pub enum Fault {
     /// An append writes the first half of its bytes before it fails, because no space is left.
     /// Every other call fails as with `NoSpace`.
     ShortWrite,
+    /// The call does nothing, because the file system cannot do it, for example make a hard link.
+    Unsupported,
 }
 
 impl Fault {
     pub(super) fn error(self, operation: Operation, path: &Path) -> Error {
-        let code = if self == Fault::Io { system::DEVICE_ERROR } else { system::NO_SPACE };
-        Error::io(path, operation.verb(), io::Error::from_raw_os_error(code))
+        let error = match self {
+            Fault::Io => io::Error::from_raw_os_error(system::DEVICE_ERROR),
+            Fault::NoSpace | Fault::ShortWrite => io::Error::from_raw_os_error(system::NO_SPACE),
+            Fault::Unsupported => io::ErrorKind::Unsupported.into(),
+        };
+        Error::io(path, operation.verb(), error)
     }
 }
 
