@@ -188,6 +188,23 @@ fn a_cold_comparison_that_reads_nothing_says_so() {
     assert!(rows(&json.out).iter().all(|row| row["cold"] == false), "{}", json.out);
 }
 
+/// Regression: with `--cold`, the estimate of a sweep counted the lookups with 20 mixes of cache and
+/// absent keys, which only a warm sweep makes. Now it leaves them out.
+#[test]
+fn the_estimate_of_a_cold_sweep_counts_no_mixes() {
+    let dir = tempfile::tempdir().unwrap();
+    let call = ["compare", "--sweep", "--keys=2000", "--absent=300", "--policies=none"];
+    for (cold, mixes) in [(None, true), (Some("--cold"), false)] {
+        let out = format!("--out={}", dir.path().join(format!("cold {}", !mixes)).display());
+        let call: Vec<&str> = call.into_iter().chain(cold).chain([&*out]).collect();
+        let done = crate::run(&call);
+        assert_eq!(done.code, 0, "{}", done.err);
+        let note = done.err.lines().find(|line| line.starts_with("note: about "));
+        let note = note.unwrap_or_else(|| panic!("{}", done.err));
+        assert_eq!(note.contains("20 mixes of cache"), mixes, "{note}");
+    }
+}
+
 /// At 80 columns, each figure of each policy once had a line of its own, so that the report was
 /// longer than a screen. Now the policies are columns.
 #[test]

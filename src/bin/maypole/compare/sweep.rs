@@ -45,7 +45,9 @@ pub fn run(
 ) -> Result<Results> {
     let cache_bytes = throughput::caches(&setup.plan, &CACHES);
     let settings = format!("{settings}; caches {cache_bytes:?}; absent {SHARES:?}");
-    let grid = Grid { cache_bytes, shares: SHARES.to_vec() };
+    // With `--cold`, each point would take long, because lookups wait for the device.
+    let grid = (!setup.cold).then(|| Grid { cache_bytes, shares: SHARES.to_vec() });
+    let grid = grid.as_ref();
     let mut state = State::open(state, &settings)?;
     let done = |state: &State| policies.iter().filter(|policy| state.of(policy).is_some()).count();
     let already = done(&state);
@@ -56,13 +58,17 @@ pub fn run(
         ));
     }
     let left = policies.len() - already;
-    let (loading, each) = estimate(setup, &grid, scratch)?;
+    let (loading, each) = estimate(setup, grid, scratch)?;
+    let mixes = grid.map(|grid| {
+        let mixes = counted(grid.points() as u64, "mix");
+        format!(", looked up with {mixes} of cache and absent keys")
+    });
     tell(format_args!(
-        "note: about {}: {}, each a database of {}, looked up with {} of cache and absent keys",
+        "note: about {}: {}, each a database of {}{}",
         span(loading + each * left as u32),
         counted(left as u64, "policy"),
         counted(setup.keys.present.len() as u64, "key"),
-        counted(grid.points() as u64, "mix")
+        mixes.unwrap_or_default()
     ));
     // If all policies are finished and only the page is missing, the keys are not loaded.
     let base = match left {
@@ -79,7 +85,7 @@ pub fn run(
         };
         let left = span(each * (policies.len() - done) as u32);
         progress::set_whole(format!("{} of {}, {left} left: ", done + 1, policies.len()));
-        state.add(measure(setup, base, policy, &scratch.join(n.to_string()), &grid)?)?;
+        state.add(measure(setup, base, policy, &scratch.join(n.to_string()), grid)?)?;
     }
     progress::set_whole("");
     if let Some(base) = base {
@@ -101,12 +107,12 @@ fn measure(
     base: &Tree,
     policy: &FilterPolicy,
     dir: &Path,
-    grid: &Grid,
+    grid: Option<&Grid>,
 ) -> Result<Results> {
     let mut trees =
         vec![base.with_filters(policy, dir.to_owned(), &setup.plan, setup.cache_bytes)?];
     let mut results = rows::of(setup, &trees)?;
-    if !setup.cold {
+    if let Some(grid) = grid {
         (trees, results.throughput) = throughput::run(trees, setup, grid)?;
     }
     trees.into_iter().try_for_each(Tree::remove)?;
@@ -118,7 +124,7 @@ const SAMPLE: usize = 20_000;
 
 /// Estimates how long loading takes and how long each policy takes: measures a small database, and
 /// scales the times by the numbers of keys and lookups.
-fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Duration)> {
+fn estimate(setup: &Setup, grid: Option<&Grid>, scratch: &Path) -> Result<(Duration, Duration)> {
     let keys = SAMPLE.min(setup.keys.present.len()).max(3);
     let set = KeySet::new(&Request::generated(keys, keys, 1))?;
     let key_bytes = setup.plan.data_bytes / setup.keys.present.len();
@@ -141,7 +147,8 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
 
     let queries = &setup.keys.queries;
     let lookups = setup.keys.present.len() + queries.present.len() + queries.absent.len();
-    let mixed = grid.points() * throughput::lookups_of_a_point(&setup.keys);
+    let points = grid.map_or(0, Grid::points);
+    let mixed = points * throughput::lookups_of_a_point(&setup.keys);
     // Compared with the sample, a lookup is assumed to take twice as long in the larger tree, and
     // four times as long if the cache is small, because then it mostly reads files.
     let present = setup.keys.present.len() as u32;
