@@ -1212,6 +1212,31 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "moved::a_lock_is_on_a_directory_and_not_on_its_name",
     },
+    // Calls that `close` waits for, and what an interrupted call leaves.
+    Bug {
+        name: "a close does not wait for an ingestion",
+        file: "src/db/maintenance/ingest.rs",
+        old: "let _working = self.work_in_this_thread()?;",
+        new: "self.status.check_writable()?;",
+        program: "db",
+        test: "copies::a_close_waits_for_an_ingestion",
+    },
+    Bug {
+        name: "a repair that fails takes nothing back",
+        file: "src/db/repair/install.rs",
+        old: "let _ = remove();",
+        new: "let _ = remove;",
+        program: "db",
+        test: "repair::a_repair_that_is_cut_short_can_be_started_again",
+    },
+    Bug {
+        name: "an obsolete table is deleted though the database is closed",
+        file: "src/version/table_file.rs",
+        old: "if removals.closed {",
+        new: "if false && removals.closed {",
+        program: "db",
+        test: "edges::an_iterator_that_outlives_the_database_deletes_nothing",
+    },
     // Which filters stay in the cache.
     Bug {
         name: "a filter is evicted although the cache has room for it",
