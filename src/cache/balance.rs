@@ -13,13 +13,17 @@
 //!                   / bytes of all indexes
 //! ```
 //!
-//! Filters give way, that is, they are evicted before indexes, if their need is not above the other
-//! two quotients. The two needs tell what another byte of each kind would save. But if nearly all
-//! indexes are in memory, their misses are too few to tell, and only their use counts.
+//! Filters give way, that is, they are evicted before indexes, unless their need is above the use of
+//! indexes. The need of filters tells how many reads another byte of them would save, and the use of
+//! indexes how many a byte of theirs saves. If the two are nearly equal, the same kind gives way as
+//! before, because both choices save about as many reads, and a change costs the reads of all values
+//! that leave and come back ([`CLEARLY`]).
 //!
 //! The use is a mean, so it would also keep indexes of key ranges that nobody reads. Therefore the
 //! cache examines the indexes in memory one after the other while lookups miss many filters, and
-//! evicts those that were not used for a long time ([`Balance::index_searched`]).
+//! evicts those that were not used for a long time ([`Balance::index_searched`]). The need of indexes
+//! tells how rarely those are used that are not in memory. If it is below the need of filters, the
+//! time is shorter, so that filters of the key ranges in use get the memory sooner.
 //!
 //! Only lookups that read a file are counted, because the others must not write to memory that
 //! threads share.
@@ -35,14 +39,17 @@ const MAX_COUNT: u32 = 1024;
 /// Without it, the need of filters would be a division by zero if all filters are in memory.
 const LEAST_SHARE: usize = 64;
 
-/// If at most this share of the bytes of indexes is not in memory, the misses of indexes are too few
-/// for an estimate.
-const NEARLY_ALL: usize = 8;
+/// The kind that gives way changes only if need and use differ by this factor (numerator and
+/// denominator).
+const CLEARLY: (u128, u128) = (5, 4);
 
 /// An index in memory is examined again after this many searches for each part of an index, whether
 /// the part is in memory or not. If all parts were used equally often, each would be used this many
 /// times meanwhile. So an index that was not used at all is one of those that are rarely used.
 const SEARCHES_PER_PART: usize = 8;
+
+/// The same, if the need of indexes is below that of filters.
+const FEWER_SEARCHES_PER_PART: usize = 2;
 
 /// Indexes are examined only while lookups miss a filter at least once in this many searches of an
 /// index.
@@ -50,6 +57,27 @@ const MUCH_NEED: u32 = 8;
 
 /// The largest number of searches between two examinations.
 const MAX_INTERVAL: usize = 1 << 16;
+
+/// A count for a number of bytes.
+#[derive(Clone, Copy)]
+struct Rate {
+    count: u32,
+    bytes: usize,
+}
+
+impl Rate {
+    /// Whether this rate, times the factor, is above `other`. The factor is a numerator and a
+    /// denominator.
+    fn times_is_above(self, (numerator, denominator): (u128, u128), other: Rate) -> bool {
+        let product = |count: u32, bytes: usize| u128::from(count) * bytes as u128;
+        numerator * product(self.count, other.bytes)
+            > denominator * product(other.count, self.bytes)
+    }
+
+    fn is_above(self, other: Rate) -> bool {
+        self.times_is_above((1, 1), other)
+    }
+}
 
 /// The needs of filters and indexes.
 pub(super) struct Balance {
@@ -136,37 +164,55 @@ impl Balance {
         }
     }
 
-    /// Whether filters need memory less than indexes do, or equally. `usage`: by [`BlockKind`].
-    pub fn filters_give_way(&self, usage: &[KindUsage; 3]) -> bool {
-        let number = |count: &AtomicU32| u128::from(count.load(Ordering::Relaxed));
-        let absent_bytes = |bytes: &AtomicUsize, kind: BlockKind| {
-            bytes.load(Ordering::Relaxed).saturating_sub(usage[kind as usize].bytes)
-        };
-        let index_bytes = self.index_bytes.load(Ordering::Relaxed);
-        let absent_index_bytes = absent_bytes(&self.index_bytes, BlockKind::Index);
-        let absent_filter_bytes =
-            absent_bytes(&self.filter_bytes, BlockKind::Filter) + self.capacity_bytes / LEAST_SHARE;
-        // Whether `count / bytes` is at least the need of the filters.
-        let is_enough = |count: u128, bytes: usize| {
-            count * absent_filter_bytes as u128 >= number(&self.filter_misses) * bytes as u128
-        };
-        is_enough(number(&self.index_searches), index_bytes)
-            && (absent_index_bytes <= index_bytes / NEARLY_ALL
-                || is_enough(number(&self.index_misses), absent_index_bytes))
+    /// Whether filters are to be evicted before indexes. `they_do`: whether they are now. `usage`: by
+    /// [`BlockKind`].
+    pub fn filters_give_way(&self, usage: &[KindUsage; 3], they_do: bool) -> bool {
+        let (need, index_use) = (self.need_of_filters(usage), self.use_of_indexes());
+        let (numerator, denominator) = CLEARLY;
+        match they_do {
+            true => !need.times_is_above((denominator, numerator), index_use),
+            false => index_use.times_is_above((denominator, numerator), need),
+        }
+    }
+
+    fn need_of_filters(&self, usage: &[KindUsage; 3]) -> Rate {
+        let absent_bytes = absent_bytes(&self.filter_bytes, usage, BlockKind::Filter);
+        let bytes = absent_bytes + self.capacity_bytes / LEAST_SHARE;
+        Rate { count: self.filter_misses.load(Ordering::Relaxed), bytes }
+    }
+
+    fn need_of_indexes(&self, usage: &[KindUsage; 3]) -> Rate {
+        let bytes = absent_bytes(&self.index_bytes, usage, BlockKind::Index);
+        Rate { count: self.index_misses.load(Ordering::Relaxed), bytes }
+    }
+
+    fn use_of_indexes(&self) -> Rate {
+        let bytes = self.index_bytes.load(Ordering::Relaxed);
+        Rate { count: self.index_searches.load(Ordering::Relaxed), bytes }
     }
 
     /// Sets after how many searches an index is examined next: the fewer indexes are in memory, the
     /// more searches, so that each is examined after the same number of searches.
     pub fn index_was_examined(&self, usage: &[KindUsage; 3]) {
+        let searches = match self.need_of_filters(usage).is_above(self.need_of_indexes(usage)) {
+            true => FEWER_SEARCHES_PER_PART,
+            false => SEARCHES_PER_PART,
+        };
         let resident_bytes = usage[BlockKind::Index as usize].bytes.max(1);
-        let interval =
-            SEARCHES_PER_PART * self.index_bytes.load(Ordering::Relaxed) / resident_bytes;
+        let interval = searches * self.index_bytes.load(Ordering::Relaxed) / resident_bytes;
         self.until_examined.store(interval.clamp(1, MAX_INTERVAL) as u32, Ordering::Relaxed);
     }
 }
 
+/// The part of `bytes`, which all filters or all indexes would take, that is not in memory.
+fn absent_bytes(bytes: &AtomicUsize, usage: &[KindUsage; 3], kind: BlockKind) -> usize {
+    bytes.load(Ordering::Relaxed).saturating_sub(usage[kind as usize].bytes)
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     /// Filters of 990 bytes and indexes of 480. [`LEAST_SHARE`] adds 10 bytes to the filters.
@@ -187,37 +233,49 @@ mod tests {
         (0..times).for_each(|_| what());
     }
 
-    #[test]
-    fn the_kind_of_which_a_byte_more_would_save_fewer_reads_gives_way() {
-        let balance = balance();
-        assert!(balance.filters_give_way(&in_memory(0, 0)), "nothing was counted");
-        count(100, || balance.filter_missed(false));
-        count(200, || _ = balance.index_searched());
-        assert!(!balance.filters_give_way(&in_memory(0, 0)), "0 / 480 and 100 / 1000");
-        count(47, || balance.index_missed());
-        assert!(!balance.filters_give_way(&in_memory(0, 0)), "47 / 480 and 100 / 1000");
-        count(1, || balance.index_missed());
-        assert!(balance.filters_give_way(&in_memory(0, 0)), "48 / 480 and 100 / 1000");
-        assert!(!balance.filters_give_way(&in_memory(10, 0)), "48 / 480 and 100 / 990");
-        assert!(balance.filters_give_way(&in_memory(10, 10)), "48 / 470 and 100 / 990");
-        balance.add(0, 20);
-        assert!(!balance.filters_give_way(&in_memory(10, 10)), "48 / 490 and 100 / 990");
-        balance.subtract(0, 20);
-        assert!(balance.filters_give_way(&in_memory(10, 10)), "48 / 470 and 100 / 990");
+    /// Changes what gives way, if the counts say so. Returns it.
+    fn weigh(balance: &Balance, filters: usize, indexes: usize, gives_way: &Cell<bool>) -> bool {
+        let usage = in_memory(filters, indexes);
+        gives_way.set(balance.filters_give_way(&usage, gives_way.get()));
+        gives_way.get()
     }
 
-    /// Regression: once all indexes were in memory, they had no more misses and gave way. So indexes
-    /// and filters displaced each other in turns.
     #[test]
-    fn indexes_that_are_searched_stay_though_they_have_no_misses() {
-        let balance = balance();
-        count(100, || balance.filter_missed(false));
-        count(47, || _ = balance.index_searched());
-        assert!(!balance.filters_give_way(&in_memory(0, 480)), "47 / 480 and 100 / 1000");
+    fn the_kind_of_which_a_byte_more_saves_clearly_fewer_reads_gives_way() {
+        let (balance, gives_way) = (balance(), Cell::new(true));
+        assert!(weigh(&balance, 0, 0, &gives_way), "nothing was counted");
+        count(100, || _ = balance.index_searched());
+        count(260, || balance.filter_missed(false));
+        assert!(weigh(&balance, 0, 0, &gives_way), "260 / 1000 is 1.25 times 100 / 480");
+        balance.filter_missed(false);
+        assert!(!weigh(&balance, 0, 0, &gives_way), "261 / 1000 is more");
+        assert!(!weigh(&balance, 0, 480, &gives_way), "the indexes in memory do not matter");
+        count(56, || _ = balance.index_searched());
+        assert!(!weigh(&balance, 0, 0, &gives_way), "156 / 480 is not 1.25 times 261 / 1000");
         count(1, || _ = balance.index_searched());
-        assert!(balance.filters_give_way(&in_memory(0, 480)), "48 / 480 and 100 / 1000");
-        assert!(balance.filters_give_way(&in_memory(0, 420)), "nearly all are in memory");
-        assert!(!balance.filters_give_way(&in_memory(0, 419)), "0 / 61 and 100 / 1000");
+        assert!(weigh(&balance, 0, 0, &gives_way), "157 / 480 is more");
+        assert!(weigh(&balance, 300, 0, &gives_way), "261 / 700 is not 1.25 times 157 / 480");
+        assert!(!weigh(&balance, 400, 0, &gives_way), "261 / 600 is more");
+        balance.subtract(0, 240);
+        assert!(weigh(&balance, 400, 0, &gives_way), "157 / 240 is more again");
+    }
+
+    /// Regression: where both kinds saved about as many reads, lookups of half of all keys filled
+    /// the cache with indexes and with filters in turns, and most reads were for what came back.
+    #[test]
+    fn what_gives_way_stays_while_both_kinds_save_about_as_much() {
+        let (balance, gives_way) = (balance(), Cell::new(true));
+        for _ in 0..100 {
+            count(10, || _ = balance.index_searched());
+            count(23, || balance.filter_missed(false));
+            assert!(weigh(&balance, 0, 480, &gives_way), "23 / 1000 and 10 / 480");
+        }
+        gives_way.set(false);
+        for _ in 0..100 {
+            count(10, || _ = balance.index_searched());
+            count(18, || balance.filter_missed(false));
+            assert!(!weigh(&balance, 0, 480, &gives_way), "18 / 1000 and 10 / 480");
+        }
     }
 
     /// Regression: absent keys for which the index was searched in vain counted for the index, so
@@ -229,16 +287,16 @@ mod tests {
             balance.index_searched();
             balance.filter_missed(true);
         });
-        assert!(!balance.filters_give_way(&in_memory(0, 480)));
+        assert!(!balance.filters_give_way(&in_memory(0, 480), true));
     }
 
     #[test]
     fn the_counts_follow_the_load() {
         let balance = balance();
         count(100_000, || balance.filter_missed(false));
-        assert!(!balance.filters_give_way(&in_memory(0, 480)));
+        assert!(!balance.filters_give_way(&in_memory(0, 480), true));
         count(4 * MAX_COUNT, || _ = balance.index_searched());
-        assert!(balance.filters_give_way(&in_memory(0, 480)));
+        assert!(balance.filters_give_way(&in_memory(0, 480), false));
     }
 
     #[test]
@@ -248,6 +306,15 @@ mod tests {
         count(1000, || balance.filter_missed(false));
         assert!(balance.index_searched(), "at first");
         // A sixth of the indexes is in memory. Each of the others takes as much memory as these.
+        balance.index_was_examined(&in_memory(0, 80));
+        let searches = (1..).find(|_| balance.index_searched());
+        assert_eq!(
+            searches,
+            Some(6 * FEWER_SEARCHES_PER_PART + 1),
+            "the other indexes are not used"
+        );
+        // 401 / 400 is above 1000 / 1000.
+        count(401, || balance.index_missed());
         balance.index_was_examined(&in_memory(0, 80));
         let searches = (1..).find(|_| balance.index_searched());
         assert_eq!(searches, Some(6 * SEARCHES_PER_PART + 1));

@@ -5,7 +5,8 @@
 //!   room is made for    by evicting
 //!   data                unused metadata, a few entries, while data has less than its share;
 //!                       then data
-//!   metadata            data, then filters or indexes: those that give way (`balance`) first
+//!   metadata            data, then filters or indexes: those that give way (`balance`) first;
+//!                       where metadata fills the cache, only unused ones of the same kind
 //!   data, where metadata fills the cache    as for metadata
 //!   a reservation       data, then metadata
 //!
@@ -46,6 +47,16 @@ const DATA_SHARE: usize = 8;
 /// evicted. If these evictions and the eviction of data make too little room, the block stays out
 /// of the cache, because losing the block is cheaper than losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
+
+/// Where metadata fills the cache, a new part of a filter or index that would displace parts of its
+/// own kind displaces only unused ones, and at most this many parts are examined for it. If they
+/// are in use, the new part stays out, because it is probably not used more often than they are.
+/// Otherwise parts that are used equally often would displace each other at every miss.
+const STEPS_FOR_PART: usize = 2;
+
+/// A filter or index up to this size counts as a part. A larger one, such as a whole filter, takes
+/// the memory of many parts, of which too few could be examined.
+const MAX_PART_BYTES: usize = 16 << 10;
 
 /// Data on probation takes up to 1/10 of the bytes of all data, as in the paper on S3-FIFO.
 const PROBATION_SHARE: usize = 10;
@@ -134,11 +145,36 @@ impl CacheState {
                 }
             }
         }
-        match is_data {
-            true => self.evict_data_to(target_bytes),
-            false => self.evict_to(target_bytes),
+        if is_data {
+            self.evict_data_to(target_bytes);
+        } else if self.competes_with_its_kind(header) {
+            self.evict_data_to(target_bytes);
+            let mut steps = STEPS_FOR_PART;
+            while self.usage_bytes > target_bytes {
+                let own = &mut self.rings[header.ring() as usize];
+                let Some(victim) = own.next_unused(&mut steps) else { break };
+                self.evict(victim);
+            }
+        } else {
+            self.evict_to(target_bytes);
         }
         self.usage_bytes <= target_bytes
+    }
+
+    /// Whether a new part of a filter or index would displace parts of its own kind.
+    fn competes_with_its_kind(&self, header: &Header) -> bool {
+        self.metadata_fills
+            && header.ring() == self.first_metadata_ring()
+            && header.charge_bytes <= MAX_PART_BYTES
+    }
+
+    /// The ring of the filters or indexes that are evicted first.
+    fn first_metadata_ring(&self) -> RingName {
+        let (first, other) = match self.filters_give_way {
+            true => (RingName::Filters, RingName::Indexes),
+            false => (RingName::Indexes, RingName::Filters),
+        };
+        if self.rings[first as usize].is_empty() { other } else { first }
     }
 
     /// Evicts data, then metadata, until at most `target_bytes` are charged, or only pinned values
@@ -188,12 +224,7 @@ impl CacheState {
 
     /// Removes from its ring the filter or index to evict next.
     fn next_metadata(&mut self) -> Option<Arc<dyn Entry>> {
-        let (first, other) = match self.filters_give_way {
-            true => (RingName::Filters, RingName::Indexes),
-            false => (RingName::Indexes, RingName::Filters),
-        };
-        let victim = self.rings[first as usize].sweep();
-        victim.or_else(|| self.rings[other as usize].sweep())
+        self.rings[self.first_metadata_ring() as usize].sweep()
     }
 
     /// Evicts the index that the hand meets next, if it was not used since the hand last passed it.

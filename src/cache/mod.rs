@@ -13,6 +13,7 @@
 //!                ring Indexes   ⟲ hand        which of the two goes first: balance
 //!                ring Pinned                  never evicted, but charged
 //!
+//!   list         where metadata fills the cache: a few data blocks, instead of slots for all
 //!   miss_buffers one for each group of threads: new blocks on their way to a ring, and
 //!                evicted blocks whose memory the next blocks take
 //!   doorkeeper   where metadata fills the cache: which blocks were used before
@@ -42,6 +43,7 @@ mod balance;
 mod doorkeeper;
 mod eviction;
 mod kind;
+pub(crate) mod list;
 mod miss_buffers;
 #[cfg(all(test, loom))]
 mod models;
@@ -315,7 +317,8 @@ impl BlockCache {
     /// Decides which values are evicted first.
     fn weigh_metadata(&self, state: &mut CacheState) {
         state.set_metadata_fills(self.metadata_fills_it());
-        state.filters_give_way = self.balance.filters_give_way(&state.by_kind);
+        state.filters_give_way =
+            self.balance.filters_give_way(&state.by_kind, state.filters_give_way);
         self.filters_give_way.store(state.filters_give_way, Ordering::Relaxed);
     }
 

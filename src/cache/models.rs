@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use loom::thread;
 
+use super::list::{Link, ResidentList};
 use super::slots::{Cached, Lease, Slots};
 use super::*;
 use crate::sync::canary::Canary;
@@ -11,6 +12,7 @@ use crate::sync::{check_model, collect, pin};
 
 impl Cached for Canary {
     type Ahead = ();
+    type Link = Link<Canary>;
 }
 
 /// The cache of `cache_for_one` holds one value of this size, but not two.
@@ -131,6 +133,54 @@ fn loom_two_evictions_beside_a_reader_leave_the_charge_of_one_value() {
         get(&slots, 0);
         loader.join().unwrap();
         assert_eq!(cache.usage_of(BlockKind::Data).entries, 1);
+    });
+}
+
+/// A list of two values, of which the load of a third one evicts one while another thread walks the
+/// list.
+#[test]
+fn loom_a_reader_of_a_list_never_meets_a_value_that_eviction_dropped() {
+    check_model(|| {
+        collect();
+        let cache = BlockCache::new(VALUE_BYTES * 5 / 2);
+        let list = Arc::new(ResidentList::new(&cache));
+        let load = |number: u32| {
+            let value = || Ok::<_, Infallible>((Canary::new(u64::from(number)), VALUE_BYTES));
+            drop(list.load(number, true, value).unwrap());
+        };
+        (0..2).for_each(load);
+        let reader = thread::spawn({
+            let list = list.clone();
+            move || {
+                let guard = pin();
+                if let Some(lease) = list.get(0, &guard) {
+                    lease.touch();
+                    assert_eq!(lease.id, 0);
+                }
+            }
+        });
+        load(2);
+        reader.join().unwrap();
+        assert_eq!(list.len(&pin()), 2);
+        drop(list);
+        assert_eq!(cache.usage(), 0);
+    });
+}
+
+#[test]
+fn loom_eviction_and_the_closing_of_a_list_free_a_value_once() {
+    check_model(|| {
+        let cache = cache_for_one();
+        let closing = ResidentList::new(&cache);
+        let value = || Ok::<_, Infallible>((Canary::new(0), VALUE_BYTES));
+        drop(closing.load(0, true, value).unwrap());
+        let staying = slots(&cache, 1);
+        let closer = thread::spawn(move || drop(closing));
+        load(&staying, 0);
+        closer.join().unwrap();
+        assert_eq!(cache.usage_of(BlockKind::Data).entries, 1);
+        drop(staying);
+        assert_eq!(cache.usage(), 0);
     });
 }
 

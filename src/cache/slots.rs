@@ -16,8 +16,8 @@
 //! *Ahead* is the address of the memory that every use of a data block reads first. It is stored
 //! next to the pointer, so that the processor's cache misses of this memory and of the
 //! [`Resident`], which holds the block, overlap. Filters and indexes have no such memory, because
-//! what a lookup reads of them depends on its key. Their slots are only the pointer. The address is used only to prefetch, so an outdated one costs a
-//! useless fetch and does no other harm.
+//! what a lookup reads of them depends on its key. Their slots are only the pointer. The address is
+//! used only to prefetch, so an outdated one costs a useless fetch and does no other harm.
 //!
 //! A thread that fills a slot first *claims* it by setting a bit in the slot, whose cache line the
 //! thread writes anyway. A lock would be in another cache line, which threads that fill other slots
@@ -43,8 +43,9 @@
 //! 2. eviction empties the slot and *retires* that count, so the count is dropped only after the
 //!    guard was dropped;
 //! 3. dropping the `Slots` drops the rings' counts without waiting for guards, because no reader
-//!    has a pointer from these slots then: `Slots::drop` has `&mut self`, so no borrowed [`Lease`]
-//!    exists. It does not run during a lookup, whose guard keeps the read state alive, and with it
+//!    has a pointer from these slots any more. What [`Slots::get`] returns to a reader, a
+//!    [`Lease`], borrows the `Slots`, and `Slots::drop` needs `&mut self`, so all such leases have
+//!    ended. A lookup does not lose its `Slots`: its guard keeps the read state alive, and with it
 //!    the version, the tables and their `Slots`.
 //!
 //! User code may read a value without a guard (`sync/reclaim/lending.rs`). Before a value is
@@ -63,6 +64,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::mem::offset_of;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, PoisonError};
@@ -80,38 +82,55 @@ use super::{BlockCache, WaitingPlace};
 const REMOVED_AT_ONCE: usize = 64;
 
 /// A value that a cache can keep.
-pub(crate) trait Cached: Send + Sync + 'static {
+pub(crate) trait Cached: Send + Sync + Sized + 'static {
     /// What a slot stores to prefetch the bytes of [`Cached::read_first`]: [`LinesAhead`], or `()`
     /// if there are no such bytes.
     type Ahead: Ahead;
+    /// What a resident needs in order to be in a [`ResidentList`](super::list::ResidentList):
+    /// [`Link`](super::list::Link), or `()` if no such value is ever in a list.
+    type Link: Leave<Self>;
 
     /// The bytes that every use of the value reads first. They are prefetched with the resident.
     fn read_first(&self) -> &[u8] {
         &[]
     }
 
-    /// Whether this address is in the bytes of the value that user code may read without a guard
-    /// ([`crate::sync::Guard`]).
+    /// Whether this address is in bytes of the value that a lookup may lend to a callback of the
+    /// caller, which reads them without a guard (`sync/reclaim/lending.rs`). Such a value is kept
+    /// until the callback has ended.
     fn holds(&self, _address: usize) -> bool {
         false
     }
 
     /// Returns the memory of the value, so that the next value can use it.
-    fn into_buffer(self) -> Option<LineBuf>
-    where
-        Self: Sized,
-    {
+    fn into_buffer(self) -> Option<LineBuf> {
         None
     }
 }
 
+/// How a resident leaves the list that it is in.
+pub(crate) trait Leave<T: Cached>: Default + Send + Sync {
+    /// Takes the resident out of the list that begins at `first`. Returns `false` if the resident
+    /// is in a slot and not in a list.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the cache's mutex, and the list exists.
+    unsafe fn leave(_resident: &Resident<T>, _first: &AtomicPtr<Resident<T>>) -> bool {
+        false
+    }
+}
+
+impl<T: Cached> Leave<T> for () {}
+
 /// A value that was loaded through the cache. A reader that holds the value keeps it alive, even
 /// after eviction. The fields that eviction reads come first, next to the counts of the `Arc`.
 #[repr(C)]
-pub(crate) struct Resident<T> {
-    header: Header,
-    slot: SlotAddress<T>,
-    value: T,
+pub(crate) struct Resident<T: Cached> {
+    pub(super) header: Header,
+    pub(super) slot: SlotAddress<T>,
+    pub(super) value: T,
+    pub(super) link: T::Link,
 }
 
 /// This bit marks a slot without a resident. It is 0 in pointers, because residents are aligned.
@@ -125,13 +144,13 @@ const STAMP_SHIFT: u32 = 3;
 /// What an empty slot holds: the stamp of the eviction that emptied it, or 0 if the slot was never
 /// full. By the stamp the cache recognizes a block that returns soon after its eviction
 /// (`eviction.rs`).
-fn empty<T>(stamp: usize) -> *mut Resident<T> {
+fn empty<T: Cached>(stamp: usize) -> *mut Resident<T> {
     ptr::without_provenance_mut(stamp << STAMP_SHIFT | NO_POINTER)
 }
 
 /// The resident in a slot, `None` if it is empty.
 #[inline(always)]
-fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
+fn full<T: Cached>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
     debug_assert!(!slot.is_null(), "a slot is empty, or holds an `Arc`'s pointer");
     // SAFETY: a slot starts as `empty`, and only `empty`, a claim of it, and the pointer of an
     // `Arc` are stored in it later. None of them is null. `NonNull::new` would test for null in
@@ -195,21 +214,22 @@ fn lines_of(bytes: &[u8]) -> usize {
 }
 
 /// The bytes that the cache charges for a value that owns `heap_bytes` on the heap.
-fn charge_bytes<T>(heap_bytes: usize) -> usize {
+pub(super) fn charge_bytes<T: Cached>(heap_bytes: usize) -> usize {
     let counts_bytes = 2 * size_of::<usize>();
     heap_bytes.saturating_add(counts_bytes + size_of::<Resident<T>>() + Ring::ENTRY_BYTES)
 }
 
-/// The address of the slot that points to a resident. It is null for a resident that was never in a
-/// slot. A null address is never followed, because no ring owns the resident.
-struct SlotAddress<T>(*const AtomicPtr<Resident<T>>);
+/// The address of the slot that points to a resident, or of the list that the resident is in. It is
+/// null for a resident that was never in one. A null address is never followed, because no ring
+/// owns the resident.
+pub(super) struct SlotAddress<T: Cached>(pub(super) *const AtomicPtr<Resident<T>>);
 
 // SAFETY: the address is followed only as the module comment says, and the slot there is atomic.
-unsafe impl<T> Send for SlotAddress<T> {}
+unsafe impl<T: Cached> Send for SlotAddress<T> {}
 // SAFETY: as above.
-unsafe impl<T> Sync for SlotAddress<T> {}
+unsafe impl<T: Cached> Sync for SlotAddress<T> {}
 
-impl<T> Resident<T> {
+impl<T: Cached> Resident<T> {
     /// Heap bytes charged, bookkeeping included.
     pub fn charge_bytes(&self) -> usize {
         self.header.charge_bytes
@@ -227,7 +247,7 @@ impl<T> Resident<T> {
     }
 }
 
-impl<T> Deref for Resident<T> {
+impl<T: Cached> Deref for Resident<T> {
     type Target = T;
 
     #[inline]
@@ -242,9 +262,13 @@ impl<T: Cached> Entry for Resident<T> {
     }
 
     unsafe fn empty_slot(&self, stamp: usize) {
-        // SAFETY: by the caller's promise the array is still there (module comment). The slot holds
-        // this resident: only the thread that claimed the empty slot has filled it.
-        unsafe { &*self.slot.0 }.store(empty(stamp), Ordering::Release);
+        // SAFETY: by the caller's promise the array or list is still there (module comment). A slot
+        // holds this resident: only the thread that claimed the empty slot has filled it.
+        let slot = unsafe { &*self.slot.0 };
+        // SAFETY: the caller holds the mutex, and the list is still there.
+        if !unsafe { T::Link::leave(self, slot) } {
+            slot.store(empty(stamp), Ordering::Release);
+        }
     }
 
     fn prefetch_slot(&self) {
@@ -261,40 +285,38 @@ impl<T: Cached> Entry for Resident<T> {
 }
 
 // SAFETY: a resident's value is neither replaced nor changed, so its bytes stay as `T` promises.
-unsafe impl<T: StableBytes> StableBytes for Resident<T> {
+unsafe impl<T: Cached + StableBytes> StableBytes for Resident<T> {
     fn stable_bytes(&self) -> &[u8] {
         self.value.stable_bytes()
     }
 }
 
 /// A resident in use: borrowed under a guard, or owned by an `Arc`.
-pub(crate) struct Lease<'g, T> {
-    pointer: NonNull<Resident<T>>,
+pub(crate) struct Lease<'g, T: Cached> {
+    pub(super) pointer: NonNull<Resident<T>>,
     /// Keeps the resident alive if no guard does. `pointer` is a separate field, so that `deref`
     /// need not branch.
-    owned: Option<Arc<Resident<T>>>,
-    _guard: PhantomData<&'g Guard>,
+    pub(super) owned: Option<Arc<Resident<T>>>,
+    pub(super) _guard: PhantomData<&'g Guard>,
 }
 
-impl<T> Lease<'_, T> {
+impl<T: Cached> Lease<'_, T> {
     /// A lease of a value that the cache does not keep. The value has no slot.
     pub fn not_kept(value: T) -> Lease<'static, T> {
         let header = Header::new(BlockKind::Data, RingName::Probation, 0);
-        Lease::<T>::owning(Arc::new(Resident { header, slot: SlotAddress(ptr::null()), value }))
+        let (slot, link) = (SlotAddress(ptr::null()), T::Link::default());
+        Lease::<T>::owning(Arc::new(Resident { header, slot, value, link }))
     }
 
     /// Drops the lease. If nothing else holds the value, `cache` uses its memory for a later value.
-    pub fn recycle(self, cache: &BlockCache)
-    where
-        T: Cached,
-    {
+    pub fn recycle(self, cache: &BlockCache) {
         let value = self.owned.and_then(Arc::into_inner).map(|resident| resident.value);
         if let Some(memory) = value.and_then(T::into_buffer) {
             cache.miss_buffers.keep(memory);
         }
     }
 
-    fn owning(resident: Arc<Resident<T>>) -> Lease<'static, T> {
+    pub(super) fn owning(resident: Arc<Resident<T>>) -> Lease<'static, T> {
         let pointer = NonNull::from(&*resident);
         Lease { pointer, owned: Some(resident), _guard: PhantomData }
     }
@@ -336,7 +358,7 @@ impl<T> Lease<'_, T> {
     }
 }
 
-impl<T> Deref for Lease<'_, T> {
+impl<T: Cached> Deref for Lease<'_, T> {
     type Target = T;
 
     #[inline]
@@ -455,10 +477,11 @@ impl<T: Cached> Slots<T> {
         let Some(resident) = full(slot.resident.load(Ordering::Relaxed)) else { return };
         let resident = resident.as_ptr().cast::<u8>();
         let counts = resident.wrapping_sub(2 * size_of::<usize>());
-        for offset in (0..size_of::<Resident<T>>()).step_by(LINE_BYTES) {
+        let used_bytes = offset_of!(Resident<T>, link);
+        for offset in (0..used_bytes).step_by(LINE_BYTES) {
             prefetch(counts.wrapping_add(offset));
         }
-        prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
+        prefetch(resident.wrapping_add(used_bytes - 1));
         slot.ahead.prefetch();
     }
 
@@ -487,7 +510,7 @@ impl<T: Cached> Slots<T> {
         let (value, heap_bytes) = read()?;
         let header = Header::new(self.kind, ring, charge_bytes::<T>(heap_bytes));
         let slot = SlotAddress(&raw const self.array[i].resident);
-        let resident = Arc::new(Resident { header, slot, value });
+        let resident = Arc::new(Resident { header, slot, value, link: T::Link::default() });
         let entry: Arc<dyn Entry> = resident.clone();
         let leaving = self.cache.insert(entry, claim.stamp(), || claim.publish(&resident));
         // The claim ends before evicted values are dropped, because a thread may wait for this
@@ -624,8 +647,8 @@ impl<T: Cached> Drop for Claim<'_, T> {
     }
 }
 
-/// Residents that leave the rings because their slots are dropped.
-struct Removed(Vec<Arc<dyn Entry>>);
+/// Residents that leave the rings because their slots or their list is dropped.
+pub(super) struct Removed(pub(super) Vec<Arc<dyn Entry>>);
 
 impl Retired for Removed {
     fn part_at(&self, address: usize) -> Option<Part> {

@@ -42,7 +42,7 @@ use super::format::properties::IndexForm;
 use super::index::{Index, IndexParser};
 use super::lookup::key::LookupKey;
 use super::table::Table;
-use super::table_index::{BlockSlots, TableIndex};
+use super::table_index::{ResidentBlocks, TableIndex};
 
 /// What [`Table::whole_index`] returns.
 pub(crate) enum WholeIndex {
@@ -89,6 +89,24 @@ impl Table {
         let separators = top.separators(self.index_top.as_deref());
         let part = separators.map_or(0, |top| top.find(key.user_key, key.trailer()));
         part.min(top.parts() - 1)
+    }
+
+    /// The part of the index that leads to the key, if part `filter_part` of the filter is the one
+    /// that can hold it. Searches the top of the index only if it must.
+    pub(super) fn index_part_at(&self, filter_part: usize, key: &LookupKey<'_>) -> usize {
+        match &self.filter_top {
+            Some(top) if top.shares_separators() && filter_part + 1 < top.parts() => filter_part,
+            _ => self.index_part_of(key.user_key, key.trailer()),
+        }
+    }
+
+    /// The part of the filter that can hold the key, if part `index_part` of the index leads to it.
+    /// Searches the top of the filter only if it must.
+    pub(super) fn filter_part_at(&self, index_part: Option<usize>, key: &LookupKey<'_>) -> usize {
+        match (&self.filter_top, index_part) {
+            (Some(top), Some(part)) if top.shares_separators() => part.min(top.parts() - 1),
+            _ => self.filter_part_of(key),
+        }
     }
 
     /// Whether the filter answers "maybe" for `prefix`, which all keys from `lower` up to, but
@@ -276,7 +294,7 @@ impl Table {
                 }
                 (None, _) => self.read_index(buffer)?,
             };
-            let blocks = BlockSlots::new(&self.cache, index.len(), is_lean);
+            let blocks = ResidentBlocks::new(&self.cache, index.len(), is_lean);
             let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
             let parts = self.index_numbers(part);
             let is_kept = keeping != Keeping::No;

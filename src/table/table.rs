@@ -20,6 +20,7 @@
 
 use std::sync::Arc;
 
+use crate::cache::list::Link;
 use crate::cache::slots::{Cached, Lease, LinesAhead, Slots};
 use crate::cache::{BlockCache, BlockKind, Keeping, MetadataBytes, Reservation};
 use crate::encoding::hash::GOLDEN_RATIO;
@@ -154,6 +155,7 @@ unsafe impl StableBytes for Block {
 
 impl Cached for Block {
     type Ahead = LinesAhead;
+    type Link = Link<Block>;
 
     fn read_first(&self) -> &[u8] {
         self.heads()
@@ -170,6 +172,7 @@ impl Cached for Block {
 
 impl Cached for TableFilter {
     type Ahead = ();
+    type Link = ();
 
     fn into_buffer(self) -> Option<LineBuf> {
         Some(self.into_reader().into_memory())
@@ -491,18 +494,23 @@ impl Table {
             true => self.cache.keeping_of_data(|| self.number_of(index.index.handle(i))),
             false => Keeping::No,
         };
+        self.count(tickers[0]);
         if keeping == Keeping::No {
-            self.count(tickers[0]);
             let block = self.decode_block(index, i, fetch()?, |len| self.data_buffer(len))?;
             return Ok(Lease::<Block>::not_kept(block));
         }
-        let slots = index.blocks.to_load(&self.cache, index.index.len());
-        self.load(slots, i, keeping, tickers, || {
+        let (is_protected, mut was_read) = (keeping == Keeping::Protected, false);
+        let lease = index.blocks.load(&self.cache, index.index.len(), i, is_protected, || {
+            was_read = true;
             let mut block = self.decode_block(index, i, fetch()?, |len| self.data_buffer(len))?;
             block.add_key_heads();
             let heap_bytes = block.heap_bytes();
             Ok((block, heap_bytes))
-        })
+        })?;
+        if was_read {
+            self.count_addition(&lease, tickers);
+        }
+        Ok(lease)
     }
 
     /// The number by which the cache recognizes a block of this table, distributed evenly over all
@@ -585,12 +593,19 @@ impl Table {
             was_read = true;
             read()
         })?;
-        if was_read && lease.resident().was_cached() {
+        if was_read {
+            self.count_addition(&lease, tickers);
+        }
+        Ok(lease)
+    }
+
+    /// Counts the addition of a value that was read, if the cache kept it. `tickers`: as in `load`.
+    fn count_addition<T: Cached>(&self, lease: &Lease<'_, T>, tickers: [Ticker; 3]) {
+        if lease.resident().was_cached() {
             self.count(tickers[1]);
             let counters = self.file.counters();
             counters.add(tickers[2], lease.resident().charge_bytes() as u64);
         }
-        Ok(lease)
     }
 
     /// The sequence number that readers see for all entries. `None`: they see the stored sequence

@@ -3,18 +3,20 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use crate::cache::list::ResidentList;
 use crate::cache::slots::{Cached, Lease, Resident, Slots};
 use crate::cache::{BlockCache, BlockKind, Reservation};
 use crate::encoding::bytes::cold_path;
+use crate::error::Result;
 use crate::memory::LineBuf;
-use crate::sync::Guard;
+use crate::sync::{Guard, pin};
 use crate::table::block::Block;
 use crate::table::index::Index;
 
 /// An index, or one part of it, and the slots of the data blocks that it leads to.
 pub(crate) struct TableIndex {
     pub index: Index,
-    pub blocks: BlockSlots,
+    pub blocks: ResidentBlocks,
     /// The number of this part; 0 if the index is whole. Pieces of a whole index are numbered from
     /// 1 on.
     pub part: usize,
@@ -27,94 +29,114 @@ pub(crate) struct TableIndex {
 
 impl Cached for TableIndex {
     type Ahead = ();
+    type Link = ();
 
     fn into_buffer(self) -> Option<LineBuf> {
         self.index.into_memory()
     }
 }
 
-/// The slots of the data blocks of an index.
+/// The data blocks of an index that are in memory.
 ///
-/// The slots take a large share of the memory of an index part. If filters and indexes compete for
-/// the cache, the cache keeps few data blocks, so most of these slots would stay empty. In this
-/// case the slots of a part are allocated late: when the first of its blocks is kept.
-pub(crate) enum BlockSlots {
-    /// Slots that exist from the start.
-    Early(Slots<Block>),
-    Late(OnceLock<Box<LateSlots>>),
+/// Slots take a large share of the memory of an index part. If filters and indexes compete for the
+/// cache, the cache keeps few data blocks, so most slots would stay empty. In this case the blocks
+/// are in a list. A long list is slow to search, so once it has [`MAX_LISTED`] blocks, slots are
+/// allocated for those that follow.
+pub(crate) enum ResidentBlocks {
+    Slots(Slots<Block>),
+    List { list: ResidentList<Block>, more: OnceLock<Box<MoreSlots>> },
 }
 
-pub(crate) struct LateSlots {
+/// The number of blocks in a list from which on slots are allocated. They take as much memory as
+/// about half a block.
+const MAX_LISTED: usize = 4;
+
+pub(crate) struct MoreSlots {
     slots: Slots<Block>,
     _reserved: Reservation,
 }
 
-impl BlockSlots {
-    /// The slots of `blocks` blocks, allocated late if `late` is set.
-    pub fn new(cache: &Arc<BlockCache>, blocks: usize, late: bool) -> BlockSlots {
-        match late {
-            true => BlockSlots::Late(OnceLock::new()),
-            false => BlockSlots::Early(Slots::new(cache, blocks, BlockKind::Data, false)),
+impl ResidentBlocks {
+    /// For an index that leads to `blocks` blocks. `few`: the cache is expected to keep few of them.
+    pub fn new(cache: &Arc<BlockCache>, blocks: usize, few: bool) -> ResidentBlocks {
+        match few {
+            true => ResidentBlocks::List { list: ResidentList::new(cache), more: OnceLock::new() },
+            false => ResidentBlocks::Slots(Slots::new(cache, blocks, BlockKind::Data, false)),
         }
     }
 
     /// Heap bytes of the slots that exist from the start.
     pub fn heap_bytes(&self) -> usize {
         match self {
-            BlockSlots::Early(slots) => slots.heap_bytes(),
-            BlockSlots::Late(_) => 0,
+            ResidentBlocks::Slots(slots) => slots.heap_bytes(),
+            ResidentBlocks::List { .. } => 0,
         }
     }
 
-    /// The slots, for a caller that loads a block. `blocks`: the number of data blocks that the
-    /// index or part leads to. Allocates the slots if they are to be allocated late and do not
-    /// exist yet.
-    pub fn to_load(&self, cache: &Arc<BlockCache>, blocks: usize) -> &Slots<Block> {
-        let late = match self {
-            BlockSlots::Early(slots) => return slots,
-            BlockSlots::Late(late) => late,
-        };
-        let late = late.get_or_init(|| {
-            let slots = Slots::new(cache, blocks, BlockKind::Data, false);
-            let heap_bytes = size_of::<LateSlots>() + slots.heap_bytes();
-            Box::new(LateSlots { slots, _reserved: cache.reserve(heap_bytes) })
-        });
-        &late.slots
-    }
-
-    /// The slots. `None`: they are to be allocated late, and do not exist yet.
+    /// Loads block `i` as [`Slots::load`] and [`ResidentList::load`] do. `blocks`: the number of
+    /// data blocks that the index leads to.
     #[inline(always)]
-    fn allocated(&self) -> Option<&Slots<Block>> {
-        match self {
-            BlockSlots::Early(slots) => Some(slots),
-            BlockSlots::Late(late) => cold_path(|| late.get().map(|late| &late.slots)),
+    pub fn load(
+        &self,
+        cache: &Arc<BlockCache>,
+        blocks: usize,
+        i: usize,
+        was_used: bool,
+        read: impl FnOnce() -> Result<(Block, usize)>,
+    ) -> Result<Lease<'static, Block>> {
+        let (list, more) = match self {
+            ResidentBlocks::Slots(slots) => return slots.load(i, was_used, read),
+            ResidentBlocks::List { list, more } => (list, more),
+        };
+        if more.get().is_none() && list.len(&pin()) < MAX_LISTED {
+            return list.load(i as u32, was_used, read);
         }
+        let more = more.get_or_init(|| {
+            let slots = Slots::new(cache, blocks, BlockKind::Data, false);
+            let heap_bytes = size_of::<MoreSlots>() + slots.heap_bytes();
+            Box::new(MoreSlots { slots, _reserved: cache.reserve(heap_bytes) })
+        });
+        more.slots.load(i, was_used, read)
     }
 
-    /// See [`Slots::get`].
+    /// Block `i`, if it is in memory. Counts its use.
     #[inline]
     pub fn get<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<Lease<'g, Block>> {
-        self.allocated()?.get(i, guard)
+        match self {
+            ResidentBlocks::Slots(slots) => slots.get(i, guard),
+            ResidentBlocks::List { list, more } => cold_path(|| match list.get(i as u32, guard) {
+                None => more.get()?.slots.get(i, guard),
+                found => found,
+            }),
+        }
     }
 
-    /// See [`Slots::borrow`].
+    /// Like [`ResidentBlocks::get`], but returns a plain reference.
     #[inline]
     pub fn borrow<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<&'g Resident<Block>> {
-        self.allocated()?.borrow(i, guard)
+        match self {
+            ResidentBlocks::Slots(slots) => slots.borrow(i, guard),
+            ResidentBlocks::List { list, more } => {
+                cold_path(|| match list.borrow(i as u32, guard) {
+                    None => more.get()?.slots.borrow(i, guard),
+                    found => found,
+                })
+            }
+        }
     }
 
-    /// Like [`Slots::prefetch`], but does nothing for slots that are allocated late.
+    /// Like [`Slots::prefetch`], but does nothing for a list.
     #[inline(always)]
     pub fn prefetch<const COUNT: usize>(&self, first: usize) {
-        if let BlockSlots::Early(slots) = self {
+        if let ResidentBlocks::Slots(slots) = self {
             slots.prefetch::<COUNT>(first);
         }
     }
 
-    /// See [`Slots::prefetch_resident`].
+    /// Like [`Slots::prefetch_resident`], but does nothing for a list.
     #[inline]
     pub fn prefetch_resident(&self, i: usize) {
-        if let Some(slots) = self.allocated() {
+        if let ResidentBlocks::Slots(slots) = self {
             slots.prefetch_resident(i);
         }
     }

@@ -35,7 +35,7 @@ impl Table {
     /// was charged for these parts. If the cache does not keep a part, loads no further part and
     /// returns `None`. Holds no [`Guard`](crate::sync::Guard) while it reads the file.
     pub fn load_metadata(&self) -> Result<Option<u64>> {
-        fn charged<T>(lease: &Lease<'_, T>) -> Option<u64> {
+        fn charged<T: Cached>(lease: &Lease<'_, T>) -> Option<u64> {
             let resident = lease.resident();
             resident.was_cached().then(|| resident.charge_bytes() as u64)
         }

@@ -102,7 +102,7 @@ impl Table {
             let is_parted = self.filter_top.is_some();
             // If it is known that the lookup passes the part by, it need not stop.
             let credit = &self.filter_credits[part];
-            let may_read = || match self.index_is_resident(key, guard) {
+            let may_read = || match self.index_is_resident(part, key, guard) {
                 true => credit.is(READ) && self.pays_alone(part, credit),
                 false => credit.is(JOINT_PRICE),
             };
@@ -115,7 +115,7 @@ impl Table {
         let key = LookupKey { passed_filter_by: true, ..*key };
         let found = observer.call_get_after_filter(self, &key, guard, tickers)?;
         if found.is_none() {
-            self.searched_in_vain(&key);
+            self.searched_in_vain(None, &key);
         }
         Ok(found)
     }
@@ -177,7 +177,9 @@ impl Table {
             let is_resident =
                 self.filter.get(part, &guard).is_some() || slots.get(place, &guard).is_some();
             let pays = || {
-                is_joint || !self.index_is_resident(key, &guard) || self.pays_alone(number, credit)
+                is_joint
+                    || !self.index_is_resident(part, key, &guard)
+                    || self.pays_alone(number, credit)
             };
             !(is_resident || credit.is(price) && pays())
         } else {
@@ -191,9 +193,13 @@ impl Table {
         Some(self.filter_part_to_read(part, filter_key).unwrap_or(part))
     }
 
-    /// Whether the part or piece of the index that leads to the key is in memory.
-    fn index_is_resident(&self, key: &LookupKey<'_>, guard: &Guard) -> bool {
-        let part = self.index_part_in_memory(key.user_key, key.trailer());
+    /// Whether the part or piece of the index that leads to the key is in memory. `filter_part` is
+    /// the part of the filter with the key.
+    fn index_is_resident(&self, filter_part: usize, key: &LookupKey<'_>, guard: &Guard) -> bool {
+        let part = match self.index_top.is_some() {
+            true => self.index_part_at(filter_part, key).min(self.index_parts() - 1),
+            false => self.index_part_in_memory(key.user_key, key.trailer()),
+        };
         let (slots, place) = self.index_slot(part);
         slots.peek(place, guard).is_some()
     }
@@ -253,10 +259,11 @@ impl Table {
 
     /// Notes that a lookup has searched the table in vain, because the table does not hold the key.
     /// If the filter was not in memory, its credit grows by the read that it would have saved.
+    /// `index_part`: the part of the index that led to the key, if it is known.
     #[cold]
-    pub fn searched_in_vain(&self, key: &LookupKey<'_>) {
+    pub fn searched_in_vain(&self, index_part: Option<usize>, key: &LookupKey<'_>) {
         let Some(filter_key) = self.filter_key_of(key) else { return };
-        let (part, guard) = (self.filter_part_of(key), pin());
+        let (part, guard) = (self.filter_part_at(index_part, key), pin());
         if self.filter.get(part, &guard).is_some() {
             return;
         }

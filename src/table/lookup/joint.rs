@@ -96,10 +96,7 @@ impl Table {
         if self.says_only_no(part) {
             return None;
         }
-        let index_part = match filter_top.shares_separators() && part + 1 < filter_top.parts() {
-            true => part,
-            false => index_top.find(key.user_key, key.trailer()),
-        };
+        let index_part = self.index_part_at(part, key);
         if index_part == index_top.len() || self.index.get(index_part, &pin()).is_some() {
             return None;
         }

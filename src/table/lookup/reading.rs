@@ -91,9 +91,14 @@ impl Table {
             None | Some(Missing::Filter(_)) => answer.is_none(),
         };
         let key = &LookupKey { passed_filter_by, ..*key };
+        let index_part = match &missing {
+            Some(Missing::Index(part)) => Some(*part),
+            Some(Missing::Block(absent)) => Some(absent.index.part),
+            None | Some(Missing::Filter(_)) => None,
+        };
         let found = self.search_and_read(missing, index_read, key, tickers, observer)?;
         if found.is_none() {
-            self.searched_in_vain(key);
+            self.searched_in_vain(index_part, key);
         }
         Ok(found)
     }
