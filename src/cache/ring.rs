@@ -82,8 +82,9 @@ pub(super) trait Entry: Send + Sync + 'static {
     ///
     /// # Safety
     ///
-    /// The caller holds the cache's mutex. A ring or a miss buffer owns the value, or did so until
-    /// the caller took the value out under this mutex.
+    /// The caller holds the cache's mutex. A ring or, if the value is new, a miss buffer
+    /// ([`super::miss_buffers`]) owns the value, or did so until the caller took the value out
+    /// under this mutex.
     unsafe fn empty_slot(&self, stamp: usize);
 
     fn prefetch_slot(&self);

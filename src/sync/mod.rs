@@ -2,8 +2,9 @@
 //! variables and atomics that this module exports are loom's, so that the models check the code
 //! that runs.
 //!
-//! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches. A
-//!   thread can lend one value to user code, which may read it even after the pin is gone.
+//! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches. User
+//!   code may read a found value after the pin is gone: the thread announces the address of this
+//!   value, and the value is not freed until the user code returns.
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced as a whole.
 //! - [`combining`]: a mutex whose holder also does the work of waiting threads.
 //! - [`process`]: the identity of this process, and the state that a forked child creates again.

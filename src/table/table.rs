@@ -101,9 +101,9 @@ pub(super) const INDEX_ENTRY_BYTES: u64 = 40;
 /// once.
 const PART_ENTRY_BYTES: u64 = 28;
 
-/// Bytes of memory that an entry of an index part takes in addition to its stored bytes where
-/// filters and indexes fill the cache: a share of the memory that each part takes once. There a
-/// part has no heads of separators, and slots of data blocks only once one of these blocks is kept.
+/// Like [`PART_ENTRY_BYTES`], but for a cache that filters and indexes would fill. In such a cache
+/// an index part has neither heads of separators nor slots of data blocks, so only the share of the
+/// memory that each part takes once is left.
 const LEAN_ENTRY_BYTES: u64 = 4;
 
 /// An open table. Shared between threads.

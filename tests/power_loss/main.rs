@@ -329,8 +329,10 @@ impl<'a> Trial<'a> {
         survived
     }
 
-    /// Mounts the image and checks its content. Returns the promises that the image must keep if it
-    /// becomes the next disk; `None` if it broke a promise.
+    /// Mounts the image, and checks that it has everything that `demand` promises. Returns what
+    /// later images must have if this image becomes the next disk: the same, and the unsynced
+    /// writes that this image happens to have. `None`: something is missing, or the image is
+    /// damaged.
     fn judge(&mut self, image: &Path, demand: Demand) -> Option<Demand> {
         let untouched = self.outer.file("untouched");
         disks::clone(image, &untouched);

@@ -99,13 +99,14 @@ pub(super) fn fit(
     let with_bytes = |bytes: u64| {
         let columns = (1..MAX_COLUMNS).find(|&columns| with(columns, 0).total_bytes() >= bytes);
         let columns = columns.unwrap_or(MAX_COLUMNS);
-        // A filter with only low blocks in layer 0 is larger than a filter with a column fewer in
-        // every layer, because low blocks save segments in layer 0 only. If the target is between
-        // these two sizes, the filter gets the smaller one.
+        // If every block of layer 0 is low, that is, has one column less, the later layers still
+        // have all their columns. So this filter is larger than one with a column less in every
+        // layer. If the target is between these two sizes, the filter gets the smaller one.
         if columns > 1 && with(columns, blocks).total_bytes() > bytes {
             return with(columns - 1, 0);
         }
         let spare_bytes = with(columns, 0).total_bytes().saturating_sub(bytes);
+        // A segment has the bits of one column of a block.
         let spare_segments = spare_bytes / u64::from(shape.width / 8);
         with(columns, spare_segments.min(u64::from(blocks)) as u32)
     };

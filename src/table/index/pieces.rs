@@ -73,9 +73,10 @@ pub(in crate::table) fn top_of_pieces(
 
 impl Index {
     /// Makes an index of a piece: of the first `bytes` bytes of `piece`, whose checksum is right.
-    /// This index has no heads. The order of the entries was checked when the pieces were made. The
-    /// restart points are written after the entries. If `piece` is too small for them, `buffer`
-    /// makes the memory for a copy with room for them.
+    /// The order of the entries was checked when the pieces were made. The restart points are
+    /// written after the entries. If `piece` is too small for them, `buffer` makes the memory for a
+    /// copy with room for them. The index has no heads (8 bytes of each separator, which speed up a
+    /// search): its stored entries are searched.
     pub(in crate::table) fn of_piece(
         mut piece: LineBuf,
         bytes: usize,

@@ -23,9 +23,10 @@ const WIDTH: f64 = 460.0;
 const LINE_HEIGHT: f64 = 23.0;
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 40.0;
-/// The approximate width of one character of a name and, below, of a note, where most characters
-/// are digits, which are wide. Both are for narrow pages, which have larger letters.
+/// The space that is reserved for one character of a name. It is enough for narrow pages too, which
+/// have larger letters.
 const NAME_CHARACTER: f64 = 7.2;
+/// The same for a note. Most of its characters are digits, which are wider.
 const NOTE_CHARACTER: f64 = 7.8;
 /// Half of the free space between two lines.
 const MARGIN: f64 = 4.0;

@@ -31,10 +31,12 @@ use crate::show::text::{counted, escape, percent, size};
 ///
 /// --filter draws the filter. The picture of a Bloom filter shows which share of the bits of each
 /// cache line is set, and compares the numbers of set bits with theory. The picture of a ribbon
-/// shows its layers, the keys that each layer bumped to the next, the thresholds of the buckets,
-/// and the band of its equations. For these figures it reads all keys of the table. A fuse filter
-/// is described in one line, without a picture. If the table has no usable filter, the command says
-/// why there is no picture.
+/// shows the equations of its keys, each with its few adjacent columns (the band). A burr filter
+/// has several layers: keys that do not fit into one are passed on (bumped) to the next. Its
+/// picture also shows how many keys each layer bumped, and for each bucket of start positions the
+/// threshold that decides which keys stay. To count these keys, the command reads all keys of the
+/// table. A fuse filter is described in one line, without a picture. If the table has no usable
+/// filter, the command says why there is no picture.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {
