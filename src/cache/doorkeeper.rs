@@ -31,8 +31,8 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 const BLOCK_BYTES: usize = 4096;
 /// How many bits a generation has for each block that the cache could hold. So about 1/32 of the
 /// bits are set when a generation ends. With this probability, each of the two generations takes a
-/// new block for a marked one. A data block that is kept for no reason is expensive, because the
-/// slots of all data blocks of its index part are allocated for it.
+/// new block for a marked one. A data block that is kept for no reason displaces a part of a filter
+/// or index, which would save more reads.
 const BITS_PER_BLOCK: usize = 32;
 const MIN_BLOCKS: usize = 64;
 

@@ -5,9 +5,9 @@
 //!   room is made for    by evicting
 //!   data                unused metadata, a few entries, while data has less than its share;
 //!                       then data
-//!   metadata            data, then filters or indexes: those that give way (`balance`) first;
-//!                       where metadata fills the cache, only unused ones of the same kind
-//!   data, where metadata fills the cache    as for metadata
+//!   metadata            data, then filters or indexes: those that give way (`balance`) first.
+//!                       A part (`MAX_PART_BYTES`) of the kind that gives way: only unused ones
+//!   data, where metadata fills the cache    data, then those that give way
 //!   a reservation       data, then metadata
 //!
 //!               used since?  yes ┌───────────┐
@@ -49,9 +49,10 @@ const DATA_SHARE: usize = 8;
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
 /// Where metadata fills the cache, a new part of a filter or index that would displace parts of its
-/// own kind displaces only unused ones, and at most this many parts are examined for it. If they
-/// are in use, the new part stays out, because it is probably not used more often than they are.
-/// Otherwise parts that are used equally often would displace each other at every miss.
+/// own kind displaces only unused ones. At most this many parts in use are met for it, and one more
+/// for each part that was refused since the last one that was kept, so that a part that is used
+/// often does not stay out. Otherwise parts that are used equally often would displace each other
+/// at every miss, which takes time and saves no read.
 const STEPS_FOR_PART: usize = 2;
 
 /// A filter or index up to this size counts as a part. A larger one, such as a whole filter, takes
@@ -85,6 +86,8 @@ pub(super) struct CacheState {
     metadata_fills: bool,
     /// Whether filters are evicted before indexes ([`super::balance`]).
     pub filters_give_way: bool,
+    /// Parts that were refused since the last one that was kept ([`STEPS_FOR_PART`]).
+    refused_parts: usize,
     /// Whether `leaving` holds metadata, which must be retired at once: an index owns a reference
     /// to the cache, so an index that stayed in `leaving` would keep the cache alive.
     pub metadata_leaves: bool,
@@ -104,6 +107,7 @@ impl CacheState {
             leaving_bytes: 0,
             metadata_fills: false,
             filters_give_way: true,
+            refused_parts: 0,
             metadata_leaves: false,
         }
     }
@@ -145,27 +149,43 @@ impl CacheState {
                 }
             }
         }
+        let is_part = self.metadata_fills
+            && header.kind != BlockKind::Data
+            && header.charge_bytes <= MAX_PART_BYTES;
         if is_data {
             self.evict_data_to(target_bytes);
-        } else if self.competes_with_its_kind(header) {
+        } else if is_part {
             self.evict_data_to(target_bytes);
-            let mut steps = STEPS_FOR_PART;
-            while self.usage_bytes > target_bytes {
-                let own = &mut self.rings[header.ring() as usize];
-                let Some(victim) = own.next_unused(&mut steps) else { break };
-                self.evict(victim);
-            }
+            self.evict_for_part(header.ring(), target_bytes);
         } else {
             self.evict_to(target_bytes);
         }
         self.usage_bytes <= target_bytes
     }
 
-    /// Whether a new part of a filter or index would displace parts of its own kind.
-    fn competes_with_its_kind(&self, header: &Header) -> bool {
-        self.metadata_fills
-            && header.ring() == self.first_metadata_ring()
-            && header.charge_bytes <= MAX_PART_BYTES
+    /// Evicts filters and indexes for a new part that will enter the ring `own`: only unused ones if
+    /// its kind gives way, or if only values of its kind are left.
+    fn evict_for_part(&mut self, own: RingName, target_bytes: usize) {
+        let gives_way = match self.filters_give_way {
+            true => own == RingName::Filters,
+            false => own == RingName::Indexes,
+        };
+        let mut steps = (STEPS_FOR_PART + self.refused_parts).min(MAX_SECOND_CHANCES);
+        while self.usage_bytes > target_bytes {
+            let ring = self.first_metadata_ring();
+            let victim = match gives_way || ring == own {
+                true => self.rings[ring as usize].next_unused(&mut steps),
+                false => self.rings[ring as usize].sweep(),
+            };
+            let Some(victim) = victim else {
+                self.refused_parts += 1;
+                return;
+            };
+            // Only the values that stay count as steps.
+            steps += 1;
+            self.evict(victim);
+        }
+        self.refused_parts = 0;
     }
 
     /// The ring of the filters or indexes that are evicted first.

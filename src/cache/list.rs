@@ -15,17 +15,21 @@
 //! mutex: a new resident becomes the first one, and the eviction of a resident makes the pointer
 //! before it point to the resident after it.
 //!
-//! Why a reader's pointers are valid. For the first pointer, the reasons are those in
-//! [`super::slots`]. A reader may also follow the link of a resident that has left the list. This
-//! link keeps the pointer that it had when its resident left, and the resident to which it points
-//! may leave later. But then its eviction came after that of the first one, and the reader's guard
-//! is older than both: a guard that began after the second eviction sees the first one too, because
-//! both happened under the mutex, so it cannot reach the link. So neither is freed before the guard
-//! is dropped.
+//! Why a reader's pointers are valid. A reader that sees an eviction reaches only residents that
+//! were listed then or later, because the link of a listed resident leads to a listed one. So the
+//! reader's guard keeps all that it reaches alive, as in [`super::slots`], in whatever order the
+//! evicted values are retired.
+//!
+//! Why the cache may write to the pointers. Each resident knows the address of `first`, which is on
+//! the heap and not in the list itself, because the list moves when its owner is taken out of the
+//! `Arc` that holds it. The cache follows the address only under its mutex and while a ring owns
+//! the resident. Before `first` is freed, `ResidentList::drop` takes all residents out of the rings
+//! under that mutex. Not a `Box`, because moving a `Box` asserts that no other pointer leads into
+//! its memory.
 
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{self, Guard, lock, pin};
@@ -60,8 +64,8 @@ impl<T: Cached<Link = Link<T>>> Leave<T> for Link<T> {
             if ptr::eq(listed, resident) {
                 break;
             }
-            // SAFETY: under the mutex a ring owns each resident of the list, and `resident` is one
-            // of them, so the end of the list is not reached.
+            assert!(!listed.is_null(), "the resident is in the list");
+            // SAFETY: under the mutex a ring owns each resident of the list.
             pointer = unsafe { &(*listed).link.next };
         }
         // Release: a reader that loads the pointer sees the value.
@@ -70,24 +74,35 @@ impl<T: Cached<Link = Link<T>>> Leave<T> for Link<T> {
     }
 }
 
+/// The pointer to the first resident of a list; null if the list is empty.
+type First<T> = AtomicPtr<Resident<T>>;
+
+/// Heap bytes of the pointer, with the counts of its `Arc`. Each resident is charged for one, so
+/// that a list that never had a resident needs none.
+const FIRST_BYTES: usize = 3 * size_of::<usize>();
+
 /// A list of residents, each with a number. It holds data.
 pub(crate) struct ResidentList<T: Cached<Link = Link<T>>> {
-    first: AtomicPtr<Resident<T>>,
+    /// Allocated for the first resident.
+    first: OnceLock<Arc<First<T>>>,
     cache: Arc<BlockCache>,
 }
 
 impl<T: Cached<Link = Link<T>>> ResidentList<T> {
     /// An empty list.
     pub fn new(cache: &Arc<BlockCache>) -> ResidentList<T> {
-        ResidentList { first: AtomicPtr::new(ptr::null_mut()), cache: Arc::clone(cache) }
+        ResidentList { first: OnceLock::new(), cache: Arc::clone(cache) }
     }
 
     /// The residents of the list.
     #[inline]
     fn iter<'g>(&'g self, _guard: &'g Guard) -> impl Iterator<Item = NonNull<Resident<T>>> {
         let load = |pointer: &AtomicPtr<Resident<T>>| NonNull::new(pointer.load(Ordering::Acquire));
-        // SAFETY: the resident lives while the guard is held and the list exists (module comment).
-        std::iter::successors(load(&self.first), move |it| load(unsafe { &it.as_ref().link.next }))
+        std::iter::successors(self.first.get().and_then(|first| load(first)), move |it| {
+            // SAFETY: the resident lives while the guard is held and the list exists (module
+            // comment).
+            load(unsafe { &it.as_ref().link.next })
+        })
     }
 
     /// The number of residents.
@@ -123,8 +138,7 @@ impl<T: Cached<Link = Link<T>>> ResidentList<T> {
 
     /// Adds the value with this number, which `read` returns together with the heap bytes that it
     /// owns. A value that does not fit into the cache is returned and not kept. Two threads that
-    /// add the same number at the same time both read, and the list then has two residents of this
-    /// number until one is evicted.
+    /// add the same number at the same time may both read, and rarely both add.
     ///
     /// If `was_used` is set, the value was used recently, so it enters the protected ring instead
     /// of probation.
@@ -138,16 +152,21 @@ impl<T: Cached<Link = Link<T>>> ResidentList<T> {
             return Ok(lease.share());
         }
         let (value, heap_bytes) = read()?;
+        if let Some(lease) = self.get(number, &pin()) {
+            return Ok(lease.share());
+        }
+        let first = self.first.get_or_init(|| Arc::new(AtomicPtr::new(ptr::null_mut())));
         let ring = if was_used { RingName::Protected } else { RingName::Probation };
-        let header = Header::new(BlockKind::Data, ring, charge_bytes::<T>(heap_bytes));
-        let slot = SlotAddress(&raw const self.first);
+        let header =
+            Header::new(BlockKind::Data, ring, charge_bytes::<T>(heap_bytes + FIRST_BYTES));
+        let slot = SlotAddress(Arc::as_ptr(first));
         let link = Link { number: Some(number), ..Link::default() };
         let resident = Arc::new(Resident { header, slot, value, link });
         let entry: Arc<dyn Entry> = resident.clone();
         let evicted = self.cache.insert_at_once(entry, 0, || {
-            resident.link.next.store(self.first.load(Ordering::Relaxed), Ordering::Relaxed);
+            resident.link.next.store(first.load(Ordering::Relaxed), Ordering::Relaxed);
             // Release: a reader that loads the pointer sees the value and its link.
-            self.first.store(Arc::as_ptr(&resident).cast_mut(), Ordering::Release);
+            first.store(Arc::as_ptr(&resident).cast_mut(), Ordering::Release);
         });
         self.cache.retire(evicted);
         Ok(Lease::<T>::owning(resident))
@@ -156,12 +175,13 @@ impl<T: Cached<Link = Link<T>>> ResidentList<T> {
 
 impl<T: Cached<Link = Link<T>>> Drop for ResidentList<T> {
     fn drop(&mut self) {
-        if !self.cache.process().is_current() || self.first.load(Ordering::Acquire).is_null() {
+        let Some(first) = self.first.get() else { return };
+        if !self.cache.process().is_current() || first.load(Ordering::Acquire).is_null() {
             return;
         }
         let mut removed = Vec::new();
         let mut state = lock(&self.cache.state);
-        let mut listed = self.first.load(Ordering::Relaxed);
+        let mut listed = first.load(Ordering::Relaxed);
         // SAFETY: under the mutex a ring owns each resident of the list, until `remove` returns the
         // ring's count, which `removed` then keeps.
         while let Some(resident) = unsafe { listed.as_ref() } {

@@ -36,8 +36,8 @@
 //! - No value is retired or dropped while the cache's mutex is held.
 //!
 //! A hit takes no lock. It writes at most the value's reference bit, and only if the bit is not
-//! set. Except in small caches, most misses of data blocks take the lock of a miss buffer and not
-//! the mutex.
+//! set. Except in small caches and where metadata fills the cache, most misses of data blocks take
+//! the lock of a miss buffer and not the mutex.
 
 mod balance;
 mod doorkeeper;

@@ -115,7 +115,8 @@ pub(crate) trait Leave<T: Cached>: Default + Send + Sync {
     ///
     /// # Safety
     ///
-    /// The caller holds the cache's mutex, and the list exists.
+    /// The caller holds the cache's mutex. The resident is in a slot, or in the list that begins at
+    /// `first`, and this list exists.
     unsafe fn leave(_resident: &Resident<T>, _first: &AtomicPtr<Resident<T>>) -> bool {
         false
     }
@@ -347,7 +348,7 @@ impl<T: Cached> Lease<'_, T> {
     pub fn to_arc(&self) -> Arc<Resident<T>> {
         match &self.owned {
             Some(resident) => Arc::clone(resident),
-            // SAFETY: the pointer came from a slot, hence from `Arc::as_ptr`, which returns the
+            // SAFETY: the pointer came from a slot or list, hence from `Arc::as_ptr`, which returns the
             // same pointer as `Arc::into_raw`. The count is above 0 while the guard is held, and
             // the count added here belongs to the new `Arc`.
             None => unsafe {

@@ -33,6 +33,7 @@ use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack};
 use crate::error::{Damage, Error, Result};
 use crate::memory::LineBuf;
 use crate::stats::Ticker;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 use super::block::Block;
 use super::filter::block::{FilterAnswer, StoredFilter, TableFilter};
@@ -283,7 +284,7 @@ impl Table {
         let handle = self.index_part_or_piece_handle(part);
         let keeping = self.keeping_of_part(handle);
         self.cache.index_missed();
-        self.load(slots, place, keeping, tickers, || {
+        let lease = self.load(slots, place, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
             // Where filters and indexes fill the cache, a part takes as little memory as possible.
             let is_lean = handle.is_some() && !self.pins_metadata && self.cache.metadata_fills_it();
@@ -297,9 +298,13 @@ impl Table {
             let blocks = ResidentBlocks::new(&self.cache, index.len(), is_lean);
             let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
             let parts = self.index_numbers(part);
-            let is_kept = keeping != Keeping::No;
+            let is_kept = AtomicBool::new(keeping != Keeping::No);
             Ok((TableIndex { index, blocks, part, parts, is_kept }, heap_bytes))
-        })
+        })?;
+        if !lease.resident().was_cached() {
+            lease.is_kept.store(false, Ordering::Relaxed);
+        }
+        Ok(lease)
     }
 
     /// Loads part or piece `part` of the filter through the cache. Hold no guard.

@@ -33,6 +33,7 @@ use crate::memory::{LINE_BYTES, LineBuf};
 use crate::range_tombstones::RangeTombstones;
 use crate::slice::StableBytes;
 use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
+use crate::sync::atomic::Ordering;
 use crate::sync::{Guard, pin};
 
 use super::block::Block;
@@ -490,7 +491,7 @@ impl Table {
             Ticker::BlockCacheDataBytesInsert,
         ];
         self.cache.index_searched();
-        let keeping = match index.is_kept {
+        let keeping = match index.is_kept.load(Ordering::Relaxed) {
             true => self.cache.keeping_of_data(|| self.number_of(index.index.handle(i))),
             false => Keeping::No,
         };

@@ -9,11 +9,12 @@ use crate::cache::{BlockCache, BlockKind, Reservation};
 use crate::encoding::bytes::cold_path;
 use crate::error::Result;
 use crate::memory::LineBuf;
+use crate::sync::atomic::AtomicBool;
 use crate::sync::{Guard, pin};
 use crate::table::block::Block;
 use crate::table::index::Index;
 
-/// An index, or one part of it, and the slots of the data blocks that it leads to.
+/// An index, or one part of it, and those of its data blocks that are in memory.
 pub(crate) struct TableIndex {
     pub index: Index,
     pub blocks: ResidentBlocks,
@@ -22,9 +23,9 @@ pub(crate) struct TableIndex {
     pub part: usize,
     /// The numbers of all parts, or of all pieces if this is a piece.
     pub parts: Range<usize>,
-    /// Whether the cache is to keep this part. If not, it keeps no data block of the part either,
-    /// because the slots of the blocks are dropped with the part.
-    pub is_kept: bool,
+    /// Whether the cache keeps this part, or has kept it. If not, it keeps no data block of the part
+    /// either, because the blocks leave the cache with the part.
+    pub is_kept: AtomicBool,
 }
 
 impl Cached for TableIndex {

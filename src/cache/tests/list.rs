@@ -76,6 +76,22 @@ fn any_value_can_be_evicted_and_the_others_stay() {
     }
 }
 
+/// Regression: the first pointer was in the list itself, so an eviction wrote to its old place.
+#[test]
+fn a_list_can_move_while_it_has_values() {
+    let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
+    let list = ResidentList::new(&cache);
+    let values = [1, 2].map(|number| load(&list, &disk, number, 4000));
+    let moved = Box::new(list);
+    let gone = {
+        let mut state = lock(&cache.state);
+        state.evict_now(&*values[1]);
+        cache.take_evicted(&mut state)
+    };
+    cache.retire(gone);
+    assert_eq!(listed(&moved), [1]);
+}
+
 #[test]
 fn a_list_that_is_dropped_frees_its_values_at_once() {
     let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());

@@ -366,16 +366,28 @@ fn where_metadata_fills_the_cache_a_part_displaces_only_unused_parts_of_its_kind
     }
     wait_for_readers(&cache);
     let all = resident(&old);
-    // The hand examines two parts for each new one, so it has met all of them after half as many.
-    for i in 0..all.len() / 2 {
+    // For these the hand meets 2 + 3 + 4 + 5 parts, and not yet all of them.
+    assert!(all.len() > 20, "{} parts", all.len());
+    for i in 0..4 {
         wait_for_readers(&cache);
         assert!(!disk.load(&new, i, 4000).was_cached(), "part {i}: all others are in use");
     }
     assert_eq!(cache.usage_of(BlockKind::Filter).entries, all.len());
-    wait_for_readers(&cache);
-    assert!(disk.load(&new, 30, 4000).was_cached(), "parts that were not used again");
+    // Soon it meets parts that were not used again.
+    let is_kept = |&i: &usize| {
+        wait_for_readers(&cache);
+        disk.load(&new, i, 4000).was_cached()
+    };
+    assert!((4..8).find(is_kept).is_some());
     assert_eq!(cache.usage_of(BlockKind::Filter).entries, all.len());
     assert_eq!(resident(&old).len(), all.len() - 1);
+    // A part that is used often does not stay out, although all others are used too.
+    let refused = (0..64).find(|_| {
+        wait_for_readers(&cache);
+        (resident(&old), resident(&new));
+        disk.load(&new, 32, 4000).was_cached()
+    });
+    assert!(refused.is_some_and(|refused| refused > 3), "{refused:?}");
     // A larger value, for example a whole filter, displaces what it needs.
     wait_for_readers(&cache);
     assert!(disk.load(&new, 31, 40_000).was_cached());
