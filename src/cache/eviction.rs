@@ -50,9 +50,10 @@ const METADATA_STEPS_FOR_DATA: usize = 4;
 
 /// Where metadata fills the cache, a new part of a filter or index that would displace parts of its
 /// own kind displaces only unused ones. At most this many parts in use are met for it, and one more
-/// for each part that was refused since the last one that was kept, so that a part that is used
-/// often does not stay out. Otherwise parts that are used equally often would displace each other
-/// at every miss, which takes time and saves no read.
+/// for each part that was refused since the last one that was kept. After [`MAX_SECOND_CHANCES`]
+/// refusals a part in use is displaced, so that a part that is used often does not stay out.
+/// Without this rule, parts that are used equally often would displace each other at every miss,
+/// which takes time and saves no read.
 const STEPS_FOR_PART: usize = 2;
 
 /// A filter or index up to this size counts as a part. A larger one, such as a whole filter, takes
@@ -163,29 +164,39 @@ impl CacheState {
         self.usage_bytes <= target_bytes
     }
 
-    /// Evicts filters and indexes for a new part that will enter the ring `own`: only unused ones if
-    /// its kind gives way, or if only values of its kind are left.
+    /// Evicts filters and indexes for a new part that will enter the ring `own`: only unused ones
+    /// if its kind gives way, or if only values of its kind are left. After many refusals in a row
+    /// it evicts used ones too.
     fn evict_for_part(&mut self, own: RingName, target_bytes: usize) {
         let gives_way = match self.filters_give_way {
             true => own == RingName::Filters,
             false => own == RingName::Indexes,
         };
-        let mut steps = (STEPS_FOR_PART + self.refused_parts).min(MAX_SECOND_CHANCES);
+        let mut steps = STEPS_FOR_PART + self.refused_parts;
+        let is_overdue = steps > MAX_SECOND_CHANCES;
+        let mut competes = false;
         while self.usage_bytes > target_bytes {
-            let ring = self.first_metadata_ring();
-            let victim = match gives_way || ring == own {
-                true => self.rings[ring as usize].next_unused(&mut steps),
-                false => self.rings[ring as usize].sweep(),
+            let name = self.first_metadata_ring();
+            let ring = &mut self.rings[name as usize];
+            competes |= gives_way || name == own;
+            let victim = if competes && !is_overdue {
+                // No value is met twice. Only the values that stay count as steps.
+                steps = steps.min(ring.len());
+                let unused = ring.next_unused(&mut steps);
+                steps += usize::from(unused.is_some());
+                unused
+            } else {
+                ring.sweep()
             };
             let Some(victim) = victim else {
-                self.refused_parts += 1;
+                self.refused_parts = self.refused_parts.saturating_add(1);
                 return;
             };
-            // Only the values that stay count as steps.
-            steps += 1;
             self.evict(victim);
         }
-        self.refused_parts = 0;
+        if competes {
+            self.refused_parts = 0;
+        }
     }
 
     /// The ring of the filters or indexes that are evicted first.
@@ -232,7 +243,9 @@ impl CacheState {
             return self.rings[RingName::Protected as usize].sweep();
         }
         for step in 0.. {
-            let entry = self.rings[RingName::Protected as usize].next()?;
+            let Some(entry) = self.rings[RingName::Protected as usize].next() else {
+                return self.rings[RingName::Probation as usize].next();
+            };
             if step == MAX_SECOND_CHANCES || !entry.header().take_used() {
                 return Some(entry);
             }

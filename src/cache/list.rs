@@ -77,8 +77,8 @@ impl<T: Cached<Link = Link<T>>> Leave<T> for Link<T> {
 /// The pointer to the first resident of a list; null if the list is empty.
 type First<T> = AtomicPtr<Resident<T>>;
 
-/// Heap bytes of the pointer, with the counts of its `Arc`. Each resident is charged for one, so
-/// that a list that never had a resident needs none.
+/// Heap bytes of the pointer, with the counts of its `Arc`. It is allocated for the first resident,
+/// and each resident is charged for it.
 const FIRST_BYTES: usize = 3 * size_of::<usize>();
 
 /// A list of residents, each with a number. It holds data.

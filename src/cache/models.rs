@@ -136,6 +136,9 @@ fn loom_two_evictions_beside_a_reader_leave_the_charge_of_one_value() {
     });
 }
 
+/// The list has values before the threads start, because loom does not see the `OnceLock` in which
+/// a list allocates its first pointer.
+///
 /// A list of two values, of which the load of a third one evicts one while another thread walks the
 /// list.
 #[test]

@@ -348,9 +348,9 @@ impl<T: Cached> Lease<'_, T> {
     pub fn to_arc(&self) -> Arc<Resident<T>> {
         match &self.owned {
             Some(resident) => Arc::clone(resident),
-            // SAFETY: the pointer came from a slot or list, hence from `Arc::as_ptr`, which returns the
-            // same pointer as `Arc::into_raw`. The count is above 0 while the guard is held, and
-            // the count added here belongs to the new `Arc`.
+            // SAFETY: the pointer came from a slot or list, hence from `Arc::as_ptr`, which returns
+            // the same pointer as `Arc::into_raw`. The count is above 0 while the guard is held,
+            // and the count added here belongs to the new `Arc`.
             None => unsafe {
                 Arc::increment_strong_count(self.pointer.as_ptr());
                 Arc::from_raw(self.pointer.as_ptr())

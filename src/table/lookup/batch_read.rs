@@ -10,8 +10,9 @@
 //! for more.
 //!
 //! No lock and no guard is held while the device reads. Two calls that need one block at the same
-//! time both read it, and the cache nearly always keeps one of the copies. If one call waited for the other, the
-//! second read would be saved, but two calls with the same blocks in opposite order would deadlock.
+//! time both read it, and the cache nearly always keeps one of the copies. If one call waited for
+//! the other, the second read would be saved, but two calls with the same blocks in opposite order
+//! would deadlock.
 
 use std::cell::RefCell;
 use std::iter;

@@ -91,8 +91,8 @@ impl Table {
             None | Some(Missing::Filter(_)) => answer.is_none(),
         };
         let key = &LookupKey { passed_filter_by, ..*key };
-        // If versions of the key continue in the next part, this is the next part. Then the credit of
-        // another filter part grows, which does no harm.
+        // If versions of the key continue in the next part, this is the next part. Then the credit
+        // of another filter part grows, which does no harm.
         let index_part = match &missing {
             Some(Missing::Index(part)) => Some(*part),
             Some(Missing::Block(absent)) => Some(absent.index.part),

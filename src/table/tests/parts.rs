@@ -370,7 +370,7 @@ fn where_metadata_fills_the_cache_a_part_that_is_used_once_displaces_nothing() {
         assert!((0..10_000).any(is_in_memory), "key {i}");
     }
     // Data blocks of an index part that is not kept are not kept either, however often they are
-    // used, because their slots are dropped with the part.
+    // used, because they leave the cache with the part.
     let part = (0..table.index_parts()).find_map(|part| {
         let index = table.load_index(part).unwrap();
         (!index.is_kept.load(Ordering::Relaxed)).then_some(index)
