@@ -155,6 +155,7 @@ struct Block(LineBuf);
 
 impl Cached for Block {
     type Ahead = ();
+    type Link = ();
 
     fn into_buffer(self) -> Option<LineBuf> {
         Some(self.0)

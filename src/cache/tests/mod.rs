@@ -384,7 +384,8 @@ fn where_metadata_fills_the_cache_a_part_displaces_only_unused_parts_of_its_kind
     // A part that is used often does not stay out, although all others are used too.
     let refused = (0..64).find(|_| {
         wait_for_readers(&cache);
-        (resident(&old), resident(&new));
+        resident(&old);
+        resident(&new);
         disk.load(&new, 32, 4000).was_cached()
     });
     assert!(refused.is_some_and(|refused| refused > 3), "{refused:?}");
