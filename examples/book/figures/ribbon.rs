@@ -50,9 +50,7 @@ pub enum Outcome {
     Contradiction,
 }
 
-/// Adds a row to the band: each slot gets at most one row, whose first coefficient is in that slot.
-/// While the slot of the new row's first coefficient is taken, the row there is added to the new
-/// row.
+/// Adds a row to the band: each slot holds at most one row, whose first coefficient is that slot.
 pub fn add(band: &mut [Option<Row>], mut row: Row) -> Outcome {
     let mut added = Vec::new();
     loop {
