@@ -529,8 +529,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a block enters the cache in the place of another",
         file: "src/table/table.rs",
-        old: "self.load(slots, i, keeping, tickers, || {",
-        new: "self.load(slots, i / 2, keeping, tickers, || {",
+        old: "index.blocks.load(&self.cache, index.index.len(), i, is_protected, || {",
+        new: "index.blocks.load(&self.cache, index.index.len(), i / 2, is_protected, || {",
         program: "db",
         test: "reads::looking_up_together_answers_in_the_order_asked_as_one_by_one",
     },
