@@ -369,8 +369,9 @@ impl<T: Cached> Deref for Lease<'_, T> {
 }
 
 struct Slot<T: Cached> {
-    /// [`empty`], possibly with [`CLAIMED`] and [`AWAITED`], or `Arc::as_ptr` of an
-    /// `Arc<Resident<T>>` that a ring or a miss buffer owns.
+    /// Either the odd number that [`empty`] returns, possibly with the bits [`CLAIMED`] and
+    /// [`AWAITED`], or the pointer to a resident, whose `Arc` is in a ring or, if the value is new,
+    /// in a miss buffer ([`super::miss_buffers`]).
     resident: AtomicPtr<Resident<T>>,
     /// It belongs to the last value that was loaded, even after its eviction.
     ahead: T::Ahead,

@@ -13,7 +13,8 @@ pub const SHAPE: TreeShape = TreeShape {
     memtable_bytes: 25,
 };
 
-/// A file with the keys from `smallest` to `largest`, each of one byte, that counts as one entry.
+/// The metadata of a file whose smallest and largest keys are the single bytes `smallest` and
+/// `largest`. Its number of entries is 1.
 pub fn file(number: u64, smallest: u8, largest: u8, file_bytes: u64) -> FileMeta {
     FileMeta {
         number,

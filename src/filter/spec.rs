@@ -140,7 +140,8 @@ impl FilterSpec {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] where the rate is out of the family's range, or the family cannot be written.
+    /// [`SpecError`] if the rate is out of the family's range, or if Maypole only reads filters of
+    /// this family and builds none.
     pub fn fpr(rate: f64, family: Family) -> Result<FilterSpec, SpecError> {
         let lowest = limits(family)?.lowest_rate;
         if !(lowest..=1.0).contains(&rate) {
@@ -159,7 +160,8 @@ impl FilterSpec {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] where the bits are out of range, or the family cannot be written.
+    /// [`SpecError`] if the bits are out of range, or if Maypole only reads filters of this family
+    /// and builds none.
     pub fn stored(bits_per_key: f64, family: Family) -> Result<FilterSpec, SpecError> {
         let millibits = millibits(family.name(), bits_per_key, limits(family)?.most_bits)?;
         Ok(Self::of(family, Target::MillibitsPerKey(millibits)))

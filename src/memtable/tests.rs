@@ -393,8 +393,10 @@ fn the_account_covers_the_content_and_little_more() {
         content += key.len() + 8 + 100;
         assert!(memtable.bytes() >= content);
     }
-    // The overhead of a point is 16 fixed bytes, 8 bytes for each of 1.6 links on average, padding,
-    // and a share of the unused end of a chunk. The mean includes the range deletions.
+    // An entry that is no range deletion takes, beside its content, 16 fixed bytes, 8 bytes for
+    // each of its links in the skip list (1.6 on average), padding, and a share of the unused end
+    // of a chunk of the arena. `overhead` is the average over all entries, range deletions
+    // included.
     let overhead = (memtable.bytes() - content) as f64 / 20_000.0;
     assert!(overhead < 42.0, "{overhead} bytes an entry");
 }

@@ -281,7 +281,7 @@ mod tests {
             &edit(|e| e.number(200, 1).removed(0, 7).table(&listed(3, 7, "a", "f"))),
             &edit(|e| e.number(200, 2).flag(202)),
             &edit(|e| e.number(2, 8).number(4, 120).number(10, 5)),
-            // A log number that is not above the family's changes nothing.
+            // The default family has log number 8, so a lower one is ignored.
             &edit(|e| e.number(2, 3)),
         ])
         .unwrap();

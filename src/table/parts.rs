@@ -164,7 +164,8 @@ impl Table {
         }
     }
 
-    /// Where part or piece `part` of the index is in the file. `None` if `part` is the whole index.
+    /// Where part `part` of the index is in the file. If the index is stored whole, 0 is the whole
+    /// index, and the result is `None`; the numbers above 0 are its pieces ([`super::pieces`]).
     pub(super) fn index_part_or_piece_handle(&self, part: usize) -> Option<BlockHandle> {
         match &self.index_top {
             Some(top) => Some(top.handle(part)),

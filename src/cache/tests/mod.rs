@@ -409,7 +409,8 @@ fn data_displaces_metadata_that_nobody_uses_and_only_that() {
         }
         disk.load(&data, i, 8000);
     }
-    // Data displaced filters that were not used, but only until data had its share (`DATA_SHARE`).
+    // New data displaced filters that were not used, but only while data had less than an eighth of
+    // the cache (`DATA_SHARE` in `eviction.rs`). Then it displaced older data.
     assert!((12..18).contains(&cache.usage_of(BlockKind::Filter).entries));
     assert!((2..6).contains(&cache.usage_of(BlockKind::Data).entries));
 }

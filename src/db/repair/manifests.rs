@@ -1,10 +1,11 @@
 //! What the MANIFESTs of a directory say: all of it, or the parts that can be read.
 //!
-//! Edits behind unreadable bytes are read too, because each edit has its own checksum and offset.
-//! The edits tell which tables are obsolete: a table that has left the tree stays obsolete, because
-//! file numbers are never used again. The edits also tell the *global sequence number* of each
-//! ingested table, which all entries of the table have, and which its file need not hold. The tree
-//! is not known, because one missing edit may have moved any table.
+//! If bytes of a MANIFEST are unreadable, the edits behind them are read too, because each edit has
+//! its own checksum, which covers its offset in the file. These edits do not tell the tree, because
+//! a missing edit may have moved any table. But they tell which tables are obsolete: a table that
+//! has left the tree stays obsolete, because file numbers are never used again. They also tell the
+//! *global sequence number* of each ingested table, which all entries of the table have, and which
+//! its file need not hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -265,8 +265,10 @@ fn check(trailer: &[u8]) -> u32 {
     covered.iter().fold(0, |sum, &byte| mix(sum ^ (u64::from(byte) + 1))) as u32
 }
 
-/// Turns the end of `filter` into a valid trailer, as far as its fields allow: writes the magic and
-/// the check, and adds or cuts bytes at the front of `filter`, so that the parts add up.
+/// Turns arbitrary bytes into a filter that [`Layout::decode`] accepts, unless a field is out of
+/// range. The last bytes are taken for the fields of the trailer. The number of layers and the
+/// width are brought into range, magic and check are written, and bytes are added or cut at the
+/// front, so that the filter has the length that the fields state.
 #[cfg(any(test, fuzzing))]
 pub fn repair(filter: &mut Vec<u8>) {
     /// The size limit: larger filters are not made.

@@ -30,7 +30,8 @@ pub(super) struct Plan {
     /// Slots of a layer for each of its keys. A value below 1 overloads the layers on purpose, so
     /// that fewer slots stay free and more keys are bumped.
     slots_per_key: f64,
-    /// The measured share of a layer's keys that the layer bumps with this many slots per key.
+    /// The share of its keys that a layer bumps, that is, cannot store and passes on to the next
+    /// layer, as measured with `slots_per_key` slots for each key.
     bumped: f64,
 }
 

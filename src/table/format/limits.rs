@@ -21,10 +21,10 @@
 //! million times too, or follow an index that leads to itself.
 //!
 //! Undamaged tables stay within the limits. An index of this crate stores its separators whole, so
-//! they take no more memory than the uncompressed index. An index that would exceed the limit is
-//! not compressed ([`crate::table::builder`]), so its file is longer than the index. In an index of
-//! RocksDB, separators share prefixes only within one restart interval, which is one entry by
-//! default.
+//! they take no more memory than the uncompressed index. An index that would exceed the limit if it
+//! were compressed is stored uncompressed ([`crate::table::builder`]). Then it is shorter than its
+//! file, and so within the limit. In an index of RocksDB, separators share prefixes only within one
+//! restart interval. By default this is one entry, so they share none.
 
 use crate::error::Damage;
 

@@ -11,9 +11,9 @@
 //! of RocksDB, and tables that Maypole wrote while the tree was smaller or the cache larger, have
 //! whole filters and indexes. Once the filters and indexes of all tables would fill most of the
 //! cache, a lookup loads only the piece of about 4 KiB that it needs of a whole filter or index.
-//! The *top* of an index in pieces is an index that leads to the pieces. Lookups treat a piece as a
-//! part whose number follows those of the stored parts: 0 is the whole filter or index, 1 its first
-//! piece.
+//! The *top* of an index in pieces is an index that leads to the pieces. For lookups, a whole
+//! filter or index counts as one stored part, with the number 0, and its pieces have the numbers
+//! from 1 on.
 //!
 //! Some filters and indexes have no pieces and are read whole: small ones, an index that is
 //! compressed or whose entries share prefixes, and a filter in which a key's bits are in several

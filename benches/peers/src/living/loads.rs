@@ -32,8 +32,9 @@ pub struct Load {
     pub text: &'static str,
     /// Engines that cannot run the load.
     pub not: &'static [Kind],
-    /// Each pair adds a row to the table: the engine runs the load once more, with this help from
-    /// the application.
+    /// Ways in which an application could make the load easier for an engine: the engine and the
+    /// name of the help. For each pair the engine runs the load once more, with the help, and the
+    /// printed table gets another row.
     pub helps: &'static [(Kind, &'static str)],
     pub run: fn(Place) -> Result<Figures>,
 }

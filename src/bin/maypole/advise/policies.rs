@@ -1,10 +1,10 @@
 //! Computes the memory and the reads that other filter policies would need on this tree.
 //!
-//! A policy gives each level one kind of filter. `scan` has built filters of each kind from keys of
-//! each level. Their sizes give the memory that filters of all keys of a level would take. The
-//! reads follow from their false-positive rates, and from the tables that the measured lookups
-//! reached although they do not have the key, whether or not their stored filters spared the
-//! search:
+//! A policy gives each level one kind of filter. `scan` has built filters of each kind from some
+//! keys of each level. The sizes of these filters, scaled to all keys of the level, give the
+//! memory. The reads follow from the false-positive rates of these filters, and from the number of
+//! tables that a lookup would search in vain if there were no filters, which the measured lookups
+//! have counted:
 //!
 //! ```text
 //! blocks of an absent lookup  = Σ over levels of  tables without the key · rate

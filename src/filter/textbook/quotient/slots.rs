@@ -28,8 +28,9 @@ impl QuotientFilter {
         slot
     }
 
-    /// Where the run of `quotient` starts, or would start. The quotient's slot must be marked
-    /// occupied.
+    /// The slot where the run of `quotient` starts. The quotient's slot must be marked occupied. An
+    /// insertion marks it before the run has its first entry; the result is then the slot for this
+    /// entry.
     pub(super) fn run_start(&self, quotient: usize) -> usize {
         let mut belongs = self.cluster_start(quotient);
         let mut slot = belongs;
