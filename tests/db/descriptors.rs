@@ -79,8 +79,8 @@ fn descriptors() -> (usize, usize) {
     (names.len(), names.iter().filter(is_table).count())
 }
 
-/// Reads `entries` to the end and checks each, beginning with entry number `from`. Returns how many
-/// there were.
+/// Reads the rest of `entries`, whose next entry must be number `from`, and checks each entry.
+/// Returns how many there were.
 fn read_on(entries: DbIterator, from: usize, tables: usize) -> usize {
     let mut n = from;
     for entry in entries {

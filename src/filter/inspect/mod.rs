@@ -41,7 +41,7 @@ impl BandParts {
     fn keeps(&self, layer: &BandLayer, start: u32) -> bool {
         let Some(bucket) = start.checked_div(self.bucket_starts) else { return true };
         let Some(&threshold) = layer.thresholds.get(bucket as usize) else { return true };
-        // A bucket keeps the start positions at its right end.
+        // A bucket, some adjacent start positions, keeps the keys of those at its right end.
         let from_right = self.bucket_starts - 1 - start % self.bucket_starts;
         from_right < self.kept_starts[usize::from(threshold) & 3]
     }

@@ -63,9 +63,9 @@ pub(crate) fn keys(properties: &TableProperties) -> u64 {
 }
 
 /// The share of the table's keys that the filter part `part` holds. The file does not state a
-/// part's number of keys, so this is the part's share of the filter's bytes. For a piece of a whole
-/// filter the share is 1, because a piece knows the size of the whole filter, and predicts the
-/// false-positive rate of the whole filter.
+/// part's number of keys, so this is the part's share of the filter's bytes. For a *piece*, about
+/// 4 KiB of a whole filter ([`pieces`](crate::table::pieces)), the share is 1: a piece predicts the
+/// false-positive rate of the whole filter, whose size it knows, from the number of all keys.
 pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
     if part.is_piece() {
         return 1.0;

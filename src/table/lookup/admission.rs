@@ -156,9 +156,10 @@ impl Table {
     }
 
     /// The number of the part or piece of the filter that a lookup should read and query for
-    /// `filter_key`. `None` if the lookup should pass the filter by, which is counted here. `part`
-    /// is the part with the key. `is_joint`: whether one read would load both this part and the
-    /// part of the index. Hold no guard.
+    /// `filter_key`, which is `key` or its prefix. `None` if the lookup should pass the filter by;
+    /// the lookup is then counted as one that did. `part` is the part of the filter that can hold
+    /// `filter_key`, 0 if the filter is whole. `is_joint`: whether one read would load both this
+    /// part and the part of the index. Hold no guard.
     pub(in crate::table) fn filter_part_worth_reading(
         &self,
         part: usize,

@@ -209,9 +209,10 @@ impl<B: PinsBlock> BlockCursor<B> {
     /// `None` if fewer than [`WINDOW_BYTES`] bytes of entries are left, or if the key's buffer is
     /// too small.
     ///
-    /// [`Step::repeats`] costs nearly nothing here. Writers share as many bytes as they can, so
-    /// except at a restart point the first byte of the suffix differs from the previous key's byte
-    /// at the same position. So usually the comparison of this one byte decides.
+    /// [`Step::repeats`], which tells whether the entry has the user key of the entry before it,
+    /// costs nearly nothing here. Writers share as many bytes as they can, so except at a restart
+    /// point the first byte of the suffix differs from the previous key's byte at the same
+    /// position. So usually the comparison of this one byte decides.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;

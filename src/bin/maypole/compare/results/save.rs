@@ -33,8 +33,9 @@ pub const NAMES: [&str; 8] = [
     "speed.csv",
 ];
 
-/// Writes all files. The page is first, because it names the command that made it: if the call is
-/// interrupted, its repetition may then replace the files ([`files`](crate::show::files)).
+/// Writes all files, the page first. The command replaces no files that another command may have
+/// made, and only the page tells which command made them ([`files`](crate::show::files)). So if
+/// this run is interrupted, the next one can replace the files.
 pub fn all(results: &Results, dir: &Path) -> Result {
     let Results { about, policies, levels, latency, throughput, forms, accuracy, speed } = results;
     write(dir, PAGE, &page::html(results))?;
