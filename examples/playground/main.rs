@@ -12,7 +12,7 @@
 //! answer() -> bytes, text() -> address       the page reads the answer there
 //! ```
 //!
-//! The module `answers` answers the requests. It does not depend on WebAssembly, so that
+//! The module `answers` handles the requests. It does not depend on WebAssembly, so that
 //! `tests/book` can run it natively, and compare its answers with those of the page in a browser.
 
 // Other targets than WebAssembly compile the functions below as a check, and never call them.

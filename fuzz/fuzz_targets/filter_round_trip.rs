@@ -1,4 +1,4 @@
-//! Any set of keys, from which a filter is built. It must answer "maybe" to a query for each key.
+//! Builds a filter from any set of keys. A query for each key must return "maybe".
 
 #![no_main]
 

@@ -33,8 +33,8 @@ struct Live {
 impl SnapshotList {
     /// Registers the number that `current` returns: that of the last visible write, or of another
     /// live snapshot. The last visible number must be loaded under the lock. Then a compaction that
-    /// has read the list before this call drops only versions that writes visible at that time
-    /// hide, and these writes are visible at this number too.
+    /// has read the list before this call drops only versions that are hidden by writes that were
+    /// visible then. These writes are visible at this number too.
     pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
         if !self.process.is_current() {
             return current();

@@ -21,10 +21,10 @@
 //! with fewer than four runs, such as one just loaded, will get smaller runs by later writes. The
 //! bits for these runs are left free.
 //!
-//! A table keeps its filter until it is rewritten, but its *share*, the bits a key that the budget
-//! gives it, shrinks as the tree grows. So when all filters together exceed the budget by a
-//! twentieth ([`SLACK`]), tables whose filters exceed their share by a twentieth are rewritten as
-//! soon as no other compaction is due.
+//! A table keeps its filter until it is rewritten, but the bits a key that the budget allows it
+//! become fewer as the tree grows. So when all filters together exceed the budget by a twentieth
+//! ([`SLACK`]), tables whose filters exceed what the budget allows them by a twentieth are
+//! rewritten as soon as no other compaction is due.
 
 use super::context::FilterContext;
 use crate::filter::Family;

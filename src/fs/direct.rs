@@ -79,8 +79,8 @@ pub(super) mod linux {
 
     /// The assumed block size. Common devices have no larger blocks.
     const BLOCK_BYTES: usize = 4096;
-    /// The greatest length of a read, from the start of its first block, that uses the buffer that
-    /// its thread keeps. A longer read gets a buffer of its own.
+    /// A read of at most this many bytes, counted from the start of its first block, uses the
+    /// buffer that the thread keeps. A longer read gets a buffer of its own.
     const MAX_KEPT_BYTES: usize = 64 << 10;
 
     /// A file whose descriptors read whole blocks of the device.

@@ -9,7 +9,7 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 pub(super) const READ: u32 = 8;
 
 /// The credit of one part of a filter, in eighths of a read. A filter that is stored whole counts
-/// as one part. So does each *piece* that is loaded of it, if the cache would not keep it whole.
+/// as one part. If it is read in *pieces*, each piece counts as one part.
 pub(super) struct Credit(AtomicU32);
 
 impl Credit {

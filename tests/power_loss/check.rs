@@ -1,6 +1,6 @@
-//! The promises that an image of the disk, a clone taken while the writer ran, must keep, and their
-//! check. The writer promises synced writes, in each of its *streams* of writes
-//! ([`super::streams`]), and complete checkpoints.
+//! The promises that an image of the disk must keep, and their check. An image is a clone of the
+//! disk, taken while the writer ran. The writer promises synced writes, in each of its *streams* of
+//! writes ([`super::streams`]), and complete checkpoints.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Answers `full`: takes a ribbon of the library apart, and lists its layers, its first equations
 //! and its first slots.
 //!
-//! A *layer* is a ribbon that may *bump* some of its keys, that is pass them on to the next layer.
+//! A *layer* is a ribbon that may *bump* some of its keys, that is, pass them on to the next layer.
 //! For each key that the last layer bumps, the filter stores a *tag*, which is computed from the
 //! key's hash.
 

@@ -32,7 +32,8 @@ use crate::rocksdb::{Directory, Family, ListedTable, Operation, replay_logs};
 use crate::table::BYTEWISE_COMPARATOR;
 use crate::version::{FileMeta, TableStore, Version};
 
-/// The most attempts to read the directory. After that the error says that the writer is too busy.
+/// The most attempts to read the directory. After that the error says that the writer changed the
+/// directory during each attempt.
 const MAX_TRIES: u32 = 10;
 /// How many attempts in a row must find the same damage or miss the same file, with the same
 /// MANIFEST, before the error is returned. Any other error is returned at once.

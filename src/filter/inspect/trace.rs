@@ -137,7 +137,8 @@ impl ProbedBit {
 pub struct BumpedLayer {
     /// The first of the slots that the key would have in this layer.
     pub start: u32,
-    /// The number of the bucket of that slot. A bucket is a run of slots that share one threshold.
+    /// The number of the bucket of that slot. A bucket is a run of start positions that share one
+    /// threshold.
     pub bucket: u32,
     /// The class of that slot. The slots of a bucket are divided into three classes: class 2 has
     /// the lowest slot numbers (the left end), class 1 follows, and class 0 has the highest ones.

@@ -1,8 +1,8 @@
 //! [`DescriptorPool`]: decides which of its files have a descriptor open.
 //!
 //! The slots of the open files form a *ring*. Its *hand* goes from slot to slot and closes the
-//! first that is idle and was not used since the hand last passed it. The kernel rings
-//! ([`super::urings`]) take descriptors of the pool too.
+//! descriptor of the first one that is idle and was not used since the hand last passed it. The
+//! kernel rings ([`super::urings`]) take descriptors of the pool too.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

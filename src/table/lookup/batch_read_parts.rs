@@ -74,8 +74,8 @@ impl MetadataPart for TableIndex {
 
 impl Table {
     /// The part or piece of the filter that a lookup should read and query. `None` if the lookup
-    /// cannot query the filter, or passes it by because it is not worth a read or its memory
-    /// ([`super::admission`]). Hold no guard.
+    /// cannot query the filter, or passes it by because it is not worth a read, or not worth its
+    /// memory, ([`super::admission`]). Hold no guard.
     pub fn filter_part_to_ask(
         &self,
         key: &LookupKey<'_>,

@@ -79,7 +79,7 @@ pub struct Advice {
     pub options: Vec<String>,
     /// When the action takes effect, and for which tables.
     pub when: String,
-    /// What the action gains, and mostly also what it costs.
+    /// What the action gains, and usually also what it costs.
     pub worth: String,
 }
 

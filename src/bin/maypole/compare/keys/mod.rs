@@ -98,7 +98,7 @@ pub struct Request {
     pub query_file: Option<PathBuf>,
     /// The exponent of Zipf's law by which queries are drawn.
     pub zipf: Option<f64>,
-    /// The most lookups of absent keys. It is also the most lookups of present keys.
+    /// The most lookups of absent keys, and also the most of present keys.
     pub most: usize,
     pub seed: u64,
 }
