@@ -63,7 +63,7 @@ pub enum Workload {
     Queue,
     /// Overwrites 3 keys under snapshots; an operation is 100 overwrites and 2 scans
     Overwritehot,
-    /// Puts all keys in order, and deletes the oldest on the way, so that --window entries remain
+    /// Puts all keys in order, deleting the oldest, so that --window entries remain
     Retention,
 }
 
