@@ -172,7 +172,7 @@ impl CacheState {
             true => own == RingName::Filters,
             false => own == RingName::Indexes,
         };
-        let mut steps = STEPS_FOR_PART + self.refused_parts;
+        let mut steps = self.refused_parts.saturating_add(STEPS_FOR_PART);
         let is_overdue = steps > MAX_SECOND_CHANCES;
         let mut competes = false;
         while self.usage_bytes > target_bytes {

@@ -166,7 +166,7 @@ impl FilterReader {
         &self.geometry
     }
 
-    /// Whether this is a piece of a filter.
+    /// Whether this is only a piece of a Bloom filter: some of its lines, read without the rest.
     pub(crate) fn is_piece(&self) -> bool {
         matches!(self.geometry, AnyGeometry::LegacyPiece(_) | AnyGeometry::BloomPiece(_))
     }

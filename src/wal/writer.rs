@@ -41,8 +41,9 @@ impl LogWriter {
     pub fn create(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogWriter> {
         let mut file = match kind {
             LogKind::Wal => fs.create_log(path)?,
-            // A memory-mapped file, as [`Fs::create_log`] may return, would not be faster: a
-            // recovered WAL is written at once, and each record of a MANIFEST is synced.
+            // A memory-mapped file, as [`Fs::create_log`] may return, makes many small appends
+            // cheap. It would not be faster here, because the WAL that an opening writes anew is
+            // written in one go, and each record of a MANIFEST is synced.
             LogKind::Manifest | LogKind::RecoveredWal => fs.create(path)?,
         };
         let header = encode_file_header(kind, number);

@@ -52,7 +52,8 @@ fn written(db: &Db) -> u64 {
 }
 
 /// Regression: four times "put, delete, flush" left four tables with eight entries in the last
-/// level, also after reopening. Now a flush writes only entries that some reader can see.
+/// level, also after reopening. Now a flush drops a value that no reader can see any more, and a
+/// deletion that hides nothing in the tables.
 #[test]
 fn a_key_that_is_put_and_deleted_before_a_flush_leaves_no_table() {
     let fs = memory();

@@ -16,7 +16,8 @@ pub struct Check {
 }
 
 pub enum Outcome {
-    /// The check holds. A remark may say more: what was measured, or which program read the table.
+    /// The check holds. A remark may say more, for example what was measured, or whether `sst_dump`
+    /// or Maypole has read the table that the step's code wrote.
     Done(Option<String>),
     /// The text and the place of the `todo!` that the check reached.
     Todo(String, String),

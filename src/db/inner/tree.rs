@@ -186,8 +186,9 @@ impl Tree {
         Ok(manifest)
     }
 
-    /// Sets the MANIFEST that the take-over of the directory has made, and the progress that it
-    /// records.
+    /// Sets the MANIFEST that the *take-over* of the directory has made, and the progress that this
+    /// MANIFEST records. The take-over is the end of an opening, after which this process may write
+    /// ([`crate::db::open::writable`]).
     pub fn take_over(&self, manifest: Manifest, progress: Progress) {
         *lock(&self.manifest) = Some(manifest);
         *lock(&self.progress) = progress;

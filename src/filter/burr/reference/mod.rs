@@ -107,8 +107,9 @@ fn bucket_and_class(start: usize, shape: Shape) -> (usize, usize) {
     (start / positions, class)
 }
 
-/// Queries a filter for a key, layer after layer, until a layer has kept the key; if none has,
-/// queries the tags. The error is the reason why the bytes are not a filter.
+/// Queries a filter for a key, layer after layer, until a layer has kept the key. Of keys that no
+/// layer kept, the filter stores *tags*, bits of their hashes, so if no layer has kept this key,
+/// its tag is compared with them. The error is the reason why the bytes are not a filter.
 pub fn trace(filter: &[u8], mut hash: u64) -> Result<QueryTrace, &'static str> {
     let layout = Layout::decode(filter)?;
     let (shape, width) = (layout.shape, layout.shape.width);
