@@ -164,9 +164,10 @@ impl CacheState {
         self.usage_bytes <= target_bytes
     }
 
-    /// Evicts filters and indexes for a new part that will enter the ring `own`: only unused ones
-    /// if its kind gives way, or if only values of its kind are left. After many refusals in a row
-    /// it evicts used ones too.
+    /// Evicts filters and indexes, those that give way first, for a new part that will enter the
+    /// ring `own`. If the part's own kind gives way, or if only values of its kind are left, only
+    /// unused ones are evicted, and if these are too few, the part is refused. After many refusals
+    /// of parts in a row ([`STEPS_FOR_PART`]), used ones are evicted too.
     fn evict_for_part(&mut self, own: RingName, target_bytes: usize) {
         let gives_way = match self.filters_give_way {
             true => own == RingName::Filters,

@@ -26,8 +26,8 @@
 //!   miss buffer, the cache keeps `room_bytes` free.
 //! - `unused_bytes` is the memory of the `spare` values and the `buffers` (see above) of one miss
 //!   buffer.
-//! - A miss buffer's lock is taken before the cache's mutex, never under the mutex. Data may be
-//!   dropped under the miss buffer's lock.
+//! - A miss buffer's lock is taken before the cache's mutex, never under the mutex. Data blocks may
+//!   be freed under the miss buffer's lock, but no index, whose slots take the cache's mutex.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

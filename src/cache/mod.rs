@@ -250,7 +250,8 @@ impl BlockCache {
 
     /// How to keep a data block that a lookup has to read because it is not in memory. `number`
     /// identifies the block, and must be distributed evenly over all `u64` values. Where metadata
-    /// fills the cache, only a block that was used in both of the last two generations is kept.
+    /// fills the cache, only a block that was used in both of the last two generations of the
+    /// [`doorkeeper`] is kept.
     #[inline]
     pub(crate) fn keeping_of_data(&self, number: impl FnOnce() -> u64) -> Keeping {
         match self.metadata_fills_it() {

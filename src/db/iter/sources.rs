@@ -131,8 +131,8 @@ pub(crate) fn sources(
     let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();
     let most = memtables.clone().filter(seen).count() + version.levels[0].len() + deeper;
     let bytes = (bounds.lower().map(Arc::from), bounds.upper().map(Arc::from));
-    // With `fill_cache` on, `for_runs` also assumes that the scan may end before its bounds. That
-    // is right for a cursor, because the user may stop at any entry.
+    // `true`: the scan fills the cache. Then `for_runs` also lets reads ahead begin small, because
+    // the scan may end before its bounds: the user may stop at any entry.
     let options = ScanOptions::for_runs(version.levels[0].len() + deeper, true, bytes);
     let mut sources = Vec::with_capacity(most);
     let memtables = memtables.filter(seen);

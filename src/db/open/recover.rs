@@ -7,9 +7,9 @@
 //! ```
 //!
 //! WALs are replayed in order of their numbers. A power loss may take whatever was not synced. So
-//! everything behind a torn record of a WAL is dropped, and so is everything from a gap in the
-//! sequence numbers on. A bad record that was synced is damage ([`crate::wal`]). Five other things
-//! also prove damage, and are errors that name the file:
+//! everything behind a torn record of a WAL is dropped. If the next WAL then does not continue the
+//! sequence numbers, it and all later ones are dropped too. A bad record that was synced is damage
+//! ([`crate::wal`]). Five other things also prove damage, and are errors that name the file:
 //!
 //! - a gap between two records of one WAL,
 //! - a synced record behind a gap,

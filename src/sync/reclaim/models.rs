@@ -147,7 +147,8 @@ fn loom_a_barrier_that_fails_frees_nothing_that_an_idle_thread_may_reach() {
     });
 }
 
-/// A byte to lend, and a canary that detects its drop.
+/// A value with a byte that is lent to user code ([`Guard::lend`]). The canary detects a read after
+/// the value was dropped.
 struct Lent {
     canary: Canary,
     byte: [u8; 1],

@@ -29,7 +29,8 @@ pub(in crate::table) const MIN_BYTES: u64 = 3 * PIECE_BYTES as u64;
 /// Most index entries take at least this many bytes.
 const USUAL_ENTRY_BYTES: usize = 12;
 
-/// Bytes of one restart point, and of the number of restart points after them.
+/// Bytes that a restart point takes. The count of the restart points, which is stored after the
+/// last of them, takes as many.
 const RESTART_BYTES: usize = 4;
 
 /// Cuts a stored index, which is at `handle`, into pieces of up to `piece_bytes` bytes. A piece may

@@ -178,7 +178,8 @@ fn a_resident_whole_one_is_used_and_a_pinned_one_has_no_pieces() {
     let table = opened(&bytes, &context);
     table.load_metadata().unwrap();
     assert!(table.resident_index(0, &pin()).is_some());
-    // With the other tables, all metadata would fill most of the cache.
+    // Whole, the filters and indexes of all four tables would fill most of the cache. So those of
+    // the three other tables are loaded in pieces.
     let others: Vec<_> = (0..3).map(|_| opened(&bytes, &context)).collect();
     for other in &others {
         assert!(found(other, &entries[100].0).unwrap().is_some());

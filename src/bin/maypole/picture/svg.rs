@@ -180,7 +180,8 @@ impl Paper {
     }
 }
 
-/// The opacity of a cell whose figure is at `level` between the ends. The lightest cell is still
+/// The opacity of a cell. `level` tells where the number that the cell shows is between the one
+/// with the lightest color (0) and the one with the darkest (1). The lightest cell is still
 /// visible.
 fn opacity(level: f64) -> f64 {
     0.08 + 0.92 * level

@@ -273,7 +273,8 @@ record! {
         metadata_bytes: u64,
         gets: u64,
         rounds: u64,
-        /// The median of the rounds, and its interval.
+        /// The time of a get in nanoseconds: the median of the rounds, and the bounds of its 95 %
+        /// confidence interval.
         get_ns: f64,
         get_ns_low: f64,
         get_ns_high: f64,
