@@ -32,6 +32,11 @@ fn load(slots: &Slots<Canary>, i: usize) -> Lease<'static, Canary> {
     slots.load(i, false, || Ok::<_, Infallible>((Canary::new(i as u64), VALUE_BYTES))).unwrap()
 }
 
+fn load_listed(list: &ResidentList<Canary>, number: u32) {
+    let value = || Ok::<_, Infallible>((Canary::new(u64::from(number)), VALUE_BYTES));
+    drop(list.load(number, true, value).unwrap());
+}
+
 fn get(slots: &Slots<Canary>, i: usize) {
     let guard = pin();
     if let Some(lease) = slots.get(i, &guard) {
@@ -105,18 +110,27 @@ fn loom_two_batches_that_load_the_same_blocks_in_opposite_order_both_end() {
     });
 }
 
+/// Drops what `closing` makes, slots or a list that hold one value, while another load evicts this
+/// value.
+fn close_beside_an_eviction<T: Send + 'static>(closing: impl FnOnce(&Arc<BlockCache>) -> T) {
+    let cache = cache_for_one();
+    let (closing, staying) = (closing(&cache), slots(&cache, 1));
+    let closer = thread::spawn(move || drop(closing));
+    load(&staying, 0);
+    closer.join().unwrap();
+    assert_eq!(cache.usage_of(BlockKind::Data).entries, 1);
+    drop(staying);
+    assert_eq!(cache.usage(), 0);
+}
+
 #[test]
 fn loom_eviction_and_the_closing_of_the_same_slots_free_a_value_once() {
     check_model(|| {
-        let cache = cache_for_one();
-        let (closing, staying) = (slots(&cache, 1), slots(&cache, 1));
-        load(&closing, 0);
-        let closer = thread::spawn(move || drop(closing));
-        load(&staying, 0);
-        closer.join().unwrap();
-        assert_eq!(cache.usage_of(BlockKind::Data).entries, 1);
-        drop(staying);
-        assert_eq!(cache.usage(), 0);
+        close_beside_an_eviction(|cache| {
+            let closing = slots(cache, 1);
+            load(&closing, 0);
+            closing
+        });
     });
 }
 
@@ -136,21 +150,16 @@ fn loom_two_evictions_beside_a_reader_leave_the_charge_of_one_value() {
     });
 }
 
-/// The list has values before the threads start, because loom does not see the `OnceLock` in which
-/// a list allocates its first pointer.
-///
 /// A list of two values, of which the load of a third one evicts one while another thread walks the
-/// list.
+/// list. The list has values before the threads start, because loom does not see the `OnceLock` in
+/// which a list allocates its first pointer.
 #[test]
 fn loom_a_reader_of_a_list_never_meets_a_value_that_eviction_dropped() {
     check_model(|| {
         collect();
         let cache = BlockCache::new(VALUE_BYTES * 5 / 2);
         let list = Arc::new(ResidentList::new(&cache));
-        let load = |number: u32| {
-            let value = || Ok::<_, Infallible>((Canary::new(u64::from(number)), VALUE_BYTES));
-            drop(list.load(number, true, value).unwrap());
-        };
+        let load = |number| load_listed(&list, number);
         (0..2).for_each(load);
         let reader = thread::spawn({
             let list = list.clone();
@@ -173,17 +182,11 @@ fn loom_a_reader_of_a_list_never_meets_a_value_that_eviction_dropped() {
 #[test]
 fn loom_eviction_and_the_closing_of_a_list_free_a_value_once() {
     check_model(|| {
-        let cache = cache_for_one();
-        let closing = ResidentList::new(&cache);
-        let value = || Ok::<_, Infallible>((Canary::new(0), VALUE_BYTES));
-        drop(closing.load(0, true, value).unwrap());
-        let staying = slots(&cache, 1);
-        let closer = thread::spawn(move || drop(closing));
-        load(&staying, 0);
-        closer.join().unwrap();
-        assert_eq!(cache.usage_of(BlockKind::Data).entries, 1);
-        drop(staying);
-        assert_eq!(cache.usage(), 0);
+        close_beside_an_eviction(|cache| {
+            let closing = ResidentList::new(cache);
+            load_listed(&closing, 0);
+            closing
+        });
     });
 }
 

@@ -289,3 +289,17 @@ fn proposals_wait_for_a_leader_and_are_bounded() {
     let end = run.marks.forward(&[0], 0).unwrap().unwrap();
     assert_eq!(*end, [MAX_PROPOSALS as u8]);
 }
+
+/// Regression: a cursor requested the flush of a memtable. The interval that it had walked over
+/// could not become a mark, because its key was too long, so it made no proposal, and no writer
+/// looked for the request.
+#[test]
+fn a_request_for_a_flush_reaches_a_writer_without_a_proposal() {
+    let marks = Marks::new();
+    assert!(!marks.has_proposals() && marks.take_flush_wanted() == 0);
+    marks.ask_for_flush(7);
+    assert!(marks.has_proposals(), "a writer looks only if this is set");
+    assert_eq!((marks.take_flush_wanted(), marks.take_flush_wanted()), (7, 0));
+    assert!(marks.take_proposals().is_empty());
+    assert!(!marks.has_proposals());
+}
