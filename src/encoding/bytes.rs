@@ -86,6 +86,13 @@ impl Prefix {
         &self.bytes
     }
 
+    /// Whether bytes that begin with `front` begin with the prefix, of which only the first 8 bytes
+    /// are compared.
+    #[inline(always)]
+    pub fn begins(&self, front: &[u8; 8]) -> bool {
+        (u64::from_ne_bytes(*front) ^ self.word) & self.mask == 0
+    }
+
     /// The [`head`] of the bytes of `key` after the prefix. `None` if `key` does not begin with the
     /// prefix.
     #[inline(always)]
@@ -96,8 +103,8 @@ impl Prefix {
         else {
             return cold_path(|| strip_prefix(key, &self.bytes).map(head));
         };
-        let differs = (u64::from_ne_bytes(*front) ^ self.word) & self.mask != 0
-            || length > 8 && !are_equal(&key[8..length], &self.bytes[8..]);
+        let differs =
+            !self.begins(front) || length > 8 && !are_equal(&key[8..length], &self.bytes[8..]);
         (!differs).then(|| u64::from_be_bytes(*next))
     }
 }

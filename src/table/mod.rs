@@ -70,7 +70,7 @@ pub(crate) use lookup::reading::Missing;
 pub(crate) use lookup::recorder::Recorder;
 pub(crate) use lookup::stop::{Absent, Stop};
 pub(crate) use lookup::text as lookup_text;
-pub(crate) use lookup::{BlockPosition, Found, GroupPosition};
+pub(crate) use lookup::{BlockPosition, FilterSays, Found, GroupPosition};
 pub(crate) use open::readable_properties;
 pub(crate) use options::Dialect;
 pub(crate) use salvage::{Hole, Salvage};

@@ -85,7 +85,7 @@ impl Table {
 
     /// The only part of the filter that can hold the key. Keys past the last separator belong to
     /// the last part.
-    pub(super) fn filter_part_of(&self, key: &LookupKey<'_>) -> usize {
+    pub fn filter_part_of(&self, key: &LookupKey<'_>) -> usize {
         let Some(top) = &self.filter_top else { return 0 };
         let separators = top.separators(self.index_top.as_deref());
         let part = separators.map_or(0, |top| top.find(key.user_key, key.trailer()));
@@ -95,10 +95,15 @@ impl Table {
     /// The part of the index that leads to the key, if part `filter_part` of the filter is the one
     /// that can hold it. Searches the top of the index only if it must.
     pub(super) fn index_part_at(&self, filter_part: usize, key: &LookupKey<'_>) -> usize {
-        match &self.filter_top {
-            Some(top) if top.shares_separators() && filter_part + 1 < top.parts() => filter_part,
-            _ => self.index_part_of(key.user_key, key.trailer()),
-        }
+        self.index_part_beside(filter_part)
+            .unwrap_or_else(|| self.index_part_of(key.user_key, key.trailer()))
+    }
+
+    /// The part of the index that leads to all keys for which part `filter_part` of the filter is
+    /// responsible. `None` if they may be in several parts, or in none.
+    pub(super) fn index_part_beside(&self, filter_part: usize) -> Option<usize> {
+        let top = self.filter_top.as_ref()?;
+        (top.shares_separators() && filter_part + 1 < top.parts()).then_some(filter_part)
     }
 
     /// The part of the filter that can hold the key, if part `index_part` of the index leads to it.

@@ -448,10 +448,7 @@ impl Table {
         if self.whole_key_filter.is_none() {
             return false;
         }
-        let filter = match self.filter.peek(self.filter_part_of(&key), guard) {
-            Some(filter) => Some(filter),
-            None => self.filter_piece_with_key(&key, guard),
-        };
+        let filter = self.resident_filter_for(self.filter_part_of(&key), &key, guard);
         filter.is_some_and(|filter| filter.may_contain(&key) == FilterAnswer::No)
     }
 

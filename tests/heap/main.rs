@@ -1,10 +1,11 @@
 //! The heap stays within its bounds: those for a cache, for a whole database, and for reading
-//! hostile tables. The tests are a program of their own, because they replace the allocator. They
+//! hostile tables. Lookups reuse memory. The tests are a program of their own, because they replace the allocator. They
 //! run one at a time.
 
 mod budget;
 mod cache;
 mod hostile;
+mod misses;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::AtomicUsize;
@@ -16,12 +17,16 @@ struct Counting;
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The most live bytes since this was last reset.
 static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// How many allocations had at least [`LARGE_BYTES`] bytes.
+static LARGE_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+const LARGE_BYTES: usize = 1 << 10;
 
 // SAFETY: every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live_bytes = LIVE_BYTES.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK_BYTES.fetch_max(live_bytes, Relaxed);
+        LARGE_ALLOCATIONS.fetch_add(usize::from(layout.size() >= LARGE_BYTES), Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }

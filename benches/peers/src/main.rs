@@ -169,6 +169,13 @@ struct Options {
     /// How tables are compressed. With a compression, the second half of a value repeats the first.
     #[arg(long, default_value = "none")]
     compression: engine::Compression,
+    /// Maypole's filter policy.
+    #[arg(long, default_value = "bloom(10)")]
+    filter: String,
+    /// Meta: how many rounds of each workload are not measured. With 0, the first workload begins
+    /// with an empty cache. [default: by the size of the cache]
+    #[arg(long)]
+    warm_ups: Option<u64>,
     /// RocksDB's read option async_io, for multi_get and scans.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     async_io: bool,

@@ -31,6 +31,8 @@ pub const PREFIX: &str = "meta-";
 /// When these engines write a table, they decide by the size of the cache whether its filter and
 /// index get parts. So they write the tree again with each cache.
 const REWRITTEN: [Kind; 2] = [Kind::Maypole, Kind::MaypoleNone];
+/// The engines without filters. In ratios they are the base of the engines of the same form.
+const WITHOUT: [Kind; 2] = [Kind::MaypoleNone, Kind::MaypoleWholeNone];
 /// The sizes of caches, in sixteenths of the size of the first engine's metadata.
 const SIXTEENTHS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
@@ -73,11 +75,12 @@ pub struct Meta {
     options: Options,
 }
 
-/// Runs one step. Returns the microseconds and the reads of a lookup, or the bytes of the metadata
-/// for a step that writes the tree.
+/// Runs one step. Returns the microseconds and the reads of a lookup, the bytes of the metadata for
+/// a step that writes the tree, or the bytes in the cache.
 pub fn run(engine: &dyn Engine, step: &str, seed: u64, options: &Options) -> Result<Vec<f64>> {
     match step {
         "load" => read::ingest(engine, options)?,
+        "usage" => return Ok(vec![engine.cache_bytes()? as f64]),
         "rewrite" => engine.compact().and_then(|()| engine.settle())?,
         _ => return look_up(engine, step, seed, options),
     }
@@ -158,7 +161,7 @@ impl Meta {
             [] => SIXTEENTHS.map(|n| (first * n as f64 / 16.0) as usize).to_vec(),
             given => given.to_vec(),
         };
-        print!("{:<16}{:<9}{:<9}{:<15}", "cache", "lookups", "keys", "engine");
+        print!("{:<16}{:<9}{:<9}{:<19}", "cache", "lookups", "keys", "engine");
         println!("{:>9}{:>11}{:>9}{:>11}{:>14}", "µs", "ratio", "reads", "ratio", "to no filter");
         for kib in caches {
             options.cache_kb = vec![kib];
@@ -182,7 +185,8 @@ impl Meta {
             servers.push(server);
         }
         let cache_bytes = options.cache_bytes() as u64;
-        let warm_ups = (cache_bytes / WARM_UP_BYTES).div_ceil(options.operations).max(1);
+        let usual = (cache_bytes / WARM_UP_BYTES).div_ceil(options.operations).max(1);
+        let warm_ups = options.warm_ups.unwrap_or(usual);
         for preference in &self.keys {
             for workload in WORKLOADS.iter().filter(|workload| options.wants(workload)) {
                 let step = format!("{PREFIX}{workload}-{}", preference.name());
@@ -200,7 +204,12 @@ impl Meta {
                 print(&rows, &format!("{cache:<16}{workload:<9}{:<9}", preference.name()));
             }
         }
-        servers.into_iter().try_for_each(Server::stop)
+        for mut server in servers {
+            let kib = server.ask("meta-usage", 1)? / 1024.0;
+            eprintln!("{}: {kib:.0} KiB in the cache of {cache} at the end", server.kind.name());
+            server.stop()?;
+        }
+        Ok(())
     }
 }
 
@@ -216,15 +225,20 @@ fn print(rows: &[Row], beginning: &str) {
     // Of RocksDB's settings, the base of the ratios is the one that takes the least time.
     let rocks = rows.iter().filter(|row| row.kind.is_rocksdb());
     let rocks = rocks.min_by(|a, b| median(a.us.clone()).total_cmp(&median(b.us.clone())));
-    let without = rows.iter().find(|row| row.kind == Kind::MaypoleNone);
+    let without = |row: &Row| {
+        let is_whole = matches!(row.kind, Kind::MaypoleWhole | Kind::MaypoleWholeNone);
+        let same_form = WITHOUT[usize::from(is_whole)];
+        let find = |kind| rows.iter().find(|row| row.kind == kind);
+        find(same_form).or_else(|| WITHOUT.into_iter().find_map(find))
+    };
     for row in rows {
         let reads = ratio(&row.reads, rocks.map(|row| &row.reads));
         let to_none = match row.kind.is_rocksdb() {
             true => "-".into(),
-            false => ratio(&row.us, without.map(|row| &row.us)),
+            false => ratio(&row.us, without(row).map(|row| &row.us)),
         };
         println!(
-            "{beginning}{:<15}{:>9.2}{:>11}{:>9.3}{reads:>11}{to_none:>14}",
+            "{beginning}{:<19}{:>9.2}{:>11}{:>9.3}{reads:>11}{to_none:>14}",
             row.kind.name(),
             median(row.us.clone()),
             ratio(&row.us, rocks.map(|row| &row.us)),

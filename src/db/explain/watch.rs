@@ -94,7 +94,7 @@ impl<'w> TreeObserver for &'w Watch<'_> {
     #[inline(never)]
     fn call_find_and_read(
         self,
-        miss: Miss,
+        miss: &mut Miss,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
     ) -> Result<Option<Found<'static>>> {

@@ -48,7 +48,7 @@ use crate::error::Result;
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{Found, LookupKey, Stop, TableObserver};
+use crate::table::{FilterSays, Found, LookupKey, Stop, TableObserver};
 
 /// Returns the value of `key`. `snapshot` is the sequence number of a snapshot, or `None` for the
 /// last visible write.
@@ -132,13 +132,13 @@ pub(super) fn lookup<V: Visit>(
         let in_table = observer.in_table();
         let table = &*file.table;
         let absent = match table.filter_says_maybe(&key, &guard, tickers, in_table) {
-            Some(false) => None,
-            answer => {
-                let found = match answer {
-                    Some(_) => {
-                        in_table.call_get_after_filter(table, &key.for_call(), &guard, tickers)
+            FilterSays::No => None,
+            says => {
+                let found = match says {
+                    FilterSays::NotQueried { part } => {
+                        table.get_without_filter(part, &key.for_call(), &guard, tickers, in_table)
                     }
-                    None => table.get_without_filter(&key.for_call(), &guard, tickers, in_table),
+                    _ => in_table.call_get_after_filter(table, &key.for_call(), &guard, tickers),
                 };
                 match found {
                     Ok(Some(found)) => {
@@ -249,12 +249,16 @@ impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
 #[cold]
 #[inline(never)]
 fn visit_once_read<V: Visit>(
-    miss: Miss,
+    mut miss: Miss,
     key: &LookupKey<'_>,
     tickers: ThreadTickers<'_>,
     observer: impl TreeObserver,
     visit: V,
 ) -> Result<Option<V::Out>> {
-    let found = observer.call_find_and_read(miss, key, tickers)?;
-    Ok(found.map(|found| visit.visit(ValueRef::Read(&found))))
+    let found = observer.call_find_and_read(&mut miss, key, tickers)?;
+    Ok(found.map(|found| {
+        let out = visit.visit(ValueRef::Read(&found));
+        miss.recycle(found);
+        out
+    }))
 }

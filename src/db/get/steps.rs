@@ -35,7 +35,7 @@ pub(in crate::db) trait TreeObserver: Copy {
     /// Calls [`find_and_read`].
     fn call_find_and_read(
         self,
-        miss: Miss,
+        miss: &mut Miss,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
     ) -> Result<Option<Found<'static>>>;
@@ -95,7 +95,7 @@ impl TreeObserver for () {
     #[inline(never)]
     fn call_find_and_read(
         self,
-        miss: Miss,
+        miss: &mut Miss,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
     ) -> Result<Option<Found<'static>>> {
@@ -141,8 +141,8 @@ pub(in crate::db) struct Miss {
     version: Arc<Version>,
     /// The index of the run whose file the lookup was searching.
     run: usize,
-    /// What must be read before the search of this file can continue.
-    missing: Missing,
+    /// What must be read before the search of this file can continue, until it is read.
+    missing: Option<Missing>,
     /// See [`LookupKey::passed_filter_by`].
     passed_filter_by: bool,
 }
@@ -164,26 +164,31 @@ impl Miss {
         let number = version.runs().iter().position(|other| std::ptr::eq(other, run));
         let run = number.expect("a run of the version");
         let passed_filter_by = absent.passed_filter_by;
-        let missing = absent.keep(&file.table, guard);
+        let missing = Some(absent.keep(&file.table, guard));
         Miss { version: Arc::clone(version), run, missing, passed_filter_by }
+    }
+
+    /// Drops the result of the lookup. If nothing else holds its block, the cache uses the block's
+    /// memory for a later block.
+    pub(super) fn recycle(&self, found: Found<'static>) {
+        self.version.runs()[self.run].file(0).table.recycle(found);
     }
 }
 
-/// Continues a lookup from a miss on. Returns the newest entry of the key if it is a value. Holds
-/// no guard while it reads. Lookups call this function through
+/// Continues a lookup from a miss on, and takes [`Miss::missing`]. Returns the newest entry of the
+/// key if it is a value. Holds no guard while it reads. Lookups call this function through
 /// [`TreeObserver::call_find_and_read`].
 #[inline(always)]
 pub(in crate::db) fn find_and_read(
-    miss: Miss,
+    miss: &mut Miss,
     key: &LookupKey<'_>,
     tickers: ThreadTickers<'_>,
     observer: impl TreeObserver,
 ) -> Result<Option<Found<'static>>> {
     let Miss { version, run, missing, passed_filter_by } = miss;
-    let key = &LookupKey { passed_filter_by, ..*key };
+    let key = &LookupKey { passed_filter_by: *passed_filter_by, ..*key };
     let Some(head) = version.head(key.user_key) else { return Ok(None) };
-    let mut missing = Some(missing);
-    for run in &version.runs()[run..] {
+    for run in &version.runs()[*run..] {
         let Some(file) = run.file_of(head, key.user_key) else {
             observer.run_passed(run);
             continue;

@@ -1,5 +1,8 @@
 //! Compares every form of an index with a sorted list. Reads damaged indexes.
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
 use crate::encoding::coding::{put_fixed32, put_varint};
 use crate::encoding::key::internal_key;
@@ -170,6 +173,73 @@ fn versions_of_one_key_may_span_blocks() {
     let index = parser.finish(LineBuf::zeroed);
     for (sequence, block) in [(99, 1), (30, 1), (29, 2), (20, 2), (12, 3), (9, 4)] {
         assert_eq!(index.find(b"k", key::pack(sequence, 0xff)), block, "{sequence}");
+    }
+}
+
+/// The check of usual entries must accept nothing that the check of all forms refuses, because
+/// searches suppose that each entry was checked.
+#[test]
+fn both_checks_of_stored_entries_agree() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let (mut usual, mut refused, mut others) = (0, 0, 0);
+    for _ in 0..if cfg!(miri) { 50 } else { 5_000 } {
+        let common = vec![b'p'; rng.random_range(0..=9)];
+        let tail = |rng: &mut StdRng| {
+            let bytes = rng.random_range(0..12);
+            (0..bytes).map(|_| rng.random_range(b'a'..b'd')).collect::<Vec<u8>>()
+        };
+        let keys = (0..rng.random_range(1..40)).map(|_| [&common[..], &tail(&mut rng)].concat());
+        let mut keys: Vec<_> = keys.collect();
+        keys.sort();
+        let most_bytes = 1 << rng.random_range(1..33);
+        let mut offset = rng.random_range(0..LIMIT) >> rng.random_range(0..40);
+        let handles = (0..keys.len()).map(|_| {
+            let handle = BlockHandle { offset, bytes: rng.random_range(0..most_bytes) };
+            offset = handle.end().unwrap();
+            handle
+        });
+        let entries: Vec<_> = keys.into_iter().zip(handles).collect();
+        let form = form(true, true, false);
+        let block = encode(&entries, form, 1);
+        let mut bytes = block.bytes().to_vec();
+        if rng.random_bool(0.5) {
+            let at = rng.random_range(0..bytes.len() - 4);
+            bytes[at] ^= 1 << rng.random_range(0..8);
+        }
+        let stored =
+            StoredEntries { block: Block::new(BlockBytes::copy_from(&bytes)).unwrap(), form };
+        let ends = [0, entries.len() - 1].map(|i| stored.decode(i));
+        let [Some(first), Some(last)] = ends else { continue };
+        let (first, last) = (first.key.user_key, last.key.user_key);
+        let prefix = Prefix::new(&first[..common_prefix_len(first, last)]);
+        let (mut heads, mut usual_heads) = (Vec::new(), Vec::new());
+        let is_right = stored.check_each(prefix.bytes(), LIMIT, |head| heads.push(head)).is_some();
+        match stored.check_usual(&prefix, LIMIT, |head| usual_heads.push(head)) {
+            true => {
+                assert!(is_right, "{bytes:?}");
+                assert_eq!(usual_heads, heads, "{bytes:?}");
+                usual += 1;
+            }
+            false if is_right => others += 1,
+            false => refused += 1,
+        }
+    }
+    let least = if cfg!(miri) { 1 } else { 500 };
+    assert!(usual > least && refused > least && others > least, "{usual}, {refused}, {others}");
+}
+
+#[test]
+fn the_first_number_of_a_word_is_that_of_the_varint() {
+    for shift in 0..64 {
+        for number in [1 << shift, u64::MAX >> shift, 0x5a5a_5a5a_5a5a_5a5a >> shift] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, number);
+            let count = bytes.len();
+            bytes.resize(16, 0xd5);
+            let word = u64::from_le_bytes(*bytes.first_chunk().unwrap());
+            let expected = (count <= 8).then_some((number, count));
+            assert_eq!(first_number(word), expected, "{number:#x}");
+        }
     }
 }
 

@@ -87,18 +87,20 @@ fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
 impl Table {
     /// Continues a lookup if the filter was not queried, because it is not in memory or not worth
     /// its memory. If the lookup passes the filter by, this is [`Table::get_after_filter`].
-    /// Otherwise the lookup stops, so that the filter can be read without a guard.
+    /// Otherwise the lookup stops, so that the filter can be read without a guard. `part` is the
+    /// part of the filter that can hold the key.
     #[cold]
     #[inline(never)]
     pub fn get_without_filter<'g>(
         &'g self,
+        part: u32,
         key: &LookupKey<'_>,
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Result<Option<Found<'g>>, Stop> {
         if !self.filter_worth.is_worthless() {
-            let part = self.filter_part_of(key);
+            let part = part as usize;
             let is_parted = self.filter_top.is_some();
             // If it is known that the lookup passes the part by, it need not stop.
             let credit = &self.filter_credits[part];
@@ -112,10 +114,11 @@ impl Table {
         }
         tickers.add(Ticker::BloomPassedBy, 1);
         observer.filter_passed_by();
-        let key = LookupKey { passed_filter_by: true, ..*key };
+        let index_part = self.index_part_beside(part as usize).map(|part| part as u32);
+        let key = LookupKey { passed_filter_by: true, index_part, ..*key };
         let found = observer.call_get_after_filter(self, &key, guard, tickers)?;
         if found.is_none() {
-            self.searched_in_vain(None, &key);
+            self.searched_in_vain(part as usize, &key);
         }
         Ok(found)
     }
@@ -260,17 +263,12 @@ impl Table {
 
     /// Notes that a lookup has searched the table in vain, because the table does not hold the key.
     /// If the filter was not in memory, its credit grows by the read that it would have saved.
-    /// `index_part`: the part of the index that led to the key, if it is known.
+    /// `part`: the part of the filter that can hold the key.
     #[cold]
-    pub fn searched_in_vain(&self, index_part: Option<usize>, key: &LookupKey<'_>) {
+    pub fn searched_in_vain(&self, part: usize, key: &LookupKey<'_>) {
         let Some(filter_key) = self.filter_key_of(key) else { return };
-        let (part, guard) = (self.filter_part_at(index_part, key), pin());
-        if self.filter.get(part, &guard).is_some() {
-            return;
-        }
-        let (number, credit, price) = self.filter_account(part, &filter_key);
-        let (slots, place) = self.filter_slot(number);
-        if slots.get(place, &guard).is_none() {
+        if self.resident_filter_for(part, &filter_key, &pin()).is_none() {
+            let (_, credit, price) = self.filter_account(part, &filter_key);
             credit.earn(READ, price);
             self.cache.filter_missed(true);
         }

@@ -17,12 +17,20 @@ pub(crate) struct LookupKey<'a> {
     /// filter was not worth its read ([`super::admission`]) or its memory
     /// ([`crate::table::worth`]). Then the result of the search says nothing about the filter.
     pub passed_filter_by: bool,
+    /// The part of the current table's index that leads to the key, if it is known.
+    pub index_part: Option<u32>,
 }
 
 impl<'a> LookupKey<'a> {
     #[inline(always)]
     pub fn new(user_key: &'a [u8], sequence: SequenceNumber) -> LookupKey<'a> {
-        LookupKey { user_key, sequence, hash: hash64(user_key), passed_filter_by: false }
+        LookupKey {
+            user_key,
+            sequence,
+            hash: hash64(user_key),
+            passed_filter_by: false,
+            index_part: None,
+        }
     }
 
     /// A copy, whose address can be passed to a call that is rare and not inlined. If the address

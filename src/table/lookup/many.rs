@@ -30,7 +30,7 @@ use crate::sync::Guard;
 use super::key::LookupKey;
 use super::observer::TableObserver;
 use super::tally::FilterTally;
-use super::{BlockPosition, count_use};
+use super::{BlockPosition, FilterSays, count_use};
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
@@ -79,8 +79,9 @@ impl Table {
             let mut absent = 0;
             for (i, (answer, key)) in answers.iter_mut().zip(keys).enumerate() {
                 match ().call_other_filter(self, key, guard, tickers) {
-                    Some(maybe) => *answer = maybe,
-                    None => absent |= 1 << i,
+                    FilterSays::No => *answer = false,
+                    FilterSays::Maybe => *answer = true,
+                    FilterSays::NotQueried { .. } => absent |= 1 << i,
                 }
             }
             return absent;

@@ -56,10 +56,8 @@ use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
 
 impl Table {
-    /// What the filter says of the key. `Some(false)`: the table holds no entry of the key. `None`:
-    /// the filter was not queried. Either it is not in memory, or lookups pass it by, because data
-    /// blocks would save more reads in its memory ([`worth`](crate::table::worth)). The lookup then
-    /// continues by [`Table::get_without_filter`] or [`Table::get_and_read`].
+    /// What the filter says of the key. If it was not queried, the lookup continues by
+    /// [`Table::get_without_filter`] or [`Table::get_and_read`].
     #[inline(always)]
     pub fn filter_says_maybe(
         &self,
@@ -67,7 +65,7 @@ impl Table {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
-    ) -> Option<bool> {
+    ) -> FilterSays {
         if self.has_full_filter
             && let Some(filter) = self.filter.borrow(0, guard)
             && let filter = filter.reader()
@@ -79,7 +77,7 @@ impl Table {
                 true => FilterTally { maybes: 1, ..tally }.record(self, guard, tickers),
                 false => FilterTally { noes: 1, ..tally }.record(self, guard, tickers),
             }
-            return Some(maybe);
+            return FilterSays::of(maybe);
         }
         observer.call_other_filter(self, &key.for_call(), guard, tickers)
     }
@@ -110,10 +108,10 @@ impl Table {
     #[cold]
     #[inline(never)]
     pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {
-        match self.index_part_of(key.user_key, key.trailer()) {
+        match self.part_with_key(key) {
             // If the index is whole, `reading` decides whether to read only a piece of it.
-            part if part < self.index_parts() => Err(Stop::absent(AbsentPart::Index(part), key)),
-            _ => Ok(None),
+            Some(part) => Err(Stop::absent(AbsentPart::Index(part), key)),
+            None => Ok(None),
         }
     }
 
@@ -201,6 +199,7 @@ impl Table {
                     if key.passed_filter_by || self.any_filter().is_none() {
                         file.add(FileTicker::Unfiltered, 1);
                     }
+                    block.recycle(&self.cache);
                     return Ok(None);
                 }
             }
@@ -233,7 +232,10 @@ impl Table {
     /// The part of an index in parts that leads to the key. `None`: no part does.
     #[inline(never)]
     fn part_with_key(&self, key: &LookupKey<'_>) -> Option<usize> {
-        let part = self.index_part_of(key.user_key, key.trailer());
+        let part = match key.index_part {
+            Some(part) => part as usize,
+            None => self.index_part_of(key.user_key, key.trailer()),
+        };
         (part < self.index_parts()).then_some(part)
     }
 
@@ -268,22 +270,37 @@ impl Table {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
-    ) -> Option<bool> {
+    ) -> FilterSays {
+        let part = self.filter_part_of(key);
+        let not_queried = FilterSays::NotQueried { part: part as u32 };
         if self.whole_key_filter.is_none() {
-            return self.prefix_says_maybe(key, guard, observer);
+            let answer = self.prefix_says_maybe(part, key, guard, observer);
+            return answer.map_or(not_queried, FilterSays::of);
         }
         if self.filter_worth.is_worthless() {
-            return None;
+            return not_queried;
         }
-        let filter = match self.filter.peek(self.filter_part_of(key), guard) {
-            Some(filter) => filter,
-            None => self.filter_piece_with_key(key, guard)?,
-        };
+        let Some(filter) = self.resident_filter_for(part, key, guard) else { return not_queried };
         tickers.add(Ticker::BlockCacheFilterHit, 1);
         let answer = filter.may_contain(key);
         count_use(filter, answer == FilterAnswer::No);
         observer.filter_answered(self, filter, key, None, answer);
-        Some(self.count_other_filter(answer, guard, tickers))
+        FilterSays::of(self.count_other_filter(answer, guard, tickers))
+    }
+
+    /// Part `part` of the filter, which is the one for `filter_key`, or the filter's piece for
+    /// `filter_key`, if it is in memory.
+    #[inline(always)]
+    pub(super) fn resident_filter_for<'g>(
+        &'g self,
+        part: usize,
+        filter_key: &LookupKey<'_>,
+        guard: &'g Guard,
+    ) -> Option<&'g Resident<TableFilter>> {
+        match self.filter.peek(part, guard) {
+            Some(filter) => Some(filter),
+            None => self.filter_piece_with_key(filter_key, guard),
+        }
     }
 
     /// Counts the answer of a filter for a whole key. Returns whether the answer is "maybe".
@@ -304,6 +321,26 @@ impl Table {
 fn count_use(filter: &Resident<TableFilter>, says_no: bool) {
     if filter.is_useful(says_no) {
         filter.mark_used();
+    }
+}
+
+/// What the filter of a table says of a key.
+pub(crate) enum FilterSays {
+    /// The table holds no entry of the key.
+    No,
+    Maybe,
+    /// The filter was not queried. Either its part for the key, which is number `part`, is not in
+    /// memory, or lookups pass the filter by, because data blocks would save more reads in its
+    /// memory ([`worth`](crate::table::worth)).
+    NotQueried {
+        part: u32,
+    },
+}
+
+impl FilterSays {
+    #[inline(always)]
+    fn of(maybe: bool) -> FilterSays {
+        if maybe { FilterSays::Maybe } else { FilterSays::No }
     }
 }
 

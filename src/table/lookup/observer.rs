@@ -19,6 +19,7 @@ use crate::filter::FilterReader;
 use crate::stats::ThreadTickers;
 use crate::sync::Guard;
 
+use super::FilterSays;
 use super::found::Found;
 use super::key::LookupKey;
 use super::stop::Stop;
@@ -37,7 +38,7 @@ pub(crate) trait TableObserver: Copy {
         key: &LookupKey<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
-    ) -> Option<bool>;
+    ) -> FilterSays;
 
     /// Calls [`Table::get_after_filter`].
     fn call_get_after_filter<'g>(
@@ -96,7 +97,7 @@ impl TableObserver for () {
         key: &LookupKey<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
-    ) -> Option<bool> {
+    ) -> FilterSays {
         table.other_filter_says_maybe(key, guard, tickers, self)
     }
 

@@ -37,20 +37,18 @@ impl Table {
 
     /// Whether a filter that holds only prefixes answers "maybe" for the key's prefix. `Some(true)`
     /// without a query if the table has no such filter, or if the key has no prefix. `None` if the
-    /// filter is not in memory.
+    /// filter's part for the key, which is number `part`, is not in memory.
     #[cold]
     pub(super) fn prefix_says_maybe(
         &self,
+        part: usize,
         key: &LookupKey<'_>,
         guard: &Guard,
         observer: impl TableObserver,
     ) -> Option<bool> {
         let Some(prefix) = self.prefix_to_ask_for(key) else { return Some(true) };
         let filter_key = LookupKey::new(prefix, key.sequence);
-        let filter = match self.filter.peek(self.filter_part_of(key), guard) {
-            Some(filter) => filter,
-            None => self.filter_piece_with_key(&filter_key, guard)?,
-        };
+        let filter = self.resident_filter_for(part, &filter_key, guard)?;
         filter.mark_used();
         self.count(Ticker::BlockCacheFilterHit);
         Some(self.ask_for_prefix(Some(filter), prefix, key, observer))

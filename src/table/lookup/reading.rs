@@ -26,13 +26,13 @@ use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
 
-use super::BlockPosition;
 use super::batch_read::AbsentBlock;
 use super::found::Found;
 use super::joint::IndexRead;
 use super::key::LookupKey;
 use super::observer::TableObserver;
 use super::stop::{Absent, AbsentPart, Stop};
+use super::{BlockPosition, FilterSays};
 
 /// What must be read before a lookup can continue in a table.
 pub(crate) enum Missing {
@@ -70,19 +70,20 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Result<Option<Found<'static>>> {
-        let maybe = match missing {
+        let says = match missing {
             None => self.filter_says_maybe(key, &pin(), tickers, observer),
-            Some(Missing::Filter(_)) => None,
-            Some(Missing::Index(_) | Missing::Block(_)) => Some(true),
+            Some(Missing::Filter(part)) => FilterSays::NotQueried { part: part as u32 },
+            Some(Missing::Index(_) | Missing::Block(_)) => FilterSays::Maybe,
         };
         let mut index_read = None;
-        let answer = maybe.or_else(|| {
-            let part = match missing {
-                Some(Missing::Filter(part)) => part,
-                _ => self.filter_part_of(key),
-            };
-            self.filter_says_maybe_once_read(part, key, &mut index_read, tickers, observer)
-        });
+        let answer = match says {
+            FilterSays::No => Some(false),
+            FilterSays::Maybe => Some(true),
+            FilterSays::NotQueried { part } => {
+                let part = part as usize;
+                self.filter_says_maybe_once_read(part, key, &mut index_read, tickers, observer)
+            }
+        };
         if answer == Some(false) {
             return Ok(None);
         }
@@ -100,7 +101,7 @@ impl Table {
         };
         let found = self.search_and_read(missing, index_read, key, tickers, observer)?;
         if found.is_none() {
-            self.searched_in_vain(index_part, key);
+            self.searched_in_vain(self.filter_part_at(index_part, key), key);
         }
         Ok(found)
     }
@@ -137,7 +138,9 @@ impl Table {
             }
             Missing::Filter(_) => unreachable!("the filter has answered"),
         };
-        self.get_from_read_blocks(index, block, key, tickers, observer)
+        let (index, found) = self.get_from_read_blocks(index, block, key, tickers, observer)?;
+        index.recycle(&self.cache);
+        Ok(found)
     }
 
     /// Reads the filter's part `part_with_key`, or a piece of a filter that is stored whole
@@ -204,8 +207,14 @@ impl Table {
         self.count_other_filter(answer, &pin(), tickers)
     }
 
+    /// Drops the result of a lookup. If nothing else holds its block, the cache uses the block's
+    /// memory for a later block.
+    pub fn recycle(&self, found: Found<'static>) {
+        found.recycle(&self.cache);
+    }
+
     /// Like [`Table::get_from_block`], from block `i` on, but reads the blocks and the parts of the
-    /// index that are not in memory.
+    /// index that are not in memory. Also returns the part of the index that was used last.
     #[inline(always)]
     fn get_from_read_blocks(
         &self,
@@ -214,14 +223,17 @@ impl Table {
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
-    ) -> Result<Option<Found<'static>>> {
+    ) -> Result<(Lease<'static, TableIndex>, Option<Found<'static>>)> {
         while i < index.index.len() {
             let block = self.block_to_keep(&index, i, tickers)?;
             let start = block.search_start(key.user_key);
             let known = Some((block, start));
             let position = BlockPosition { index: &index, block: i, known };
             let (part, next) = match self.get_from_block(position, key, &pin(), tickers, observer) {
-                Ok(found) => return Ok(found.map(Found::into_owned)),
+                Ok(found) => {
+                    let found = found.map(Found::into_owned);
+                    return Ok((index, found));
+                }
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(Absent { block, .. })) => match block {
                     AbsentPart::Block { part, block } => (part, block),
@@ -235,7 +247,7 @@ impl Table {
             }
             i = next;
         }
-        Ok(None)
+        Ok((index, None))
     }
 
     #[inline(always)]

@@ -14,6 +14,7 @@ use crate::filter::inspect::QueryTrace;
 use crate::stats::{Counters, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
+use super::FilterSays;
 use super::found::Found;
 use super::key::LookupKey;
 use super::observer::TableObserver;
@@ -172,7 +173,7 @@ impl TableObserver for &Recorder<'_> {
         key: &LookupKey<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
-    ) -> Option<bool> {
+    ) -> FilterSays {
         table.other_filter_says_maybe(key, guard, tickers, self)
     }
 

@@ -14,7 +14,7 @@ use crate::keys::{Key, Run};
 pub struct Maypole {
     db: Db,
     compression: maypole::Compression,
-    filter: &'static str,
+    filter: String,
     metadata: MetadataForm,
 }
 
@@ -31,10 +31,13 @@ impl Maypole {
         };
         let metadata = match kind {
             Kind::MaypoleParts => MetadataForm::Parts,
-            Kind::MaypoleWhole => MetadataForm::Whole,
+            Kind::MaypoleWhole | Kind::MaypoleWholeNone => MetadataForm::Whole,
             _ => MetadataForm::Auto,
         };
-        let filter = if kind == Kind::MaypoleNone { "none" } else { "bloom(10)" };
+        let filter = match kind {
+            Kind::MaypoleNone | Kind::MaypoleWholeNone => "none".to_string(),
+            _ => options.filter.clone(),
+        };
         let mut builder: Builder = Db::builder(dir)
             .metadata(metadata)
             .fs(fs)
@@ -134,6 +137,9 @@ impl Engine for Maypole {
             names.map(|name| table.properties().number(name).unwrap_or(0)).iter().sum::<u64>()
         };
         Ok(tables.map(bytes).sum())
+    }
+    fn cache_bytes(&self) -> Result<u64> {
+        Ok(self.db.stats().cache.iter().map(|(_, usage)| usage.bytes as u64).sum())
     }
     fn scan_from_start(&self, fills_cache: bool) -> Result<Box<dyn Scan + '_>> {
         let mut cursor = self.db.cursor().fill_cache(fills_cache);

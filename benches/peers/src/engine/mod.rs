@@ -1,6 +1,7 @@
 //! The engines behind one interface. All have the same compression, cache and memtable, the WAL on,
-//! and a Bloom filter of 10 bits a key; only [`Kind::MaypoleNone`] has no filters. Writes are
-//! synced only where a workload asks for it.
+//! and a Bloom filter of 10 bits a key, unless `--filter` gives Maypole another one.
+//! [`Kind::MaypoleNone`] and [`Kind::MaypoleWholeNone`] have no filters. Writes are synced only
+//! where a workload asks for it.
 //!
 //! Three differences remain. Maypole and fjall charge filters and indexes to the cache, whereas
 //! RocksDB by default keeps them outside it. fjall's filters of level 0 have more bits, for a rate
@@ -54,6 +55,8 @@ pub enum Kind {
     MaypoleWhole,
     /// No filters.
     MaypoleNone,
+    /// No filters, and all indexes whole.
+    MaypoleWholeNone,
     Fjall,
 }
 
@@ -67,6 +70,7 @@ impl Kind {
             Kind::MaypoleParts => "maypole-parts",
             Kind::MaypoleWhole => "maypole-whole",
             Kind::MaypoleNone => "maypole-none",
+            Kind::MaypoleWholeNone => "maypole-whole-none",
             Kind::Fjall => "fjall",
         }
     }
@@ -124,6 +128,10 @@ pub trait Engine: Send + Sync {
     /// Stored bytes of the filters and indexes of all tables.
     fn metadata_bytes(&self) -> Result<u64> {
         Err("this engine does not tell the bytes of its filters and indexes".into())
+    }
+    /// Bytes in the block cache, as the engine charges them.
+    fn cache_bytes(&self) -> Result<u64> {
+        Err("this engine does not tell how full its cache is".into())
     }
     /// Starts a scan of all entries, which the caller continues piece by piece.
     fn scan_from_start(&self, _fills_cache: bool) -> Result<Box<dyn Scan + '_>> {

@@ -194,6 +194,10 @@ impl Engine for Rocks {
         };
         Ok(bytes("index block size")? + bytes("filter block size")?)
     }
+    fn cache_bytes(&self) -> Result<u64> {
+        let bytes = self.db.property_int_value("rocksdb.block-cache-usage")?;
+        Ok(bytes.ok_or("no usage of the cache")?)
+    }
     fn scan_from_start(&self, fills_cache: bool) -> Result<Box<dyn Scan + '_>> {
         let mut options = rocksdb::ReadOptions::default();
         options.fill_cache(fills_cache);
