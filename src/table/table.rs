@@ -93,9 +93,11 @@ pub(crate) struct TableContext {
 /// counts, the counters of eight threads, its entry in the tree. Measured with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1750;
 
-/// Bytes of memory that an index entry takes in addition to its stored bytes: the slot of its data
-/// block, its handle, and the head and the end of its separator ([`super::index`]).
-pub(super) const INDEX_ENTRY_BYTES: u64 = 40;
+/// Bytes of memory that an entry of a whole index takes in addition to its stored bytes. In memory
+/// an entry has its separator, and 36.5 bytes for the slot of its data block, its handle, and the
+/// head and the end of its separator ([`super::index`]). In the file it has its separator, and
+/// about 12 bytes for two lengths, its handle and a restart point.
+pub(super) const INDEX_ENTRY_BYTES: u64 = 25;
 
 /// Bytes of memory that an entry of an index part takes in addition to its stored bytes: the slot
 /// of its data block, the head of its separator, and a share of the memory that each part takes

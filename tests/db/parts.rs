@@ -215,6 +215,9 @@ fn every_read_finds_what_is_there() {
 
 /// `stats` reports the memory that all filters and indexes need, whether they are whole or in
 /// parts. The figure is close to what they take in a cache that has loaded all of them.
+///
+/// Regression: the estimate for a whole index was a third too high. It added what an entry takes in
+/// memory to all of the entry's stored bytes, of which only the separator stays in memory.
 #[test]
 fn the_memory_that_filters_and_indexes_need_is_told() {
     let mut needed = Vec::new();
@@ -233,7 +236,8 @@ fn the_memory_that_filters_and_indexes_need_is_told() {
             })
             .sum();
         let told = stats.metadata_bytes;
-        assert!((told * 3 / 4..told * 5 / 4).contains(&held), "{form:?}: {held} of {told}");
+        // In parts they take a bit more than whole, because each part has a header.
+        assert!((told * 19 / 20..told * 5 / 4).contains(&held), "{form:?}: {held} of {told}");
         assert!(stats.to_string().contains("by all filters and indexes"));
         needed.push(told);
         drop(db);
@@ -321,9 +325,9 @@ fn a_small_cache_reads_pieces_of_whole_ones() {
     }
 }
 
-/// Regression: lookups of present keys only, in a cache as large as all filters and indexes, left
-/// the filters in half of the cache, because each lookup marked its filter as used. But these
-/// filters saved no read. Now they are evicted.
+/// Regression: lookups of present keys only, in a cache with little more room than all filters and
+/// indexes need, left the filters in half of the cache, because each lookup marked its filter as
+/// used. But these filters saved no read. Now they are evicted.
 #[test]
 fn filters_that_spare_no_read_make_room() {
     const KEYS: u32 = 100_000;
@@ -334,7 +338,7 @@ fn filters_that_spare_no_read_make_room() {
             fill(&db, KEYS);
             db.stats().metadata_bytes
         };
-        let db = open(&fs, metadata_bytes, MetadataForm::Parts, "bloom(10)");
+        let db = open(&fs, metadata_bytes * 17 / 16, MetadataForm::Parts, "bloom(10)");
         let mut rng = StdRng::seed_from_u64(7);
         for i in 0..30_000 {
             let key = key(rng.random_range(0..KEYS));
