@@ -347,6 +347,16 @@ impl BlockCache {
         state.pinned_bytes - state.reserved_bytes
     }
 
+    /// Bytes charged now for open tables and for slots: what is neither a data block, nor an index,
+    /// nor a filter. Together with [`BlockCache::usage_of`] all three kinds, this is
+    /// [`BlockCache::usage`].
+    pub fn tables_usage(&self) -> usize {
+        match self.process.is_current() {
+            true => lock(&self.state).reserved_bytes,
+            false => 0,
+        }
+    }
+
     /// Values and bytes of one kind.
     pub fn usage_of(&self, kind: BlockKind) -> KindUsage {
         if !self.process.is_current() {

@@ -65,6 +65,7 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
         format!("{} of {} queries", filter.useful, maypole_count(filter.asked())),
         "level".to_string(),
         "by all filters and indexes".to_string(),
+        "for open tables and slots".to_string(),
     ] {
         assert!(text.contains(&expected), "{expected}: {text}");
     }
@@ -78,6 +79,7 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
     let figures = &json["figures"];
     assert_eq!(figures["useful"], filter.useful);
     assert_eq!(json["metadata_bytes"], db.stats().metadata_bytes);
+    assert_eq!(json["block_cache_tables_bytes"], db.stats().cache_tables_bytes);
     assert_eq!(figures["false_positive"], filter.false_positive());
     // Parsing JSON may change the last bit.
     let is_near = |name: &str, value: f64| {

@@ -214,13 +214,14 @@ fn every_read_finds_what_is_there() {
 }
 
 /// `stats` reports the memory that all filters and indexes need, whether they are whole or in
-/// parts. The figure is close to what they take in a cache that has loaded all of them.
+/// parts. The figure is close to what they take in a cache that has loaded all of them. It also
+/// reports what open tables and slots take, so that the figures add up to what the cache holds.
 ///
 /// Regression: the estimate for a whole index was a third too high. It added what an entry takes in
 /// memory to all of the entry's stored bytes, of which only the separator stays in memory.
 #[test]
 fn the_memory_that_filters_and_indexes_need_is_told() {
-    let mut needed = Vec::new();
+    let (mut needed, mut tables) = (Vec::new(), Vec::new());
     for form in [MetadataForm::Whole, MetadataForm::Parts] {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
         let db = open(&fs, 64 << 20, form, "bloom(10)");
@@ -240,12 +241,34 @@ fn the_memory_that_filters_and_indexes_need_is_told() {
         assert!((told * 19 / 20..told * 5 / 4).contains(&held), "{form:?}: {held} of {told}");
         assert!(stats.to_string().contains("by all filters and indexes"));
         needed.push(told);
+        let opened = cache_tables_bytes(&db);
         drop(db);
         // With a small cache, the figure is the same.
-        let small = open(&fs, 64 << 10, form, "bloom(10)").stats();
-        assert_eq!(small.metadata_bytes, told, "{form:?}");
+        let small = open(&fs, 64 << 10, form, "bloom(10)");
+        assert_eq!(small.stats().metadata_bytes, told, "{form:?}");
+        assert_eq!(cache_tables_bytes(&small), opened, "{form:?}");
+        tables.push(opened);
+        // A whole index is cut into pieces for the first lookup, and an index part gets slots when
+        // many of its data blocks are kept. The cache then charges more for tables.
+        for i in (0..60_000).chain(0..60_000) {
+            assert!(small.get(key(i)).unwrap().is_some());
+        }
+        assert!(cache_tables_bytes(&small) > opened, "{form:?}");
     }
     assert!(needed[0].abs_diff(needed[1]) < needed[0] / 20, "{needed:?}");
+    // In the form of parts, an open table has slots and the list of its parts in addition.
+    assert!(tables[0] < tables[1], "{tables:?}");
+}
+
+/// What the cache of `db` charges for open tables and slots. Checks that this and the bytes of all
+/// kinds of blocks are all that the cache charges.
+fn cache_tables_bytes(db: &Db) -> usize {
+    let stats = db.stats();
+    let kinds: usize = stats.cache.iter().map(|(_, usage)| usage.bytes).sum();
+    let charged = db.property("rocksdb.block-cache-usage").unwrap();
+    assert_eq!((kinds + stats.cache_tables_bytes).to_string(), charged);
+    assert!(stats.to_string().contains("for open tables and slots"));
+    stats.cache_tables_bytes
 }
 
 /// If the cache is too small for the filters and indexes, a lookup reads only some KiB on average,

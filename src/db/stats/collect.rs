@@ -67,6 +67,7 @@ impl Inner {
                 .iter()
                 .map(|&kind| (kind, cache.usage_of(kind)))
                 .collect(),
+            cache_tables_bytes: cache.tables_usage(),
             cache_capacity_bytes: cache.capacity(),
             metadata_bytes: cache.whole_metadata_bytes(),
             open_files: self.store.descriptors.open_files(),

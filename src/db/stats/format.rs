@@ -4,6 +4,7 @@
 //! maypole stats 1                        what this is, and the version of the format
 //! open 4711 1764000000000 1764000060000 1000
 //! cache 67108864 data 81920 20 index 4096 1 filter 1280 1
+//! tables 3072
 //! metadata 6400
 //! memtables 12345 100
 //! held 0
@@ -76,7 +77,8 @@ fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
         let usage = usage.unwrap_or_default();
         write!(text, " {name} {} {}", usage.bytes, usage.entries)?;
     }
-    writeln!(text, "\nmetadata {}", stats.metadata_bytes)?;
+    writeln!(text, "\ntables {}", stats.cache_tables_bytes)?;
+    writeln!(text, "metadata {}", stats.metadata_bytes)?;
     writeln!(text, "memtables {} {}", stats.memtable_bytes, stats.memtable_entries)?;
     writeln!(text, "held {}", stats.held_by_readers_bytes)?;
     writeln!(text, "debt {}", stats.compaction_debt_bytes)?;
@@ -189,7 +191,7 @@ fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), 
     let expected = match name {
         "open" | "closed" => "a process, two times and an interval",
         "cache" => "a capacity, and bytes and entries of each kind of block",
-        "metadata" | "held" | "debt" => "a number of bytes",
+        "tables" | "metadata" | "held" | "debt" => "a number of bytes",
         "memtables" => "bytes and entries",
         "snapshots" => "bytes, and milliseconds",
         "predicted" => "a rate between 0 and 1, or -",
@@ -224,6 +226,7 @@ fn read_words<'a>(
                 stats.cache.push((kind, usage));
             }
         }
+        "tables" => stats.cache_tables_bytes = number(words)?,
         "metadata" => stats.metadata_bytes = number(words)?,
         "memtables" => {
             stats.memtable_bytes = number(words)?;
@@ -312,6 +315,7 @@ mod tests {
         stats.written = UNIX_EPOCH + Duration::from_millis(1_764_000_060_000);
         stats.interval = Duration::from_secs(1);
         stats.cache = KINDS.map(|(kind, _)| (kind, KindUsage { bytes: 4096, entries: 1 })).into();
+        stats.cache_tables_bytes = 3072;
         stats.metadata_bytes = 6400;
         stats.predicted_fpr = Some(0.1 + 0.2);
         stats.oldest_snapshot = Some(Duration::from_millis(12_345));
@@ -342,22 +346,21 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // The first version of the text had no lines `dead`, `metadata` and `snapshots`. A text
-        // without these lines is still read.
-        let is_new = |line: &&str| {
-            ["dead ", "metadata ", "snapshots "].iter().any(|word| line.starts_with(word))
-        };
+        // The first version of the text had no lines `dead`, `metadata`, `snapshots` and `tables`.
+        // A text without these lines is still read.
+        let new = ["dead ", "metadata ", "snapshots ", "tables "];
+        let is_new = |line: &&str| new.iter().any(|word| line.starts_with(word));
         let lines: Vec<String> =
             body().lines().filter(|line| !is_new(line)).map(|line| format!("{line}\n")).collect();
         let mut stats = sample();
         (stats.oldest_snapshot, stats.held_by_snapshots_bytes) = (None, 0);
-        stats.metadata_bytes = 0;
+        (stats.cache_tables_bytes, stats.metadata_bytes) = (0, 0);
         for level in &mut stats.levels {
             (level.dead_entries, level.dead_bytes) = (0, 0);
         }
         assert_eq!(reread(&lines.concat()).unwrap(), stats);
-        assert_eq!(body().lines().filter(is_new).count(), 4);
-        assert_eq!(lines.len() + 4, body().lines().count());
+        assert_eq!(body().lines().filter(is_new).count(), 5);
+        assert_eq!(lines.len() + 5, body().lines().count());
         assert!(
             lines
                 .iter()
@@ -379,6 +382,7 @@ mod tests {
             ("open 4711", "open -1"),
             ("open 4711", "open 99999999999"),
             ("open 4711", "ajar 4711"),
+            ("tables 3072", "tables"),
             ("metadata 6400", "metadata"),
             ("debt 0", "debt 0x"),
             ("debt 0", "debt 1152921504606846976"),

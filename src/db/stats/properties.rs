@@ -5,7 +5,6 @@
 
 use std::fmt::Write;
 
-use crate::cache::BlockKind;
 use crate::db::inner::Inner;
 use crate::db::write::write_stall::{WriteStall, write_stall_for};
 use crate::version::{LEVELS, Version};
@@ -43,11 +42,7 @@ impl Inner {
             }
             "num-snapshots" => self.reading.snapshots().len() as u64,
             "block-cache-capacity" => self.store.context.cache.capacity() as u64,
-            "block-cache-usage" => {
-                let kinds = [BlockKind::Data, BlockKind::Index, BlockKind::Filter];
-                let cache = &self.store.context.cache;
-                kinds.iter().map(|&kind| cache.usage_of(kind).bytes as u64).sum()
-            }
+            "block-cache-usage" => self.store.context.cache.usage() as u64,
             _ => return None,
         };
         Some(number.to_string())

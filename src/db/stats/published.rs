@@ -66,6 +66,8 @@ pub struct PublishedStats {
     pub predicted_fpr: Option<f64>,
     /// See [`Stats::cache`].
     pub cache: Vec<(BlockKind, KindUsage)>,
+    /// See [`Stats::cache_tables_bytes`]. 0 if the file does not state it.
+    pub cache_tables_bytes: u64,
     /// See [`Stats::cache_capacity_bytes`].
     pub cache_capacity_bytes: u64,
     /// See [`Stats::metadata_bytes`]. 0 if the file does not state it.
@@ -118,6 +120,7 @@ impl PublishedStats {
             tickers: stats.tickers,
             levels: stats.levels,
             cache: stats.cache,
+            cache_tables_bytes: stats.cache_tables_bytes as u64,
             cache_capacity_bytes: stats.cache_capacity_bytes as u64,
             metadata_bytes: stats.metadata_bytes as u64,
             memtable_bytes: stats.memtable_bytes as u64,

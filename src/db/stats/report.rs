@@ -45,6 +45,12 @@ pub struct Stats {
     pub tickers: Tickers,
     /// What the block cache holds of each kind of block, for all databases that share it.
     pub cache: Vec<(BlockKind, KindUsage)>,
+    /// The bytes that the block cache charges for open tables and for slots, for all databases that
+    /// share it. An open table keeps its properties and the lists of its parts in memory. Slots are
+    /// the places through which lookups find parts and data blocks in memory. The slots of an index
+    /// that is in memory count in [`Stats::cache`]. Together with `cache`, these bytes are all that
+    /// the block cache charges.
+    pub cache_tables_bytes: usize,
     /// The most bytes the block cache may hold.
     pub cache_capacity_bytes: usize,
     /// About how many bytes all filters and indexes need in memory, for all databases that share
@@ -271,11 +277,11 @@ impl fmt::Display for Stats {
             let held = bytes(self.held_by_readers_bytes as u64);
             writeln!(f, "  readers       {held:>10}   kept for callbacks of the process")?;
         }
-        let used: usize = self.cache.iter().map(|(_, usage)| usage.bytes).sum();
+        let kinds: usize = self.cache.iter().map(|(_, usage)| usage.bytes).sum();
         writeln!(
             f,
             "  block cache   {:>10}   of {}",
-            bytes(used as u64),
+            bytes((kinds + self.cache_tables_bytes) as u64),
             bytes(self.cache_capacity_bytes as u64)
         )?;
         for (kind, usage) in &self.cache {
@@ -283,6 +289,8 @@ impl fmt::Display for Stats {
             let size = bytes(usage.bytes as u64);
             writeln!(f, "    {kind:<11} {size:>10}   {} entries", usage.entries)?;
         }
+        let tables = bytes(self.cache_tables_bytes as u64);
+        writeln!(f, "    tables      {tables:>10}   for open tables and slots")?;
         let needed = bytes(self.metadata_bytes as u64);
         writeln!(f, "    needed      {needed:>10}   by all filters and indexes")?;
 

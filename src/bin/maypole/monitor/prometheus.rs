@@ -121,6 +121,8 @@ impl Metrics {
         self.gauge("held_by_readers_bytes", help, bytes(stats.held_by_readers_bytes));
         let help = "The most bytes that the block cache may hold.";
         self.gauge("block_cache_capacity_bytes", help, bytes(stats.cache_capacity_bytes));
+        let help = "Bytes of the block cache that open tables and slots take.";
+        self.gauge("block_cache_tables_bytes", help, bytes(stats.cache_tables_bytes));
         let help = "Bytes of memory that all filters and indexes need.";
         self.gauge("metadata_bytes", help, bytes(stats.metadata_bytes));
         let help = "Bytes that compaction must still rewrite.";

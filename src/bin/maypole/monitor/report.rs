@@ -34,6 +34,7 @@ pub fn published(
         held_bytes: stats.held_by_readers_bytes,
         capacity_bytes: stats.cache_capacity_bytes,
         cache: &stats.cache,
+        tables_bytes: stats.cache_tables_bytes,
         metadata_bytes: stats.metadata_bytes,
     };
     memory.print(out)?;
@@ -61,6 +62,7 @@ pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
         held_bytes: stats.held_by_readers_bytes as u64,
         capacity_bytes: stats.cache_capacity_bytes as u64,
         cache: &stats.cache,
+        tables_bytes: stats.cache_tables_bytes as u64,
         metadata_bytes: stats.metadata_bytes as u64,
     };
     memory.print(out)?;
@@ -173,6 +175,9 @@ struct Memory<'a> {
     held_bytes: u64,
     capacity_bytes: u64,
     cache: &'a [(BlockKind, KindUsage)],
+    /// Bytes of the block cache that open tables and slots take. 0 if the program that published
+    /// the counters does not report it.
+    tables_bytes: u64,
     /// Bytes of memory that all filters and indexes need. 0 if there are none, or if the program
     /// that published the counters does not report it.
     metadata_bytes: u64,
@@ -186,14 +191,18 @@ impl Memory<'_> {
             let held = size(self.held_bytes);
             writeln!(out, "  readers       {held:>10}   kept for callbacks of the process")?;
         }
-        let used = self.cache.iter().map(|(_, usage)| usage.bytes as u64).sum();
-        let (used, capacity) = (size(used), size(self.capacity_bytes));
+        let kinds: u64 = self.cache.iter().map(|(_, usage)| usage.bytes as u64).sum();
+        let (used, capacity) = (size(kinds + self.tables_bytes), size(self.capacity_bytes));
         writeln!(out, "  block cache   {used:>10}   of {capacity}")?;
         for (kind, usage) in self.cache {
             let kind = format!("{kind:?}").to_lowercase();
             let (bytes, entries) =
                 (size(usage.bytes as u64), counted(usage.entries as u64, "entry"));
             writeln!(out, "    {kind:<11} {bytes:>10}   {entries}")?;
+        }
+        if self.tables_bytes > 0 {
+            let tables = size(self.tables_bytes);
+            writeln!(out, "    tables      {tables:>10}   for open tables and slots")?;
         }
         if self.metadata_bytes > 0 {
             let needed = size(self.metadata_bytes);
