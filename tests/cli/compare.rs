@@ -9,13 +9,15 @@ use serde_json::Value;
 
 use crate::maypole;
 
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 24] = [
     "policy",
     "keys",
     "tables",
     "levels",
     "filter_bytes",
     "bits_per_key",
+    "metadata_bytes",
+    "resident_metadata_bytes",
     "build_ns_per_key",
     "predicted_fpr",
     "observed_fpr",
@@ -102,6 +104,14 @@ fn figures_of_a_comparison_hang_together() {
         assert!((asked / number(none, "blocks_per_absent_get") - 1.0).abs() < 0.01, "{row}");
         let blocks = number(row, "full_positive") / 20_000.0;
         assert!((blocks - number(row, "blocks_per_absent_get")).abs() < 1e-9, "{row}");
+    }
+    // Without filters, only indexes take memory. The cache holds everything, so all filters and
+    // indexes are resident at the end.
+    let needed = [none, five, ten].map(|row| number(row, "metadata_bytes"));
+    assert!(0.0 < needed[0] && needed[0] < needed[1] && needed[1] < needed[2], "{needed:?}");
+    for (row, needed) in rows.iter().zip(needed) {
+        let resident = number(row, "resident_metadata_bytes");
+        assert!((resident / needed - 1.0).abs() < 0.15, "{row}");
     }
     // The cache holds all blocks and was warmed up, so lookups of present keys read no file.
     assert!(rows.iter().all(|row| row["file_reads_per_present_get"] == 0.0), "{rows:?}");

@@ -56,8 +56,9 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 ///
 /// All policies get the same keys in the same order and take turns at the same lookups. Every key
 /// is looked up once before anything is counted. Blocks are 4096 bytes. Times are those of single
-/// lookups by one thread, less the time that reading the clock takes. Pass --seed to draw other
-/// keys, or --dir to measure another disk.
+/// lookups by one thread, less the time that reading the clock takes. Metadata is the memory of
+/// filters and indexes: what all of them need, and what of it is resident after the last lookup.
+/// Pass --seed to draw other keys, or --dir to measure another disk.
 #[derive(Args)]
 #[command(verbatim_doc_comment, group(ArgGroup::new("given").args(["key_file", "from_tables"])))]
 pub struct Compare {

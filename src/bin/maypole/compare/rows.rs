@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use maypole::{FilterCounts, LevelStats, Stats, Ticker, Tickers};
+use maypole::{BlockKind, FilterCounts, LevelStats, Stats, Ticker, Tickers};
 
 use super::Setup;
 use super::measure::{self, Measured, Phase};
@@ -36,6 +36,9 @@ fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> PolicyRo
     let (before, after) = (&absent.before, &absent.after);
     let filter = since(after.counts().filter, before.counts().filter);
     let per_get = |phase: &Phase, ticker| counts_of(phase).get(ticker) as f64 / phase.gets() as f64;
+    let last = &present.after;
+    let is_metadata = |kind: BlockKind| matches!(kind, BlockKind::Filter | BlockKind::Index);
+    let resident = last.cache.iter().filter(|(kind, _)| is_metadata(*kind));
     PolicyRow {
         policy: tree.policy.to_string(),
         keys: keys as u64,
@@ -43,6 +46,8 @@ fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> PolicyRo
         levels: after.levels.iter().filter(|level| level.files > 0).count() as u64,
         filter_bytes: after.filter_bytes(),
         bits_per_key: after.filter_bytes() as f64 * 8.0 / keys as f64,
+        metadata_bytes: last.metadata_bytes as u64,
+        resident_metadata_bytes: resident.map(|(_, usage)| usage.bytes as u64).sum(),
         build_ns_per_key: tree.build_ns_per_key,
         predicted_fpr: predicted_fpr(before, after),
         observed_fpr: filter.observed_fpr(),

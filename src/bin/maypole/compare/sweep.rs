@@ -275,6 +275,8 @@ mod tests {
             levels: 1,
             filter_bytes: 0,
             bits_per_key: 0.0,
+            metadata_bytes: 0,
+            resident_metadata_bytes: 0,
             build_ns_per_key: None,
             predicted_fpr: None,
             observed_fpr: Some(0.25),

@@ -89,6 +89,10 @@ record! {
         /// Stored bytes of all filters.
         filter_bytes: u64,
         bits_per_key: f64,
+        /// Bytes of memory that all filters and indexes need.
+        metadata_bytes: u64,
+        /// Bytes that filters and indexes take in the block cache after the last lookup.
+        resident_metadata_bytes: u64,
         build_ns_per_key: Option<f64>,
         /// The mean of the tables' predictions, weighted by how often each table's filter was
         /// queried.

@@ -65,12 +65,15 @@ fn filters(rows: &[PolicyRow]) -> Sheet {
             Cell::new(format!("{low} to {high} %"), format!("{low}–{high}%"))
         })
     };
+    let bytes = |bytes: u64| Cell::new(size(bytes), short_count(bytes));
     let columns: &[Column<PolicyRow>] = &[
         ("policy", &|row| row.policy.clone().into()),
         ("tables", &|row| row.tables.to_string().into()),
         ("levels", &|row| row.levels.to_string().into()),
-        ("filters", &|row| Cell::new(size(row.filter_bytes), short_count(row.filter_bytes))),
+        ("filters", &|row| bytes(row.filter_bytes)),
         ("bits/key", &|row| format!("{:.2}", row.bits_per_key).into()),
+        ("metadata\nneeded", &|row| bytes(row.metadata_bytes)),
+        ("\nresident", &|row| bytes(row.resident_metadata_bytes)),
         ("build\nns/key", &|row| or_dash(row.build_ns_per_key.map(|ns| format!("{ns:.1}")))),
         ("predicted\nrate", &|row| or_dash(row.predicted_fpr.map(percent))),
         ("observed\nrate", &|row| or_dash(row.observed_fpr.map(percent))),

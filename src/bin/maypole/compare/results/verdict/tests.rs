@@ -26,6 +26,8 @@ pub fn results(policies: &[Policy], about: About) -> Results {
             levels: levels.len() as u64,
             filter_bytes,
             bits_per_key: 0.0,
+            metadata_bytes: 0,
+            resident_metadata_bytes: 0,
             build_ns_per_key: None,
             predicted_fpr: None,
             observed_fpr: None,
