@@ -22,8 +22,8 @@ use crate::show::text::{counted, percent, size};
 /// levels of a tree in which each level holds a tenth of the keys of the level below. One row gives
 /// all levels the same bits a key. Another row gives smaller levels more bits, as the policy
 /// budget(...) does, so that absent lookups read fewer blocks. A third table shows the memory that
-/// filters and indexes need together. With --cache, the command tells whether the block cache holds
-/// them.
+/// filters and indexes need together: whole, or in parts if the block cache does not hold them
+/// whole. With --cache, the command tells whether it does.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Size {
@@ -78,8 +78,11 @@ record! {
         fpr_at_1_5_times_the_keys: f64,
         fpr_at_2_times_the_keys: f64,
         fpr_at_5_times_the_keys: f64,
-        /// Memory of the indexes of all tables.
+        /// Memory of the indexes of all tables, if they are whole.
         index_bytes: u64,
+        /// Memory of the filters and indexes of all tables, if they are partitioned because the
+        /// cache does not hold them whole: the partitions and their top-level indexes.
+        parts_bytes: u64,
         /// Memory of the top-level indexes, which find the partitions, if filters and indexes are
         /// partitioned.
         top_bytes: u64,
@@ -167,7 +170,12 @@ impl Size {
     ) -> SizeRow {
         let bytes = (self.keys as f64 * bits / 8.0).ceil() as u64;
         let blocks = (self.data_bytes() / BLOCK_BYTES).ceil();
-        let parts = (bytes as f64 + blocks * STORED_INDEX_ENTRY_BYTES) / BLOCK_BYTES;
+        let separators_bytes = blocks * separator_bytes(self.keys);
+        let stored_index_bytes = separators_bytes + blocks * STORED_INDEX_ENTRY_BYTES;
+        // Filter and index are partitioned at the same keys, when a partition of either is full.
+        let pairs = stored_index_bytes.max(bytes as f64) / BLOCK_BYTES;
+        let top_bytes = pairs * TOP_ENTRY_BYTES;
+        let parts_bytes = bytes as f64 + stored_index_bytes + pairs * PAIR_BYTES;
         SizeRow {
             filter: filter.to_string(),
             keys: self.keys,
@@ -179,8 +187,9 @@ impl Size {
             fpr_at_1_5_times_the_keys: fpr(1.5),
             fpr_at_2_times_the_keys: fpr(2.0),
             fpr_at_5_times_the_keys: fpr(5.0),
-            index_bytes: (blocks * INDEX_ENTRY_BYTES) as u64,
-            top_bytes: (parts * TOP_ENTRY_BYTES) as u64,
+            index_bytes: (separators_bytes + blocks * INDEX_ENTRY_BYTES) as u64,
+            parts_bytes: (parts_bytes + top_bytes) as u64,
+            top_bytes: top_bytes as u64,
         }
     }
 
@@ -308,7 +317,8 @@ impl Size {
             ("filters", &|row| size(row.bytes).into()),
             ("indexes", &|row| size(row.index_bytes).into()),
             ("both", &|row| size(both(row)).into()),
-            ("in parts:\ntop levels", &|row| size(row.top_bytes).into()),
+            ("in parts\nall", &|row| size(row.parts_bytes).into()),
+            ("\ntop levels", &|row| size(row.top_bytes).into()),
             ("both, of\nthe cache", &|row| of_cache(both(row)).into()),
         ];
         Sheet::of(rows, columns).with_if(self.cache.is_some(), "both, of\nthe cache")
@@ -364,18 +374,20 @@ impl Size {
 }
 
 const BLOCK_BYTES: f64 = 4096.0;
-/// Bytes of memory that an index takes for each data block if keys have about 20 bytes, as counted
-/// in the trees of docs/scaling.md. For each block, the index has a handle, a slot that points to
-/// the block while it is cached, a separator and, for a faster search, a second copy of 8 bytes of
-/// the separator.
-const INDEX_ENTRY_BYTES: f64 = 46.0;
-/// Bytes that an index takes in the file for each data block if keys have about 20 bytes.
-const STORED_INDEX_ENTRY_BYTES: f64 = 29.0;
-/// Bytes of memory that top-level indexes take for each partition. Filter and index are partitioned
-/// at the same keys, so one entry finds a partition of the filter and one of the index: it has two
-/// handles, two slots that point to the partitions while they are cached, and one separator. Half
-/// of its bytes count for each partition.
-const TOP_ENTRY_BYTES: f64 = 32.0;
+/// Bytes of memory that a whole index takes for each data block in addition to the separator: a
+/// handle, a slot that points to the block while it is cached, the end of the separator and, for a
+/// faster search, a second copy of 8 bytes of the separator.
+const INDEX_ENTRY_BYTES: f64 = 36.5;
+/// Bytes that an index takes in the file for each data block in addition to the separator: a handle
+/// of 6 bytes, the lengths of the separator, and a restart point.
+const STORED_INDEX_ENTRY_BYTES: f64 = 12.0;
+/// Bytes of memory that a partition of the filter and one of the index together take in addition to
+/// their stored bytes, in a cache that does not hold all filters and indexes whole.
+const PAIR_BYTES: f64 = 640.0;
+/// Bytes of memory that top-level indexes take for a partition of the filter and one of the index.
+/// One entry finds both: it has two handles, two slots that point to the partitions while they are
+/// cached, and one separator.
+const TOP_ENTRY_BYTES: f64 = 61.0;
 /// If all filters and indexes of a database need more than this share of the block cache, those of
 /// new tables are partitioned (`MetadataForm::Auto`).
 const MAX_WHOLE_SHARE: f64 = 7.0 / 8.0;
@@ -388,6 +400,14 @@ const MUCH_MEMORY: f64 = 0.05;
 const BEST_FPR: f64 = 1e-4;
 /// A level whose filter would have a higher false-positive rate than this gets no filter.
 const WORST_FPR: f64 = 0.6;
+
+/// The mean length of the separator between two data blocks, in keys such as those of
+/// docs/scaling.md: 4 bytes that all keys share, and then random hexadecimal digits. A separator is
+/// cut after the first byte by which the last key of a block differs from the next key, so it
+/// becomes longer by one byte if there are 16 times as many keys.
+fn separator_bytes(keys: u64) -> f64 {
+    4.0 + (keys as f64).log(16.0)
+}
 
 /// The bits per key that a filter of the family of `row` needs for a rate.
 fn bits_for(row: &SizeRow, rate: f64) -> f64 {
