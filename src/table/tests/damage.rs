@@ -1,16 +1,21 @@
 //! Reads of damaged tables: they return an error or the right result, never a wrong result, and
 //! never panic.
 
-use super::range_del::{assert_has_ranges, table_bytes};
+use super::parts::{in_parts, numbered};
+use super::pieces::{SMALL_CACHE, bytes_of, many_entries, piece_counts};
+use super::range_del::{assert_has_ranges, table_bytes, table_bytes_in_parts};
 use super::round_trip::file_of;
 use super::*;
 use crate::cursor::Cursor;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
+use crate::filter::FilterEncoding;
 use crate::memory::LineBuf;
 use crate::stats::Ticker;
+use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::format::checksum::ChecksumKind;
-use crate::table::{FilterKeys, LookupKey, ScanOptions, TableCursor};
+use crate::table::table_index::TableIndex;
+use crate::table::{FilterKeys, LookupKey, ScanOptions, TableCursor, batch_read_parts};
 
 fn small_table(compression: Compression) -> (Entries, Vec<u8>) {
     let entries = mixed_entries(25);
@@ -24,7 +29,11 @@ struct Sample {
     name: String,
     entries: Entries,
     bytes: Vec<u8>,
+    /// The size of the cache with which the damaged table is read.
+    cache_bytes: usize,
 }
+
+const CACHE_BYTES: usize = 1 << 20;
 
 const FILTERS: [(&str, Option<&str>); 8] = [
     ("none", None),
@@ -57,10 +66,29 @@ fn sample(
         let entries = mixed_entries(count);
         let (table, _) = table_bytes(&entries, options.clone());
         if table.len() >= bytes {
-            return Sample { name, entries, bytes: table };
+            return Sample { name, entries, bytes: table, cache_bytes: CACHE_BYTES };
         }
         count += count / 4;
     }
+}
+
+/// A table of about 45 KiB. Its filter has several parts, and so has its index.
+fn sample_in_parts(
+    (filter, encoding): (&str, FilterEncoding),
+    compression: Compression,
+    cache_bytes: usize,
+) -> Sample {
+    let entries = numbered(1500, 4);
+    let options =
+        TableOptions { block_bytes: 200, filter: filter.parse().unwrap(), ..options(compression) };
+    // In smaller parts, a bumped ribbon would have too few keys.
+    let (bytes, _) = table_bytes_in_parts(&entries, options, Some(600));
+    let table = Table::open(file_of(&bytes), context(cache_bytes)).unwrap();
+    let stored = table.any_filter().unwrap();
+    assert!(matches!(stored, StoredFilter::Parted(_, found) if found == encoding), "{filter}");
+    assert!(table.filter_parts() > 2 && table.index_parts() > 4, "{filter}");
+    let name = format!("{filter} in parts, {compression:?}, {cache_bytes} bytes of cache");
+    Sample { name, entries, bytes, cache_bytes }
 }
 
 /// How often damage had which outcome.
@@ -106,10 +134,11 @@ enum End {
 fn assert_right_or_refused(
     bytes: &[u8],
     entries: &Entries,
+    cache_bytes: usize,
     (first, nth): (usize, usize),
     what: &dyn std::fmt::Display,
 ) -> End {
-    let table = match Table::open(file_of(bytes), context(1 << 20)) {
+    let table = match Table::open(file_of(bytes), context(cache_bytes)) {
         Ok(table) => table,
         Err(Error::Corruption { .. } | Error::Unsupported { .. }) => return End::Refused,
         Err(other) => panic!("{what}: {other}"),
@@ -166,7 +195,13 @@ fn flip_bits(sample: &Sample, step: usize, tail: usize) -> Figures {
         bytes[bit / 8] ^= 1 << (bit % 8);
         let what = format_args!("{}: bit {} of byte {}", sample.name, bit % 8, bit / 8);
         let asked = (figures.tried as usize % nth, nth);
-        figures.count(assert_right_or_refused(&bytes, &sample.entries, asked, &what));
+        figures.count(assert_right_or_refused(
+            &bytes,
+            &sample.entries,
+            sample.cache_bytes,
+            asked,
+            &what,
+        ));
         bytes[bit / 8] ^= 1 << (bit % 8);
     }
     figures.print("flipped bits", &sample.name);
@@ -185,7 +220,13 @@ fn truncate(sample: &Sample, step: usize, tail: usize) {
             continue;
         }
         let what = format_args!("{}: {length} of {} bytes", sample.name, sample.bytes.len());
-        let end = assert_right_or_refused(&sample.bytes[..length], &sample.entries, (0, 1), &what);
+        let end = assert_right_or_refused(
+            &sample.bytes[..length],
+            &sample.entries,
+            sample.cache_bytes,
+            (0, 1),
+            &what,
+        );
         assert!(matches!(end, End::Refused), "{what}: opened");
         figures.count(end);
     }
@@ -197,15 +238,35 @@ fn flipped_bits_and_truncations_of_every_family_are_seen_or_harmless() {
     let compressions = Compression::ALL.into_iter().cycle();
     for (filter, compression) in FILTERS.into_iter().zip(compressions) {
         let sample = sample(64 << 10, filter, compression);
-        let well = assert_right_or_refused(&sample.bytes, &sample.entries, (0, 1), &"the whole");
+        let well = assert_right_or_refused(
+            &sample.bytes,
+            &sample.entries,
+            CACHE_BYTES,
+            (0, 1),
+            &"the whole",
+        );
         assert!(matches!(well, End::Harmless));
         flip_bits(&sample, 8009, 150);
         truncate(&sample, 97, 200);
     }
     let (entries, bytes) = small_table(Compression::None);
-    let small = Sample { name: "a small table".into(), entries, bytes };
+    let small = Sample { name: "a small table".into(), entries, bytes, cache_bytes: CACHE_BYTES };
     flip_bits(&small, 11, 1024);
     truncate(&small, 1, 0);
+}
+
+/// A cache of 0 bytes keeps no part. The large cache keeps all parts, with the heads of the index.
+#[test]
+fn flipped_bits_and_truncations_of_tables_in_parts_are_seen_or_harmless() {
+    let filters =
+        [("bloom(10)", FilterEncoding::RocksDb), ("burr(7)", FilterEncoding::BumpedRibbon)];
+    let compressions = Compression::ALL.into_iter().cycle();
+    let caches = filters.into_iter().flat_map(|filter| [(filter, 0), (filter, CACHE_BYTES)]);
+    for ((filter, cache_bytes), compression) in caches.zip(compressions) {
+        let sample = sample_in_parts(filter, compression, cache_bytes);
+        flip_bits(&sample, 401, 150);
+        truncate(&sample, 97, 200);
+    }
 }
 
 /// Flips every bit of eleven tables of 64 KiB, and truncates them to every length. To run it:
@@ -261,12 +322,12 @@ fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_misse
             let what = format_args!("{filter}: block {j} in the place of block {i}");
             let mut copied = bytes.clone();
             copied.copy_within(extent(j), extent(i).start);
-            let end = assert_right_or_refused(&copied, &entries, (0, 1), &what);
+            let end = assert_right_or_refused(&copied, &entries, CACHE_BYTES, (0, 1), &what);
             assert!(matches!(end, End::Errors), "{what}: not seen");
             copies.count(end);
             if i < j {
                 copied[extent(j)].copy_from_slice(&bytes[extent(i)]);
-                let end = assert_right_or_refused(&copied, &entries, (0, 1), &what);
+                let end = assert_right_or_refused(&copied, &entries, CACHE_BYTES, (0, 1), &what);
                 assert!(matches!(end, End::Errors), "{what}: not seen");
                 swaps.count(end);
             }
@@ -374,5 +435,99 @@ fn each_read_may_fail_once_and_the_next_lookup_succeeds() {
         assert_eq!(get(&table, &lookup).is_err(), nth > 1, "read {nth}");
         assert_eq!(fs.faults(), 1);
         assert_eq!(get(&table, &lookup).unwrap().unwrap().1, *value);
+    }
+}
+
+/// The test above reads a small table whose filter and index are whole. Here they are read in parts
+/// or in pieces, by lookups and by [`batch_read_parts`]. The first reads of pieces read the whole
+/// filter and the whole index. With the larger cache, some parts and pieces stay in memory.
+#[test]
+fn each_read_of_a_part_or_piece_may_fail_once_and_the_next_lookup_succeeds() {
+    use crate::fs::{DescriptorPool, Fault, FaultFs, Operation, OverlappedReader, Target};
+    let entries = many_entries();
+    let whole = bytes_of(&entries, options(Compression::None));
+    let (parted, _) = in_parts(&entries, options(Compression::None), 4096);
+    let cases = [(&parted, 0), (&parted, SMALL_CACHE), (&whole, 0), (&whole, SMALL_CACHE)];
+    let reader = OverlappedReader::by_threads(&DescriptorPool::new(64));
+    // Present keys far apart, and next to each of them a key that is absent. Each is looked up
+    // twice, so that filters are passed by and read again.
+    let present = entries.iter().step_by(1999).map(|(key, _)| key::user_key(key).to_vec());
+    let keys: Vec<Vec<u8>> =
+        present.flat_map(|key| [key.clone(), [&key[..], b"?"].concat()]).collect();
+    let lookups: Vec<_> = keys.iter().map(|key| LookupKey::new(key, MAX_SEQUENCE)).collect();
+    let is_present = |i: usize| i % 2 == 0;
+    for (bytes, cache_bytes) in cases {
+        let is_parted = std::ptr::eq(bytes, &parted);
+        let mem = MemFs::new();
+        let mut file = mem.create(Path::new("t.sst")).unwrap();
+        file.append(bytes).unwrap();
+        file.sync().unwrap();
+        let (mut refused, mut failed, mut harmless) = (0, 0, 0);
+        for nth in 0.. {
+            let fs = FaultFs::new(Arc::new(mem.clone()));
+            fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);
+            let Ok(table) = open(&fs, "t.sst", &context(cache_bytes)) else {
+                refused += 1;
+                continue;
+            };
+            let mut attempt = |read: &dyn Fn() -> Result<()>| {
+                let before = fs.faults();
+                match read() {
+                    Ok(()) => harmless += fs.faults() - before,
+                    Err(Error::Io { .. }) if fs.faults() > before => {
+                        failed += 1;
+                        read().unwrap();
+                    }
+                    Err(error) => panic!("read {nth}: {error}"),
+                }
+            };
+            for (i, lookup) in lookups.iter().enumerate().flat_map(|lookup| [lookup; 2]) {
+                let expected = expected_get(&entries, lookup.user_key, MAX_SEQUENCE);
+                assert_eq!(expected.is_some(), is_present(i));
+                attempt(&|| {
+                    let found = get(&table, lookup)?;
+                    let found = found.as_ref().map(|(kind, value)| (*kind, &value[..]));
+                    assert_eq!(found, expected, "read {nth}: {:?}", lookup.user_key);
+                    Ok(())
+                });
+            }
+            attempt(&|| {
+                let parts = lookups.iter().map(|lookup| {
+                    let part = table.filter_part_to_read(table.filter_part_of(lookup), lookup)?;
+                    Ok((&*table, part))
+                });
+                let parts = parts.collect::<Result<Vec<_>>>()?;
+                let filters = batch_read_parts::<TableFilter>(&reader, &parts);
+                for (i, filter) in filters.into_iter().enumerate() {
+                    let answer = filter?.may_contain(&lookups[i]);
+                    assert!(answer == FilterAnswer::Maybe || !is_present(i), "read {nth}");
+                }
+                Ok(())
+            });
+            attempt(&|| {
+                let parts = lookups.iter().map(|lookup| {
+                    Ok((&*table, table.index_part_to_read(lookup.user_key, lookup.trailer())?))
+                });
+                let parts = parts.collect::<Result<Vec<_>>>()?;
+                let indexes = batch_read_parts::<TableIndex>(&reader, &parts);
+                for (i, index) in indexes.into_iter().enumerate() {
+                    let index = index?;
+                    let block = index.index.find(lookups[i].user_key, lookups[i].trailer());
+                    assert!(index.part == parts[i].1 && block < index.index.len());
+                }
+                Ok(())
+            });
+            let (indexes, filters) = match is_parted {
+                true => (table.index_parts(), table.filter_parts()),
+                false => piece_counts(&table),
+            };
+            assert!(indexes > 5 && filters > 2, "{indexes} and {filters}");
+            assert!(is_parted || (table.index_parts(), table.filter_parts()) == (1, 1));
+            if fs.faults() == 0 {
+                break;
+            }
+        }
+        // Reads at opening, reads of indexes and data blocks, and reads of filters by lookups.
+        assert!(refused > 0 && failed > 10 && harmless > 2, "{refused}, {failed}, {harmless}");
     }
 }

@@ -33,7 +33,11 @@ use crate::table::{
 const PART_BYTES: usize = 300;
 
 /// The file of a table in parts, and how many of its bytes are read at opening.
-fn in_parts(entries: &Entries, options: TableOptions, part_bytes: usize) -> (Vec<u8>, u64) {
+pub(super) fn in_parts(
+    entries: &Entries,
+    options: TableOptions,
+    part_bytes: usize,
+) -> (Vec<u8>, u64) {
     let fs = MemFs::new();
     let path = Path::new("t.sst");
     let dialect = Dialect::Database { file_number: 7 };
@@ -50,7 +54,7 @@ fn in_parts(entries: &Entries, options: TableOptions, part_bytes: usize) -> (Vec
 }
 
 /// `key0000000`, `key0000001` and so on, with values of `value_bytes` bytes.
-fn numbered(count: u32, value_bytes: usize) -> Entries {
+pub(super) fn numbered(count: u32, value_bytes: usize) -> Entries {
     let key = |i| internal_key(format!("key{i:07}").as_bytes(), 7, 1);
     (0..count).map(|i| (key(i), vec![i as u8; value_bytes])).collect()
 }

@@ -22,14 +22,14 @@ use crate::table::{
 };
 
 /// A cache size in bytes that is too small for the filter and the index of one of the tables here.
-const SMALL_CACHE: usize = 40 << 10;
+pub(super) const SMALL_CACHE: usize = 40 << 10;
 
 /// Entries whose filter and whose index have several pieces each.
-fn many_entries() -> Entries {
+pub(super) fn many_entries() -> Entries {
     mixed_entries(16_000)
 }
 
-fn bytes_of(entries: &Entries, options: TableOptions) -> Vec<u8> {
+pub(super) fn bytes_of(entries: &Entries, options: TableOptions) -> Vec<u8> {
     let fs = MemFs::new();
     write(&fs, "t.sst", entries, options);
     let file = fs.open(Path::new("t.sst")).unwrap();
@@ -43,7 +43,7 @@ fn opened(bytes: &[u8], context: &TableContext) -> Arc<Table> {
 }
 
 /// The number of pieces of the index, and that of the filter; 0 for one that was not cut.
-fn piece_counts(table: &Table) -> (usize, usize) {
+pub(super) fn piece_counts(table: &Table) -> (usize, usize) {
     (
         table.pieces.index().map_or(0, |pieces| pieces.slots.len()),
         table.pieces.filter().map_or(0, |pieces| pieces.slots.len()),

@@ -28,10 +28,23 @@ fn ranges() -> impl Iterator<Item = RangeTombstone<'static>> {
 
 /// A table with the range deletions of [`RANGES`] and with `entries`: its bytes and its summary.
 pub fn table_bytes(entries: &Entries, options: TableOptions) -> (Vec<u8>, TableSummary) {
+    table_bytes_in_parts(entries, options, None)
+}
+
+/// Like [`table_bytes`]. If `part_bytes` is given, the filter and the index are in parts of this
+/// size.
+pub fn table_bytes_in_parts(
+    entries: &Entries,
+    options: TableOptions,
+    part_bytes: Option<usize>,
+) -> (Vec<u8>, TableSummary) {
     let fs = MemFs::new();
     let path = Path::new("t.sst");
     let dialect = Dialect::Database { file_number: 7 };
     let mut builder = TableBuilder::new(fs.create(path).unwrap(), options, dialect).unwrap();
+    if let Some(bytes) = part_bytes {
+        builder = builder.with_parts_of(bytes);
+    }
     let mut ranges = ranges();
     for (key, value) in entries {
         ranges.next().into_iter().for_each(|range| builder.add_range(range).unwrap());
