@@ -12,10 +12,12 @@ use std::thread;
 use std::time::Duration;
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
-use maypole::{Db, Durability, Error};
+use maypole::table::MetadataForm;
+use maypole::{Compression, Db, Durability, Error};
 
 use super::crash::{check, check_content, check_together, open_on, write};
 use super::env;
+use super::parts::{key, parts, tables_in_parts};
 
 const WRITES: u64 = 120;
 
@@ -235,4 +237,98 @@ fn a_disk_may_be_full_at_any_write_and_writing_goes_on_when_there_is_space() {
         }
     }
     println!("{runs} runs of a disk that is full for a while: all went on, 0 writes lost");
+}
+
+/// The tables of the workload above are small: their filters and indexes are whole and fit into the
+/// cache. Here they are in parts, or the cache is so small that lookups read pieces of them. Each
+/// read of a table fails once. The call that needs the read returns the error or the right entries,
+/// and the same call then returns the right entries.
+#[test]
+fn each_read_of_a_part_or_piece_may_fail_once() {
+    const KEYS: u32 = 30_000;
+    for form in [MetadataForm::Parts, MetadataForm::Whole] {
+        let mem: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let builder = |fs: &Arc<dyn Fs>, cache_bytes| {
+            Db::builder("/db")
+                .fs(Arc::clone(fs))
+                .compression(Compression::None)
+                .block_bytes(256)
+                .block_cache_bytes(cache_bytes)
+                .metadata(form)
+        };
+        {
+            let db = builder(&mem, 64 << 20).open().unwrap();
+            (0..KEYS).for_each(|i| db.put(key(i), i.to_le_bytes()).unwrap());
+            db.compact_range(..).unwrap();
+            // A newer table has every second key. A lookup of another key queries its filter first.
+            (0..KEYS).step_by(2).for_each(|i| db.put(key(i), b"new").unwrap());
+            db.flush().unwrap();
+            assert_eq!(db.stats().files.len(), 2);
+        }
+        assert_eq!(tables_in_parts(&mem).0, if form == MetadataForm::Parts { 2 } else { 0 });
+        let expected = |i: u32| match i % 2 {
+            0 => b"new".to_vec(),
+            _ => i.to_le_bytes().to_vec(),
+        };
+        let present: Vec<u32> = (1..KEYS).step_by(9001).collect();
+        let absent = |i: u32| [&key(i)[..], b"?"].concat();
+        for cache_bytes in [0, 64 << 10] {
+            let (mut failed, mut harmless) = (0, 0);
+            for nth in 0.. {
+                let fs = FaultFs::new(Arc::clone(&mem));
+                let shared: Arc<dyn Fs> = Arc::new(fs.clone());
+                let db = builder(&shared, cache_bytes).open_read_only().unwrap();
+                fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);
+                let mut attempt = |read: &dyn Fn() -> maypole::Result<()>| {
+                    let before = fs.faults();
+                    match read() {
+                        Ok(()) => harmless += fs.faults() - before,
+                        Err(Error::Io { .. }) if fs.faults() > before => {
+                            failed += 1;
+                            read().unwrap();
+                        }
+                        Err(error) => panic!("{form:?}, read {nth}: {error}"),
+                    }
+                };
+                for &i in present.iter().flat_map(|i| [i; 2]) {
+                    attempt(&|| {
+                        assert_eq!(db.get(key(i))?.unwrap(), expected(i), "read {nth}");
+                        Ok(())
+                    });
+                    attempt(&|| {
+                        assert_eq!(db.get(absent(i))?, None, "read {nth}");
+                        Ok(())
+                    });
+                }
+                // Other keys, so that a batch reads parts and pieces that are not in memory.
+                let others = (0..KEYS).step_by(4001);
+                let keys: Vec<_> = others.clone().flat_map(|i| [key(i), absent(i)]).collect();
+                attempt(&|| {
+                    let found = db.multi_get(&keys)?;
+                    let wanted = others.clone().flat_map(|i| [Some(expected(i)), None]);
+                    let found = found.iter().map(|value| value.as_ref().map(|v| v.to_vec()));
+                    assert!(found.eq(wanted), "read {nth}");
+                    Ok(())
+                });
+                attempt(&|| {
+                    for &i in &present {
+                        let items =
+                            db.range(key(i)..).take(3).collect::<maypole::Result<Vec<_>>>()?;
+                        let found = items.iter().map(|(key, value)| (key.to_vec(), value.to_vec()));
+                        let wanted = (i..KEYS).take(3).map(|i| (key(i), expected(i)));
+                        assert!(found.eq(wanted), "read {nth}");
+                    }
+                    Ok(())
+                });
+                if fs.faults() == 0 {
+                    fs.heal();
+                    let read: Vec<_> = present.iter().map(|&i| parts(&db, &key(i))).collect();
+                    assert!(read.iter().all(|read| read.index > 2), "{form:?}: {read:?}");
+                    break;
+                }
+            }
+            // Most reads are of indexes and data blocks. A read of a filter may fail unnoticed.
+            assert!(failed > 5 && harmless > 2, "{failed} and {harmless}");
+        }
+    }
 }

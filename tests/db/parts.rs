@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use maypole::explain::FilterVerdict;
 use maypole::fs::{Fs, MemFs};
 use maypole::table::{MetadataForm, SstReader};
 use maypole::{BlockKind, Compression, Db, FilterKeys, FilterPolicy, Ticker};
@@ -30,7 +31,7 @@ fn open(fs: &Arc<dyn Fs>, cache_bytes: usize, form: MetadataForm, filter: &str) 
         .unwrap()
 }
 
-fn key(i: u32) -> Vec<u8> {
+pub(super) fn key(i: u32) -> Vec<u8> {
     format!("key{:07}", i * 3).into_bytes()
 }
 
@@ -43,8 +44,30 @@ fn fill(db: &Db, keys: u32) {
     db.compact_range(..).unwrap();
 }
 
+/// Of the table in which a lookup finds a key: how many parts or pieces the index and the filter
+/// have that the lookup reads. 1 if it is read whole, and 0 if the filter is passed by.
+#[derive(Debug)]
+pub(super) struct PartCounts {
+    pub index: usize,
+    pub filter: usize,
+}
+
+/// The key must be in a table.
+pub(super) fn parts(db: &Db, key: &[u8]) -> PartCounts {
+    let trace = db.explain(key).unwrap();
+    let table = &trace.levels.last().unwrap().file.as_ref().unwrap().table;
+    let count = |partition: Option<(usize, usize)>| partition.map_or(1, |(_, parts)| parts);
+    PartCounts {
+        index: count(table.index.as_ref().unwrap().partition),
+        filter: match &table.filter {
+            Some(filter) if filter.verdict != FilterVerdict::PassedBy => count(filter.partition),
+            _ => 0,
+        },
+    }
+}
+
 /// The number of tables whose filter and index are in parts, and the number of all tables.
-fn tables_in_parts(fs: &Arc<dyn Fs>) -> (usize, usize) {
+pub(super) fn tables_in_parts(fs: &Arc<dyn Fs>) -> (usize, usize) {
     let names = fs.list(Path::new("/db")).unwrap();
     let tables = names.iter().filter(|name| name.ends_with(".sst"));
     let parted = tables.map(|name| {
