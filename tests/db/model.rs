@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 
 use maypole::fs::{Fs, MemFs};
-use maypole::table::{SstWriter, TableOptions};
+use maypole::table::{MetadataForm, SstWriter, TableOptions};
 use maypole::{
     Builder, Compression, Db, Durability, FilterKeys, FilterPolicy, Snapshot, WriteBatch,
 };
@@ -19,6 +19,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::env;
+use super::parts::{parts, tables_in_parts};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -36,6 +37,11 @@ struct Options {
     value_bytes: usize,
     /// The name of a prefix extractor, if the filters hold prefixes as well as whole keys.
     prefixes: Option<&'static str>,
+    metadata: MetadataForm,
+    /// How many random entries the database gets before the first operation, and again after
+    /// [`Run::delete_many`]. If this is not 0, [`Run::fill`] asserts that lookups read parts or
+    /// pieces of filters and indexes.
+    fill: u32,
 }
 
 const BASE: Options = Options {
@@ -49,7 +55,28 @@ const BASE: Options = Options {
     keys: 2_000,
     value_bytes: 40,
     prefixes: None,
+    metadata: MetadataForm::Auto,
+    fill: 0,
 };
+
+/// Most entries are in one table, whose filter and index are in parts. The cache is too small for
+/// them.
+const PARTS: Options = Options {
+    memtable_bytes: 64 << 10,
+    table_bytes: 1 << 20,
+    level_base_bytes: 1 << 20,
+    block_bytes: 64,
+    cache_bytes: 32 << 10,
+    keys: 12_000,
+    value_bytes: 8,
+    metadata: MetadataForm::Parts,
+    fill: 12_000,
+    ..BASE
+};
+
+/// The same with whole filters and indexes, of which pieces are read. A Bloom filter has pieces
+/// from 12 KiB on.
+const PIECES: Options = Options { filter: "bloom(20)", metadata: MetadataForm::Whole, ..PARTS };
 
 /// Trees of different forms. Each is tested with every filter.
 const FORMS: [Options; 5] = [
@@ -81,6 +108,7 @@ fn option_sets() -> Vec<Options> {
         Options { prefixes: Some("delimiter(0x30,2)"), filter: "burr(8)", cache_bytes: 0, ..BASE },
     ];
     sets.extend(FORMS.iter().flat_map(|&form| FILTERS.map(|filter| Options { filter, ..form })));
+    sets.extend([PARTS, PIECES]);
     sets
 }
 
@@ -104,7 +132,8 @@ impl Options {
             .block_bytes(self.block_bytes)
             .table_bytes(self.table_bytes)
             .level_base_bytes(self.level_base_bytes)
-            .block_cache_bytes(self.cache_bytes);
+            .block_cache_bytes(self.cache_bytes)
+            .metadata(self.metadata);
         let filter_keys = self.prefixes.map(|name| FilterKeys::Both(name.parse().unwrap()));
         builder.filter_keys(filter_keys.unwrap_or(FilterKeys::Whole)).open().unwrap()
     }
@@ -150,6 +179,23 @@ impl Run {
     fn value(&mut self) -> Vec<u8> {
         let length = self.rng.random_range(0..=self.options.value_bytes);
         (0..length).map(|_| self.rng.random_range(b'a'..=b'f')).collect()
+    }
+
+    /// See [`Options::fill`].
+    fn fill(&mut self) {
+        if self.options.fill == 0 {
+            return;
+        }
+        for _ in 0..self.options.fill {
+            let (key, value) = (self.options.key(&mut self.rng), self.value());
+            self.db().put(&key, &value).unwrap();
+            self.map.insert(key, value);
+        }
+        self.db().compact_range(..).unwrap();
+        let in_parts = tables_in_parts(&self.fs).0;
+        assert_eq!(in_parts > 0, self.options.metadata == MetadataForm::Parts, "{in_parts}");
+        let read: Vec<_> = self.map.keys().step_by(97).map(|key| parts(self.db(), key)).collect();
+        assert!(read.iter().any(|read| read.index > 5 && read.filter > 1), "{read:?}");
     }
 
     fn step(&mut self) {
@@ -282,6 +328,7 @@ impl Run {
             self.map.remove(&key);
         }
         assert_eq!(self.db().is_empty().unwrap(), self.map.is_empty());
+        self.fill();
     }
 
     /// Releases all snapshots, deletes all keys, flushes, and waits for compaction.
@@ -467,6 +514,7 @@ fn run(options: Options, seed: u64, steps: u64) -> usize {
         snapshots: Vec::new(),
         rng: StdRng::seed_from_u64(seed),
     };
+    run.fill();
     for _ in 0..steps {
         run.step();
     }
