@@ -2,6 +2,7 @@
 
 mod cache;
 mod damage;
+mod forged_parts;
 mod parts;
 mod pieces;
 mod prefix;
