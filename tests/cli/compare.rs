@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use maypole::table::{MetadataForm, SstReader, SstWriter, TableOptions};
 use serde_json::Value;
 
 use crate::maypole;
@@ -295,4 +296,19 @@ fn keys_may_come_from_tables() {
     call.extend(tables.iter().map(|path| path.as_os_str().to_owned()));
     let report = crate::run(&call).noted();
     assert!(report.contains("2,700 keys") && report.contains("300 absent"), "{report}");
+}
+
+#[test]
+fn keys_may_come_from_tables_in_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("parts.sst");
+    let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
+    let mut writer = SstWriter::create(&path, options).unwrap();
+    for i in 0..20_000 {
+        writer.put(format!("key {i:07}").as_bytes(), b"value").unwrap();
+    }
+    writer.finish().unwrap();
+    assert!(SstReader::open(&path).unwrap().filters().unwrap().len() > 4);
+    let report = maypole!("compare", "--policies=bloom(10)", "--from-tables", &path).noted();
+    assert!(report.contains("18,000 keys") && report.contains("2,000 absent"), "{report}");
 }

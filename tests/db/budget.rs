@@ -1,7 +1,10 @@
 //! A filter budget, such as `budget(8/key, bloom)`, limits the bytes of all filters together. It
 //! holds for the current tree, although older tables got their filters when the tree was smaller.
 
+use maypole::table::{MetadataForm, SstReader};
 use maypole::{Compression, Db, WriteBatch};
+
+use crate::files;
 
 const KEYS: u64 = 120_000;
 
@@ -11,9 +14,10 @@ fn key(n: u64) -> [u8; 8] {
 
 /// A tree of sorted writes: every table moves to the last level as it is, with a filter that was
 /// chosen when the tree was smaller. Then overwrites fill the levels above.
-fn grown_tree(dir: &std::path::Path, policy: &str) -> Db {
+fn grown_tree(dir: &std::path::Path, policy: &str, form: MetadataForm) -> Db {
     let db = Db::builder(dir)
         .filter(policy)
+        .metadata(form)
         .compression(Compression::None)
         .memtable_bytes(1 << 20)
         .table_bytes(1 << 20)
@@ -52,10 +56,15 @@ fn positives(db: &Db) -> u64 {
 fn a_budget_holds_after_a_sorted_load_and_spends_its_bits_better_than_uniform_ones() {
     let dir = tempfile::tempdir().unwrap();
     let budget_bytes = KEYS * 8 / 8;
-    let uniform = grown_tree(&dir.path().join("uniform"), "bloom(8)");
+    let uniform = grown_tree(&dir.path().join("uniform"), "bloom(8)", MetadataForm::Auto);
     let uniform_wasted = wasted(&uniform);
-    for policy in [format!("budget({budget_bytes}B, bloom)"), "budget(8/key, bloom)".into()] {
-        let db = grown_tree(&dir.path().join(policy.replace('/', " ")), &policy);
+    for (policy, form) in [
+        (format!("budget({budget_bytes}B, bloom)"), MetadataForm::Auto),
+        ("budget(8/key, bloom)".into(), MetadataForm::Auto),
+        ("budget(8/key, bloom)".into(), MetadataForm::Parts),
+    ] {
+        let path = dir.path().join(format!("{} {form:?}", policy.replace('/', " ")));
+        let db = grown_tree(&path, &policy, form);
         let stats = db.stats();
         let entries: u64 = stats.levels.iter().map(|level| level.entries).sum();
         let allowed = if policy.contains("key") { entries } else { budget_bytes };
@@ -67,5 +76,12 @@ fn a_budget_holds_after_a_sorted_load_and_spends_its_bits_better_than_uniform_on
         let wasted = wasted(&db);
         assert!(wasted < uniform_wasted, "{policy}: {wasted} against {uniform_wasted}\n{stats}");
         db.close().unwrap();
+        // The bytes of all parts count, and those of the lists of the parts, which are few.
+        let tables = files(&path, ".sst").into_iter().map(|path| SstReader::open(path).unwrap());
+        let filters: Vec<_> = tables.map(|table| table.filters().unwrap()).collect();
+        assert_eq!(filters.iter().any(|parts| parts.len() > 4), form == MetadataForm::Parts);
+        let parts_bytes: usize = filters.iter().flatten().map(|part| part.bytes().len()).sum();
+        let parts_bytes = parts_bytes as u64;
+        assert!((parts_bytes..=parts_bytes + parts_bytes / 25).contains(&held), "{policy}: {held}");
     }
 }

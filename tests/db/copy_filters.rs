@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use maypole::table::SstReader;
+use maypole::table::{MetadataForm, SstReader};
 use maypole::{Compression, Db, FilterPolicy, Ticker};
 
 use crate::files;
@@ -15,14 +15,21 @@ fn key(n: u64) -> [u8; 8] {
 }
 
 fn open(dir: &Path, policy: &str) -> Db {
-    let options = Db::builder(dir).filter(policy).compression(Compression::None);
+    open_in_form(dir, policy, MetadataForm::Auto)
+}
+
+fn open_in_form(dir: &Path, policy: &str, form: MetadataForm) -> Db {
+    let options = Db::builder(dir).filter(policy).compression(Compression::None).metadata(form);
     options.compaction_threads(1).memtable_bytes(8 << 20).open().unwrap()
 }
 
 /// A tree with all keys in the last level. Level 0 has newer values of a tenth of the keys, and a
 /// range deletion.
 fn grown_tree(dir: &Path, policy: &str) -> Db {
-    let db = open(dir, policy);
+    grown(open(dir, policy))
+}
+
+fn grown(db: Db) -> Db {
     (0..KEYS).for_each(|n| db.put(key(n), [n as u8; 40]).unwrap());
     db.compact_range(..).unwrap();
     (0..KEYS / 10).for_each(|n| db.put(key(10 * n), [!n as u8; 40]).unwrap());
@@ -31,10 +38,10 @@ fn grown_tree(dir: &Path, policy: &str) -> Db {
     db
 }
 
-/// The bytes of each table's filters, in the order of the tables' first keys and numbers of
-/// entries.
-fn filters(dir: &Path) -> Vec<Vec<u8>> {
-    let mut filters: Vec<(Vec<u8>, u64, Vec<u8>)> = files(dir, ".sst")
+/// The bytes of each part of each table's filter, in the order of the tables' first keys and
+/// numbers of entries.
+fn filters(dir: &Path) -> Vec<Vec<Vec<u8>>> {
+    let mut filters: Vec<(Vec<u8>, u64, Vec<Vec<u8>>)> = files(dir, ".sst")
         .iter()
         .map(|path| {
             let table = SstReader::open(path).unwrap();
@@ -44,7 +51,7 @@ fn filters(dir: &Path) -> Vec<Vec<u8>> {
             let first = of_table.next_entry().unwrap().map(|entry| entry.user_key.to_vec());
             let first = first.unwrap_or_default();
             let filters = table.filters().unwrap();
-            (first, entries, filters.iter().flat_map(|filter| filter.bytes().to_vec()).collect())
+            (first, entries, filters.iter().map(|filter| filter.bytes().to_vec()).collect())
         })
         .collect();
     filters.sort();
@@ -78,6 +85,29 @@ fn a_copy_has_the_filters_and_the_answers_of_a_database_that_was_made_so() {
     assert!((3 * KEYS..4 * KEYS).contains(&keys), "{keys}");
     let error = base.copy_with_filters(path("copy 0"), &FilterPolicy::default()).unwrap_err();
     assert!(error.to_string().contains("exists already"), "{error}");
+}
+
+/// A copy of a database in parts has its filters in parts too, cut at the same keys as in a
+/// database that was written with these filters.
+#[test]
+fn a_copy_of_tables_in_parts_has_the_same_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let made = |name: &str, policy| grown(open_in_form(&path(name), policy, MetadataForm::Parts));
+    for (from, policy) in [("none", "bloom(10)"), ("bloom(10)", "burr(6)"), ("burr(6)", "none")] {
+        let base = made(&format!("base {from}"), from);
+        base.copy_with_filters(path(&format!("copy {policy}")), &policy.parse().unwrap()).unwrap();
+        made(&format!("made {policy}"), policy).close().unwrap();
+        let copied = filters(&path(&format!("copy {policy}")));
+        assert_eq!(copied, filters(&path(&format!("made {policy}"))), "{policy}");
+        let most_parts = copied.iter().map(Vec::len).max().unwrap();
+        assert!(if policy == "none" { most_parts == 0 } else { most_parts > 4 }, "{most_parts}");
+        let copy = open(&path(&format!("copy {policy}")), policy);
+        copy.verify().unwrap();
+        for n in 0..KEYS {
+            assert_eq!(copy.get(key(n)).unwrap(), base.get(key(n)).unwrap(), "{policy}, key {n}");
+        }
+    }
 }
 
 /// The policy chooses a filter for the current level of each table, not for the level for which the

@@ -340,8 +340,18 @@ impl Gate {
         self.stops.store(1, Ordering::SeqCst);
     }
 
+    /// Lets this number of reads wait.
+    pub fn stop_next(&self, reads: usize) {
+        self.stops.store(reads, Ordering::SeqCst);
+    }
+
     pub fn is_waited_at(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) > 0
+        self.waiting() > 0
+    }
+
+    /// The number of reads that have waited so far. As long as the gate is closed, they wait still.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
     }
 }
 

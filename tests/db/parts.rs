@@ -8,15 +8,24 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use maypole::explain::FilterVerdict;
 use maypole::fs::{Fs, MemFs};
 use maypole::table::{MetadataForm, SstReader};
-use maypole::{BlockKind, Compression, Db, FilterKeys, FilterPolicy, Ticker};
+use maypole::{
+    BlockCache, BlockKind, Builder, Compression, Db, FilterKeys, FilterPolicy, PinMetadata, Ticker,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::device::{Gate, OpenedAtTheEnd, SlowFs, eventually};
+
 fn open(fs: &Arc<dyn Fs>, cache_bytes: usize, form: MetadataForm, filter: &str) -> Db {
+    builder(fs, form, filter).block_cache_bytes(cache_bytes).open().unwrap()
+}
+
+fn builder(fs: &Arc<dyn Fs>, form: MetadataForm, filter: &str) -> Builder {
     Db::builder("/db")
         .fs(Arc::clone(fs))
         .filter(filter.parse::<FilterPolicy>().unwrap())
@@ -25,10 +34,7 @@ fn open(fs: &Arc<dyn Fs>, cache_bytes: usize, form: MetadataForm, filter: &str) 
         .memtable_bytes(256 << 10)
         .table_bytes(1 << 20)
         .level_base_bytes(1 << 20)
-        .block_cache_bytes(cache_bytes)
         .metadata(form)
-        .open()
-        .unwrap()
 }
 
 pub(super) fn key(i: u32) -> Vec<u8> {
@@ -398,4 +404,122 @@ fn filters_that_spare_no_read_make_room() {
     };
     let (of_present, of_half): (usize, usize) = (filter_bytes(0), filter_bytes(5));
     assert!(of_present * 4 < of_half, "{of_present} bytes of {of_half} remain");
+}
+
+/// The keys of a `multi_get` need parts of filters and indexes that are not in memory. The parts of
+/// all keys are read at the same time, and not one after the other.
+#[test]
+fn a_batch_reads_the_parts_of_all_its_keys_together() {
+    const KEYS: u32 = 60_000;
+    // The first reads of a batch are those of filter parts. Without filters, they are those of
+    // index parts.
+    for filter in ["bloom(10)", "none"] {
+        let mem = MemFs::new();
+        {
+            let fs: Arc<dyn Fs> = Arc::new(mem.clone());
+            fill(&open(&fs, 64 << 20, MetadataForm::Parts, filter), KEYS);
+        }
+        let gate = Arc::new(Gate::default());
+        let fs: Arc<dyn Fs> = Arc::new(SlowFs::new(mem, &gate));
+        let db = open(&fs, 0, MetadataForm::Parts, filter);
+        // The keys of neither a filter part nor an index part are so far apart.
+        let numbers: Vec<u32> = (0..KEYS).step_by(10_000).collect();
+        let keys: Vec<_> = numbers.iter().map(|&i| key(i)).collect();
+        thread::scope(|scope| {
+            let opened = OpenedAtTheEnd(&gate);
+            gate.stop_next(keys.len());
+            let batch = scope.spawn(|| db.multi_get(&keys).unwrap());
+            eventually(|| gate.waiting() == keys.len());
+            drop(opened);
+            for (i, found) in numbers.iter().zip(batch.join().unwrap()) {
+                assert_eq!(found.unwrap(), i.to_le_bytes(), "{filter}");
+            }
+        });
+    }
+}
+
+/// Each part is pinned and charged when a lookup loads it. With all parts pinned, a lookup reads
+/// nothing but data blocks, however small the rest of the cache is.
+#[test]
+fn pinned_parts_are_charged_one_by_one_and_stay() {
+    const KEYS: u32 = 60_000;
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let newest = |i: u32| format!("newest{i:07}");
+    let (mut filter_parts, mut index_parts) = (0, 0);
+    {
+        // A memtable that has room for the last table.
+        let builder = builder(&fs, MetadataForm::Parts, "bloom(10)").memtable_bytes(4 << 20);
+        let db = builder.open().unwrap();
+        fill(&db, KEYS);
+        // A table of level 0, whose keys are after all others.
+        (0..6_000).for_each(|i| db.put(newest(i), "value").unwrap());
+        db.flush().unwrap();
+        assert_eq!(db.stats().levels[0].files, 1);
+        for file in db.stats().files {
+            let table = SstReader::open_in(&*fs, file.path).unwrap();
+            let parts = table.filters().unwrap().len();
+            assert!(parts > 1);
+            filter_parts += parts;
+            index_parts += table.properties().number("rocksdb.index.partitions").unwrap() as usize;
+        }
+    }
+    let open = |pin: PinMetadata, cache_bytes| {
+        let cache = BlockCache::new(cache_bytes);
+        let builder = builder(&fs, MetadataForm::Parts, "bloom(10)").pin_metadata(pin);
+        (builder.block_cache(Arc::clone(&cache)).open().unwrap(), cache)
+    };
+    // By how much the tickers grow while each of these keys is looked up.
+    let counted = |db: &Db, tickers: &[Ticker], keys: &mut dyn Iterator<Item = Vec<u8>>| {
+        let before = db.stats().tickers;
+        keys.for_each(|key| assert!(db.get(key).unwrap().is_some()));
+        let moved = &db.stats().tickers - &before;
+        tickers.iter().map(|&ticker| moved.get(ticker)).collect::<Vec<u64>>()
+    };
+    let misses = [Ticker::BlockCacheFilterMiss, Ticker::BlockCacheIndexMiss];
+    let usage =
+        |cache: &BlockCache| [BlockKind::Filter, BlockKind::Index].map(|kind| cache.usage_of(kind));
+    let (db, cache) = open(PinMetadata::All, 64 << 20);
+    assert_eq!(cache.pinned_usage(), 0);
+    assert_eq!(counted(&db, &misses, &mut [key(30_000)].into_iter()), [1, 1]);
+    let [filter, index] = usage(&cache);
+    assert_eq!((filter.entries, index.entries), (1, 1));
+    assert_eq!(cache.pinned_usage(), filter.bytes + index.bytes);
+    assert_eq!(counted(&db, &misses, &mut [key(30_001)].into_iter()), [0, 0]);
+    counted(&db, &misses, &mut (0..KEYS).map(key));
+    counted(&db, &misses, &mut (0..6_000).map(|i| newest(i).into_bytes()));
+    let [filter, index] = usage(&cache);
+    assert_eq!((filter.entries, index.entries), (filter_parts, index_parts));
+    assert_eq!(cache.pinned_usage(), filter.bytes + index.bytes);
+    // Room for the open tables, all parts and few blocks.
+    let capacity = cache.usage() - cache.usage_of(BlockKind::Data).bytes + 20_000;
+    drop(db);
+    assert_eq!(cache.pinned_usage(), 0);
+
+    let reads = [Ticker::FileReads, Ticker::BlockCacheDataMiss];
+    let all = [&misses[..], &reads].concat();
+    for (pin, level0_stays, all_stay) in [
+        (PinMetadata::All, true, true),
+        (PinMetadata::Level0, true, false),
+        (PinMetadata::None, false, false),
+    ] {
+        let (db, cache) = open(pin, capacity / if all_stay { 1 } else { 3 });
+        let newest = || (0..6_000).step_by(100).map(|i| newest(i).into_bytes());
+        let others = || (0..KEYS).step_by(10).map(key);
+        counted(&db, &all, &mut newest());
+        let of_level0 = cache.pinned_usage();
+        counted(&db, &all, &mut others());
+        let moved = counted(&db, &all, &mut others());
+        assert_eq!(moved[..2] == [0, 0], all_stay, "{pin:?}: {moved:?}");
+        assert!(moved[3] > 100, "{pin:?}: {moved:?}");
+        let moved = counted(&db, &all, &mut newest());
+        if level0_stays {
+            assert_eq!(moved[..2], [0, 0], "{pin:?}: {moved:?}");
+            assert_eq!(moved[2], moved[3], "{pin:?}: only data blocks are read");
+        }
+        match pin {
+            PinMetadata::All => assert!(cache.pinned_usage() > of_level0 && of_level0 > 0),
+            PinMetadata::Level0 => assert!(cache.pinned_usage() == of_level0 && of_level0 > 0),
+            _ => assert_eq!(cache.pinned_usage(), 0),
+        }
+    }
 }
