@@ -27,7 +27,7 @@ use crate::encoding::hash::GOLDEN_RATIO;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Result};
-use crate::filter::FilterEncoding;
+use crate::filter::{Family, FilterEncoding};
 use crate::fs::RandomAccessFile;
 use crate::memory::{LINE_BYTES, LineBuf};
 use crate::range_tombstones::RangeTombstones;
@@ -121,6 +121,9 @@ pub(crate) struct Table {
     /// `None`: the filter is whole.
     pub(super) filter_top: Option<Box<FilterTop>>,
     pub(super) pieces: Pieces,
+    /// `false` if the properties name a family of filters that cannot be cut into pieces. Lookups
+    /// need this, and to parse the properties would take as long as some of them.
+    pub(super) has_family_with_pieces: bool,
     /// For each part of the filter, its credit, which decides whether a lookup reads the part
     /// ([`super::lookup::admission`]).
     pub(super) filter_credits: Box<[Credit]>,
@@ -284,6 +287,9 @@ impl Table {
         let index = Slots::new(&context.cache, index_parts, BlockKind::Index, pinned);
         let index_top = index_top.map(Box::new);
         let filter_credits = Credit::of(filter_parts);
+        let family = FilterInfo::of(&properties).and_then(|filter| filter.family);
+        let has_family_with_pieces =
+            family.is_none_or(|family| matches!(family, Family::Bloom | Family::LegacyBloom));
         let heap_bytes = size_of::<Table>()
             + properties.heap_bytes()
             + file.dictionary_bytes()
@@ -300,6 +306,7 @@ impl Table {
             index_top,
             filter_top,
             pieces: Pieces::default(),
+            has_family_with_pieces,
             filter_credits,
             filter_worth: FilterWorth::default(),
             pins_metadata: pinned,

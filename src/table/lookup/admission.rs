@@ -112,18 +112,10 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Result<Option<Found<'g>>, Stop> {
-        if !self.filter_worth.is_worthless() {
-            let part = part as usize;
-            let is_parted = self.filter_top.is_some();
-            // If it is known that the lookup passes the part by, it need not stop.
-            let credit = &self.filter_credits[part];
-            let may_read = || match self.index_is_resident(part, key, guard) {
-                true => credit.is(READ) && self.pays_alone(part, credit),
-                false => credit.is(JOINT_PRICE),
-            };
-            if !is_parted || !self.reads_what_pays() || may_read() {
-                return Err(Stop::absent(AbsentPart::Filter(part), key));
-            }
+        if !self.filter_worth.is_worthless()
+            && !(self.reads_what_pays() && self.is_passed_by(part as usize, key, guard))
+        {
+            return Err(Stop::absent(AbsentPart::Filter(part as usize), key));
         }
         tickers.add(Ticker::BloomPassedBy, 1);
         observer.filter_passed_by();
@@ -134,6 +126,17 @@ impl Table {
             self.searched_in_vain(part as usize, &key);
         }
         Ok(found)
+    }
+
+    /// Whether it is known, where filters are read only if that pays, that a lookup passes the filter
+    /// by. Then it need not stop. `part` is the part of the filter that can hold the key.
+    fn is_passed_by(&self, part: usize, key: &LookupKey<'_>, guard: &Guard) -> bool {
+        let Some(filter_key) = self.filter_key_of(key) else { return false };
+        let (number, credit, price) = self.filter_account(part, &filter_key);
+        let least = if self.filter_top.is_some() { JOINT_PRICE } else { price };
+        !credit.is(least)
+            || self.index_is_resident(part, key, guard)
+                && !(credit.is(price) && self.pays_alone(number, credit))
     }
 
     /// Call this when a lookup reads a data block of the table. Hold no guard.

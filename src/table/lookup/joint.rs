@@ -62,6 +62,8 @@ impl Span {
     /// `len` bytes with any content.
     fn new(len: usize) -> Span {
         let mut bytes = LAST.take();
+        // `resize` alone could allocate up to twice as much, and no cache is charged for it.
+        bytes.reserve_exact(len.saturating_sub(bytes.len()));
         bytes.resize(len, 0);
         Span(bytes)
     }

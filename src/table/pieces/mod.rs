@@ -32,7 +32,7 @@ use self::kept::{IndexPieces, WholeFilterPieces};
 use crate::cache::BlockKind;
 use crate::cache::slots::{Lease, Resident, Slots};
 use crate::error::{Damage, Error, Result};
-use crate::filter::{Family, FilterReader, PIECE_BYTES};
+use crate::filter::{FilterReader, PIECE_BYTES};
 use crate::memory::LineBuf;
 use crate::sync::{Guard, pin};
 
@@ -106,9 +106,7 @@ impl Table {
 
     /// `false` if it is known that the filter cannot be cut into pieces.
     pub(super) fn may_have_filter_pieces(&self) -> bool {
-        let family = self.filter_info().and_then(|filter| filter.family);
-        self.pieces.filter.get().is_none_or(Option::is_some)
-            && family.is_none_or(|family| matches!(family, Family::Bloom | Family::LegacyBloom))
+        self.has_family_with_pieces && self.pieces.filter.get().is_none_or(Option::is_some)
     }
 
     /// The number of the piece that holds `filter_key`, and how many pieces there are. `None`:
