@@ -12,6 +12,7 @@
 //! | `compress` | compressing them |
 //! | `filter` | hashing every key, building the filter, and querying it once for each key |
 //! | `table` | all of it: a table into memory, and into a file that is synced |
+//! | `form` | a table into memory, with filter and index whole and in parts |
 //!
 //! Keys have 20 bytes, values 100; half of a value repeats the other half. Every group divides the
 //! bytes of all keys and values by its own time, so the figures are comparable: the times of the
@@ -30,7 +31,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use maypole::filter::{FilterBuilder, FilterSpec};
 use maypole::fs::{Fs, MemFs, RealFs};
 use maypole::hash64;
-use maypole::table::{SstWriter, TableOptions};
+use maypole::table::{MetadataForm, SstWriter, TableOptions};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 #[path = "../src/table/block/builder.rs"]
@@ -196,12 +197,38 @@ fn tables(criterion: &mut Criterion) {
     group.finish();
 }
 
+fn forms(criterion: &mut Criterion) {
+    let entries = entries();
+    let mut group = criterion.benchmark_group("form");
+    group.throughput(Throughput::BytesDecimal(ENTRIES * ENTRY_BYTES));
+    for filter in ["bloom(10)", "burr(7)"] {
+        for metadata in [MetadataForm::Whole, MetadataForm::Parts] {
+            let filter_spec = filter.parse().expect("a spec of this file");
+            let compression = maypole::Compression::None;
+            let options = TableOptions {
+                compression,
+                filter: filter_spec,
+                metadata,
+                ..TableOptions::default()
+            };
+            group.bench_function(format!("{metadata:?}, {filter}"), |bencher| {
+                bencher.iter_batched(
+                    || Arc::new(MemFs::new()),
+                    |fs| build_table(fs, Path::new("/table.sst"), &options, &entries),
+                    BatchSize::PerIteration,
+                );
+            });
+        }
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default()
         .sample_size(10)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = parts, tables
+    targets = parts, tables, forms
 }
 criterion_main!(benches);

@@ -145,7 +145,7 @@ fn a_cache_that_is_smaller_than_filters_and_indexes_stays_within_the_capacity() 
         let metadata_bytes =
             options(Db::builder(dir.path())).open().unwrap().stats().metadata_bytes;
         let capacities = [metadata_bytes / 2, metadata_bytes / 16];
-        let bounds = Bounds { thread_bytes, least_eighths: 6, rounds: 10_000, reads_parts: true };
+        let bounds = Bounds { thread_bytes, least_eighths: 5, rounds: 10_000, reads_parts: true };
         assert_bounded_in(dir.path(), KEYS, options, &capacities, bounds);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use maypole::table::MetadataForm;
-use maypole::{BlockCache, Db};
+use maypole::{BlockCache, Compression, Db};
 
 use super::{LARGE_ALLOCATIONS, LARGE_BYTES, alone, key};
 
@@ -14,7 +14,8 @@ fn blocks_that_are_not_kept_are_read_into_the_same_memory() {
     let _turn = alone();
     const KEYS: u64 = 100_000;
     let dir = tempfile::tempdir().unwrap();
-    let options = || Db::builder(dir.path()).metadata(MetadataForm::Parts);
+    let options =
+        || Db::builder(dir.path()).metadata(MetadataForm::Parts).compression(Compression::None);
     {
         let db = options().open().unwrap();
         (0..KEYS).for_each(|n| db.put(key(n), [n as u8; 100]).unwrap());

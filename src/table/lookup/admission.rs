@@ -112,9 +112,9 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Result<Option<Found<'g>>, Stop> {
-        if !self.filter_worth.is_worthless()
-            && !(self.reads_what_pays() && self.is_passed_by(part as usize, key, guard))
-        {
+        let is_passed_by = self.filter_worth.is_worthless()
+            || self.reads_what_pays() && self.is_passed_by(part as usize, key, guard);
+        if !is_passed_by {
             return Err(Stop::absent(AbsentPart::Filter(part as usize), key));
         }
         tickers.add(Ticker::BloomPassedBy, 1);

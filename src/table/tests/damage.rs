@@ -455,7 +455,7 @@ fn each_read_of_a_part_or_piece_may_fail_once_and_the_next_lookup_succeeds() {
     let keys: Vec<Vec<u8>> =
         present.flat_map(|key| [key.clone(), [&key[..], b"?"].concat()]).collect();
     let lookups: Vec<_> = keys.iter().map(|key| LookupKey::new(key, MAX_SEQUENCE)).collect();
-    let is_present = |i: usize| i % 2 == 0;
+    let is_present = |i: usize| i.is_multiple_of(2);
     for (bytes, cache_bytes) in cases {
         let is_parted = std::ptr::eq(bytes, &parted);
         let mem = MemFs::new();
