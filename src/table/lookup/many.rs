@@ -29,8 +29,9 @@ use crate::sync::Guard;
 
 use super::key::LookupKey;
 use super::observer::TableObserver;
+use super::says::FilterSays;
 use super::tally::FilterTally;
-use super::{BlockPosition, FilterSays, count_use};
+use super::{BlockPosition, count_use};
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 

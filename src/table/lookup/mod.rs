@@ -33,6 +33,7 @@ pub(crate) mod observer;
 pub(crate) mod prefix;
 pub(crate) mod reading;
 pub(crate) mod recorder;
+pub(crate) mod says;
 pub(crate) mod stop;
 mod tally;
 pub(crate) mod text;
@@ -46,6 +47,7 @@ use crate::sync::Guard;
 pub(crate) use self::found::Found;
 use self::key::LookupKey;
 use self::observer::TableObserver;
+use self::says::FilterSays;
 use self::stop::{AbsentPart, Stop};
 use self::tally::{FilterTally, record_true};
 use crate::table::block::search::SearchResult;
@@ -321,26 +323,6 @@ impl Table {
 fn count_use(filter: &Resident<TableFilter>, says_no: bool) {
     if filter.is_useful(says_no) {
         filter.mark_used();
-    }
-}
-
-/// What the filter of a table says of a key.
-pub(crate) enum FilterSays {
-    /// The table holds no entry of the key.
-    No,
-    Maybe,
-    /// The filter was not queried. Either its part for the key, which is number `part`, is not in
-    /// memory, or lookups pass the filter by, because data blocks would save more reads in its
-    /// memory ([`worth`](crate::table::worth)).
-    NotQueried {
-        part: u32,
-    },
-}
-
-impl FilterSays {
-    #[inline(always)]
-    fn of(maybe: bool) -> FilterSays {
-        if maybe { FilterSays::Maybe } else { FilterSays::No }
     }
 }
 

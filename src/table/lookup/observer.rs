@@ -19,9 +19,9 @@ use crate::filter::FilterReader;
 use crate::stats::ThreadTickers;
 use crate::sync::Guard;
 
-use super::FilterSays;
 use super::found::Found;
 use super::key::LookupKey;
+use super::says::FilterSays;
 use super::stop::Stop;
 use crate::table::block::Block;
 use crate::table::filter::block::{FilterAnswer, TableFilter};

@@ -26,13 +26,14 @@ use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
 
+use super::BlockPosition;
 use super::batch_read::AbsentBlock;
 use super::found::Found;
 use super::joint::IndexRead;
 use super::key::LookupKey;
 use super::observer::TableObserver;
+use super::says::FilterSays;
 use super::stop::{Absent, AbsentPart, Stop};
-use super::{BlockPosition, FilterSays};
 
 /// What must be read before a lookup can continue in a table.
 pub(crate) enum Missing {

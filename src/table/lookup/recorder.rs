@@ -14,10 +14,10 @@ use crate::filter::inspect::QueryTrace;
 use crate::stats::{Counters, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
-use super::FilterSays;
 use super::found::Found;
 use super::key::LookupKey;
 use super::observer::TableObserver;
+use super::says::FilterSays;
 use super::stop::Stop;
 use super::trace::{
     BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
