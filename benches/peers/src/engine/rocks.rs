@@ -290,3 +290,50 @@ impl Scan for rocksdb::DBRawIterator<'_> {
         Ok(stepped)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use maypole::table::{MetadataForm, SstWriter, TableOptions};
+    use rocksdb::statistics::Ticker;
+
+    const KEYS: u64 = 20_000;
+
+    /// RocksDB takes over a table of Maypole whose filter and index are in parts: it finds all keys,
+    /// and its counters show that it queries the parts of the filter.
+    #[test]
+    fn rocksdb_queries_the_filters_of_tables_in_parts() {
+        for filter in ["bloom(10)", "ribbon(7)"] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("parts.sst");
+            let options = TableOptions {
+                filter: filter.parse().unwrap(),
+                metadata: MetadataForm::Parts,
+                ..TableOptions::default()
+            };
+            let mut writer = SstWriter::create(&path, options).unwrap();
+            (0..KEYS).for_each(|n| writer.put(&(2 * n).to_be_bytes(), b"value").unwrap());
+            writer.finish().unwrap();
+            let mut table = rocksdb::BlockBasedOptions::default();
+            // With any policy, RocksDB queries the filters of all families that it knows.
+            table.set_bloom_filter(10.0, false);
+            let mut options = rocksdb::Options::default();
+            options.create_if_missing(true);
+            options.enable_statistics();
+            options.set_block_based_table_factory(&table);
+            let db = rocksdb::DB::open(&options, dir.path().join("db")).unwrap();
+            db.ingest_external_file(vec![&path]).unwrap();
+            let properties = db.property_value("rocksdb.aggregated-table-properties").unwrap();
+            let properties = properties.unwrap();
+            assert!(!properties.contains("# index partitions=0"), "{properties}");
+            for n in 0..KEYS {
+                let found = db.get((2 * n).to_be_bytes()).unwrap();
+                assert_eq!(found.as_deref(), Some(&b"value"[..]));
+                // The last absent key lies beyond the range of the table.
+                assert_eq!(db.get((2 * n + 1).to_be_bytes()).unwrap(), None);
+            }
+            let useful = options.get_ticker_count(Ticker::BloomFilterUseful);
+            assert!((KEYS * 49 / 50..KEYS).contains(&useful), "{filter}: {useful}");
+            assert_eq!(options.get_ticker_count(Ticker::BloomFilterFullTruePositive), KEYS);
+        }
+    }
+}
