@@ -454,10 +454,10 @@ impl StoredEntries {
         (end == entries.len()).then_some(())
     }
 
-    /// Like [`Self::check_each`], with a third of the instructions, but for usual entries only:
+    /// Like [`Self::check_each`], with 0.7 of the instructions, but for usual entries only:
     /// separators are user keys of fewer than 128 bytes, of which the first 8 or fewer are common to
-    /// all. Whoever reads a part of an index for a lookup waits for this check. Returns `false` if
-    /// an entry is unusual or wrong.
+    /// all. A lookup that reads a part of an index waits for this check. Returns `false` if an entry
+    /// is unusual or wrong.
     ///
     /// The loop reads words beyond the end of an entry, so it is given the whole block.
     #[inline(never)]
