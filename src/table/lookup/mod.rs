@@ -74,11 +74,7 @@ impl Table {
             && let Some(maybe) = filter.answer_for(key.hash)
         {
             observer.full_filter_answered(filter, key, maybe);
-            let tally = FilterTally { hits: 1, ..FilterTally::default() };
-            match maybe {
-                true => FilterTally { maybes: 1, ..tally }.record(self, guard, tickers),
-                false => FilterTally { noes: 1, ..tally }.record(self, guard, tickers),
-            }
+            FilterTally::record_hit(maybe, self, guard, tickers);
             return FilterSays::of(maybe);
         }
         observer.call_other_filter(self, &key.for_call(), guard, tickers)
@@ -283,6 +279,13 @@ impl Table {
             return not_queried;
         }
         let Some(filter) = self.resident_filter_for(part, key, guard) else { return not_queried };
+        if let Some(maybe) = filter.reader().answer_for(key.hash) {
+            count_use(filter, !maybe);
+            let answer = if maybe { FilterAnswer::Maybe } else { FilterAnswer::No };
+            observer.filter_answered(self, filter, key, None, answer);
+            FilterTally::record_hit(maybe, self, guard, tickers);
+            return FilterSays::of(maybe);
+        }
         tickers.add(Ticker::BlockCacheFilterHit, 1);
         let answer = filter.may_contain(key);
         count_use(filter, answer == FilterAnswer::No);

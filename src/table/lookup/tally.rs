@@ -42,6 +42,16 @@ impl FilterTally {
         }
     }
 
+    /// Counts the answer for one whole key of a filter that was in memory and can be trusted.
+    #[inline(always)]
+    pub fn record_hit(maybe: bool, table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
+        let tally = FilterTally { hits: 1, ..FilterTally::default() };
+        match maybe {
+            true => FilterTally { maybes: 1, ..tally }.record(table, guard, tickers),
+            false => FilterTally { noes: 1, ..tally }.record(table, guard, tickers),
+        }
+    }
+
     /// Counts answers for whole keys.
     #[inline(always)]
     pub fn record(self, table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
