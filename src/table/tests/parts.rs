@@ -122,6 +122,7 @@ fn a_table_in_parts_answers_as_its_entries_do() {
                 let found = found.unwrap().unwrap_or_else(|| panic!("{what}: {key:?}"));
                 assert_eq!((found.0, &found.1[..]), expected, "{what}");
             }
+            let passed_before = context.counters.sums().get(Ticker::BloomPassedBy);
             for user_key in &absent {
                 assert!(get(&table, &LookupKey::new(user_key, MAX_SEQUENCE)).unwrap().is_none());
             }
@@ -129,8 +130,11 @@ fn a_table_in_parts_answers_as_its_entries_do() {
             assert_eq!((check.entries, check.filter_misses), (entries.len() as u64, 0), "{what}");
             if filter != FilterSpec::NONE && filter_keys == FilterKeys::Whole {
                 let sums = context.counters.sums();
-                let (useful, absent) = (sums.get(Ticker::BloomUseful), absent.len() as u64);
-                assert!(useful * 100 > absent * 95, "{what}: {useful} of {absent}");
+                // How many lookups pass a filter by depends on how soon evicted memory is free.
+                let passed_by = sums.get(Ticker::BloomPassedBy) - passed_before;
+                let (useful, asked) = (sums.get(Ticker::BloomUseful), absent.len() as u64);
+                let asked = asked - passed_by;
+                assert!(useful * 100 > asked * 95, "{what}: {useful} of {asked}");
             }
             assert_eq!(context.counters.sums().get(Ticker::BloomUntrusted), 0, "{what}");
         }
