@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use crate::cache::BlockCache;
 use crate::cache::slots::Lease;
 use crate::encoding::key::SequenceNumber;
 use crate::slice::Slice;
@@ -33,12 +32,6 @@ impl Found<'_> {
             return Slice::empty();
         }
         Slice::share(self.block.to_arc(), self.value.clone())
-    }
-
-    /// Drops the result. If nothing else holds its block, `cache` uses the block's memory for a
-    /// later block.
-    pub(in crate::table) fn recycle(self, cache: &BlockCache) {
-        self.block.recycle(cache);
     }
 
     pub(super) fn into_owned(self) -> Found<'static> {

@@ -211,7 +211,7 @@ impl Table {
     /// Drops the result of a lookup. If nothing else holds its block, the cache uses the block's
     /// memory for a later block.
     pub fn recycle(&self, found: Found<'static>) {
-        found.recycle(&self.cache);
+        found.block.recycle(&self.cache);
     }
 
     /// Like [`Table::get_from_block`], from block `i` on, but reads the blocks and the parts of the
