@@ -131,29 +131,28 @@ pub(super) fn lookup<V: Visit>(
         observer.file_reached(file, deleted_at);
         let in_table = observer.in_table();
         let table = &*file.table;
-        let absent = match table.filter_says_maybe(&key, &guard, tickers, in_table) {
-            FilterSays::No => None,
-            says => {
-                let found = match says {
-                    FilterSays::NotQueried { part } => {
-                        table.get_without_filter(part, &key.for_call(), &guard, tickers, in_table)
-                    }
-                    _ => in_table.call_get_after_filter(table, &key.for_call(), &guard, tickers),
-                };
-                match found {
-                    Ok(Some(found)) => {
-                        observer.file_left(run, file, Some(&found));
-                        tickers.add(hit_ticker(run.level), 1);
-                        return Ok(match shows_value(table, &key, &found, deleted_at)? {
-                            true => Some(visit.visit(ValueRef::Block(&found, &guard))),
-                            false => None,
-                        });
-                    }
-                    Ok(None) => None,
-                    Err(Stop::Failed(error)) => return Err(error),
-                    Err(Stop::Absent(absent)) => Some(absent),
-                }
+        let found = match table.filter_says_maybe(&key, &guard, tickers, in_table) {
+            FilterSays::No => Ok(None),
+            FilterSays::Maybe { index_part } => {
+                let key = LookupKey { index_part, ..key };
+                in_table.call_get_after_filter(table, &key, &guard, tickers)
             }
+            FilterSays::NotQueried { part } => {
+                table.get_without_filter(part, &key.for_call(), &guard, tickers, in_table)
+            }
+        };
+        let absent = match found {
+            Ok(Some(found)) => {
+                observer.file_left(run, file, Some(&found));
+                tickers.add(hit_ticker(run.level), 1);
+                return Ok(match shows_value(table, &key, &found, deleted_at)? {
+                    true => Some(visit.visit(ValueRef::Block(&found, &guard))),
+                    false => None,
+                });
+            }
+            Ok(None) => None,
+            Err(Stop::Failed(error)) => return Err(error),
+            Err(Stop::Absent(absent)) => Some(absent),
         };
         if let Some(absent) = absent {
             let miss = Miss::new(&held, run, file, absent, &guard);

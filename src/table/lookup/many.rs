@@ -81,7 +81,7 @@ impl Table {
             for (i, (answer, key)) in answers.iter_mut().zip(keys).enumerate() {
                 match ().call_other_filter(self, key, guard, tickers) {
                     FilterSays::No => *answer = false,
-                    FilterSays::Maybe => *answer = true,
+                    FilterSays::Maybe { .. } => *answer = true,
                     FilterSays::NotQueried { .. } => absent |= 1 << i,
                 }
             }

@@ -75,7 +75,7 @@ impl Table {
         {
             observer.full_filter_answered(filter, key, maybe);
             FilterTally::record_hit(maybe, self, guard, tickers);
-            return FilterSays::of(maybe);
+            return FilterSays::of(maybe, None);
         }
         observer.call_other_filter(self, &key.for_call(), guard, tickers)
     }
@@ -271,9 +271,10 @@ impl Table {
     ) -> FilterSays {
         let part = self.filter_part_of(key);
         let not_queried = FilterSays::NotQueried { part: part as u32 };
+        let index_part = self.index_part_beside(part).map(|part| part as u32);
         if self.whole_key_filter.is_none() {
             let answer = self.prefix_says_maybe(part, key, guard, observer);
-            return answer.map_or(not_queried, FilterSays::of);
+            return answer.map_or(not_queried, |maybe| FilterSays::of(maybe, index_part));
         }
         if self.filter_worth.is_worthless() {
             return not_queried;
@@ -284,13 +285,13 @@ impl Table {
             let answer = if maybe { FilterAnswer::Maybe } else { FilterAnswer::No };
             observer.filter_answered(self, filter, key, None, answer);
             FilterTally::record_hit(maybe, self, guard, tickers);
-            return FilterSays::of(maybe);
+            return FilterSays::of(maybe, index_part);
         }
         tickers.add(Ticker::BlockCacheFilterHit, 1);
         let answer = filter.may_contain(key);
         count_use(filter, answer == FilterAnswer::No);
         observer.filter_answered(self, filter, key, None, answer);
-        FilterSays::of(self.count_other_filter(answer, guard, tickers))
+        FilterSays::of(self.count_other_filter(answer, guard, tickers), index_part)
     }
 
     /// Part `part` of the filter, which is the one for `filter_key`, or the filter's piece for

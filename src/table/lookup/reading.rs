@@ -74,12 +74,12 @@ impl Table {
         let says = match missing {
             None => self.filter_says_maybe(key, &pin(), tickers, observer),
             Some(Missing::Filter(part)) => FilterSays::NotQueried { part: part as u32 },
-            Some(Missing::Index(_) | Missing::Block(_)) => FilterSays::Maybe,
+            Some(Missing::Index(_) | Missing::Block(_)) => FilterSays::Maybe { index_part: None },
         };
         let mut index_read = None;
         let answer = match says {
             FilterSays::No => Some(false),
-            FilterSays::Maybe => Some(true),
+            FilterSays::Maybe { .. } => Some(true),
             FilterSays::NotQueried { part } => {
                 let part = part as usize;
                 self.filter_says_maybe_once_read(part, key, &mut index_read, tickers, observer)

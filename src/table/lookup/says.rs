@@ -4,7 +4,10 @@
 pub(crate) enum FilterSays {
     /// The table holds no entry of the key.
     No,
-    Maybe,
+    /// `index_part` is the part of the index that leads to the key, if the query has found it.
+    Maybe {
+        index_part: Option<u32>,
+    },
     /// The filter was not queried. Either its part for the key, which is number `part`, is not in
     /// memory, or lookups pass the filter by, because data blocks would save more reads in its
     /// memory ([`worth`](crate::table::worth)).
@@ -15,7 +18,7 @@ pub(crate) enum FilterSays {
 
 impl FilterSays {
     #[inline(always)]
-    pub(super) fn of(maybe: bool) -> FilterSays {
-        if maybe { FilterSays::Maybe } else { FilterSays::No }
+    pub(super) fn of(maybe: bool, index_part: Option<u32>) -> FilterSays {
+        if maybe { FilterSays::Maybe { index_part } } else { FilterSays::No }
     }
 }
