@@ -124,9 +124,10 @@ impl Table {
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
     ) -> Option<GroupPosition<'g>> {
-        let part = match &self.index_top {
-            None => 0,
-            Some(_) => self.part_with_key(key)?,
+        let part = match (&self.index_top, key.index_part) {
+            (None, _) => 0,
+            (Some(_), Some(part)) => part as usize,
+            (Some(_), None) => self.part_with_key(key)?,
         };
         let index: &TableIndex = match self.index.borrow(part, guard) {
             Some(index) => index,
