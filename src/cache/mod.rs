@@ -306,13 +306,10 @@ impl BlockCache {
     /// `bytes` are as in [`BlockCache::keeping_of_part`]. While filters give way to indexes, such a
     /// part is kept only if it displaces nothing, or nothing but data because all parts fit.
     pub(crate) fn keeps_filter_part(&self, number: u64, bytes: usize) -> bool {
-        let was_marked = self.doorkeeper.mark(number).once();
-        let may_displace = || {
-            !self.filters_give_way.load(Ordering::Relaxed)
-                || self.balance.all_bytes()
-                    <= self.capacity_bytes / ALL_FIT_SHARE.1 * ALL_FIT_SHARE.0
-        };
-        was_marked && may_displace() || self.had_room_for(bytes)
+        let may_displace = !self.filters_give_way.load(Ordering::Relaxed)
+            || self.balance.all_bytes() <= self.capacity_bytes / ALL_FIT_SHARE.1 * ALL_FIT_SHARE.0;
+        // A lookup that passes a part by asks this, so what is known without a mark comes first.
+        may_displace && self.doorkeeper.mark(number).once() || self.had_room_for(bytes)
     }
 
     /// Decides which values are evicted first.

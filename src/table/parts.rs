@@ -95,6 +95,7 @@ impl Table {
 
     /// The part of the index that leads to the key, if part `filter_part` of the filter is the one
     /// that can hold it. Searches the top of the index only if it must.
+    #[inline]
     pub(super) fn index_part_at(&self, filter_part: usize, key: &LookupKey<'_>) -> usize {
         self.index_part_beside(filter_part)
             .unwrap_or_else(|| self.index_part_of(key.user_key, key.trailer()))

@@ -358,6 +358,14 @@ fn first_number(word: u64) -> Option<(u64, usize)> {
     if word & 0x8080 == 0x0080 {
         return Some((word & 0x7f | word >> 1 & 0x3f80, 2));
     }
+    // Most offsets take three or four bytes.
+    let last = !word as u32 & 0x8080_8080;
+    if last != 0 {
+        let bytes = word as u32 & (last ^ (last - 1)) & 0x7f7f_7f7f;
+        let pairs = bytes & 0x007f_007f | (bytes & 0x7f00_7f00) >> 1;
+        let number = pairs & 0x3fff | pairs >> 16 << 14;
+        return Some((u64::from(number), last.trailing_zeros() as usize / 8 + 1));
+    }
     let last = !word & 0x8080_8080_8080_8080;
     if last == 0 {
         return None;
@@ -369,6 +377,33 @@ fn first_number(word: u64) -> Option<(u64, usize)> {
     let fours = pairs & 0x0000_3fff_0000_3fff | (pairs & 0x3fff_0000_3fff_0000) >> 2;
     let number = fours & 0x0fff_ffff | fours >> 32 << 28;
     Some((number, last.trailing_zeros() as usize / 8 + 1))
+}
+
+/// What [`usual_entry`] reads of an entry.
+struct UsualEntry {
+    key_bytes: usize,
+    handle: BlockHandle,
+    /// Where the entry ends.
+    end: usize,
+}
+
+/// The entry that starts at `start`, if it is a usual one: it shares nothing with the previous
+/// entry, its separator has fewer than 128 bytes, and it does not store the length of its value.
+/// Like [`decode_whole`], with fewer instructions. Reads up to 16 bytes beyond the end of the entry,
+/// and returns `None` if `bytes` ends before them.
+#[inline(always)]
+fn usual_entry(bytes: &[u8], start: usize) -> Option<UsualEntry> {
+    let &[0, key_bytes @ ..0x80, ref rest @ ..] = bytes.get(start..)? else { return None };
+    let key_bytes = usize::from(key_bytes);
+    let numbers: &[u8; 16] = rest.get(key_bytes..)?.first_chunk()?;
+    let number_at = |at: usize| {
+        let word = numbers.get(at..)?.first_chunk()?;
+        first_number(u64::from_le_bytes(*word))
+    };
+    let (offset, offset_bytes) = number_at(0)?;
+    let (bytes, size_bytes) = number_at(offset_bytes)?;
+    let end = start + 2 + key_bytes + offset_bytes + size_bytes;
+    Some(UsualEntry { key_bytes, handle: BlockHandle { offset, bytes }, end })
 }
 
 impl StoredEntries {
@@ -470,37 +505,29 @@ impl StoredEntries {
         // Wrong bits of restart points, and the bits of all sizes.
         let (mut wrong, mut sizes) = (0, 0);
         for restart in self.block.restarts() {
-            let Some(&[0, key_bytes @ ..0x80, ref rest @ ..]) = bytes.get(end..) else {
+            let Some(entry) = usual_entry(bytes, end) else { return false };
+            let key = &bytes[end + 2..];
+            let (Some(front), Some(next), Some(own_bytes)) = (
+                key.first_chunk(),
+                key[prefix_bytes..].first_chunk(),
+                entry.key_bytes.checked_sub(prefix_bytes),
+            ) else {
                 return false;
             };
-            let key_bytes = usize::from(key_bytes);
-            let (Some(front), Some(handle)) =
-                (rest.first_chunk(), rest.get(key_bytes..).and_then(|rest| rest.first_chunk()))
-            else {
-                return false;
-            };
-            let handle = u128::from_le_bytes(*handle);
-            let Some(own_bytes) = key_bytes.checked_sub(prefix_bytes) else { return false };
-            let Some(next) = rest[prefix_bytes..].first_chunk() else { return false };
             let word = u64::from_be_bytes(*next);
             let head = if own_bytes < 8 { word & !(u64::MAX >> (8 * own_bytes)) } else { word };
-            let Some((offset, offset_bytes)) = first_number(handle as u64) else { return false };
-            let Some((size, size_bytes)) = first_number((handle >> (8 * offset_bytes)) as u64)
-            else {
-                return false;
-            };
             let ascends =
                 before_head < head || before.is_none_or(|before| self.ascends(before, end));
-            if !prefix.begins(front) || offset < behind || !ascends {
+            if !prefix.begins(front) || entry.handle.offset < behind || !ascends {
                 return false;
             }
             see(head);
             wrong |= restart as usize ^ end;
-            sizes |= size;
+            sizes |= entry.handle.bytes;
             (before, before_head) = (Some(end), head);
-            end += 2 + key_bytes + offset_bytes + size_bytes;
+            end = entry.end;
             // Numbers of at most 56 bits, so the sum does not overflow.
-            behind = offset + size + BLOCK_TRAILER_BYTES as u64;
+            behind = entry.handle.offset + entry.handle.bytes + BLOCK_TRAILER_BYTES as u64;
         }
         // Each block ends before the next one begins, so all fit if the last one does. The entries
         // end one after the other, so none ends beyond the last one.

@@ -130,6 +130,7 @@ impl Table {
 
     /// Whether it is known, where filters are read only if that pays, that a lookup passes the filter
     /// by. Then it need not stop. `part` is the part of the filter that can hold the key.
+    #[inline]
     fn is_passed_by(&self, part: usize, key: &LookupKey<'_>, guard: &Guard) -> bool {
         let Some(filter_key) = self.filter_key_of(key) else { return false };
         let (number, credit, price) = self.filter_account(part, &filter_key);
@@ -170,6 +171,7 @@ impl Table {
     }
 
     /// Whether a filter that is not in memory is read only where that pays.
+    #[inline]
     fn reads_what_pays(&self) -> bool {
         !self.pins_metadata && !self.reads_every_filter && self.cache.metadata_fills_it()
     }
@@ -215,6 +217,7 @@ impl Table {
 
     /// Whether the part or piece of the index that leads to the key is in memory. `filter_part` is
     /// the part of the filter with the key.
+    #[inline]
     fn index_is_resident(&self, filter_part: usize, key: &LookupKey<'_>, guard: &Guard) -> bool {
         let part = match self.index_top.is_some() {
             true => self.index_part_at(filter_part, key).min(self.index_parts() - 1),
@@ -227,6 +230,7 @@ impl Table {
     /// Whether a read of part or piece `number` of the filter pays if the index is in memory. If the
     /// cache does not keep the part, this read only replaces the read of a data block, so it pays
     /// only if the answer is "no" each time.
+    #[inline]
     fn pays_alone(&self, number: usize, credit: &Credit) -> bool {
         credit.is(ONLY_ABSENT)
             || self.filter_part_handle(number).is_none_or(|handle| {
@@ -241,6 +245,7 @@ impl Table {
 
     /// The part or piece of the filter that a lookup for `filter_key` would read: its number, its
     /// credit and its price. `part` is the part with the key.
+    #[inline]
     fn filter_account(&self, part: usize, filter_key: &LookupKey<'_>) -> (usize, &Credit, u32) {
         if let Some((number, credit)) = self.filter_piece_account(filter_key) {
             return (number, credit, READ);

@@ -94,6 +94,7 @@ impl Table {
 
     /// The key or prefix for which a lookup of the key queries the filter. `None` if the lookup
     /// cannot query the filter.
+    #[inline]
     pub(super) fn filter_key_of<'k>(&self, key: &LookupKey<'k>) -> Option<LookupKey<'k>> {
         match self.whole_key_filter {
             Some(_) => Some(*key),

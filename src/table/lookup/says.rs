@@ -5,15 +5,11 @@ pub(crate) enum FilterSays {
     /// The table holds no entry of the key.
     No,
     /// `index_part` is the part of the index that leads to the key, if the query has found it.
-    Maybe {
-        index_part: Option<u32>,
-    },
+    Maybe { index_part: Option<u32> },
     /// The filter was not queried. Either its part for the key, which is number `part`, is not in
     /// memory, or lookups pass the filter by, because data blocks would save more reads in its
     /// memory ([`worth`](crate::table::worth)).
-    NotQueried {
-        part: u32,
-    },
+    NotQueried { part: u32 },
 }
 
 impl FilterSays {
