@@ -459,7 +459,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     self.values[lookup.to] = lookup.value_of(table, &found)?;
                     lookup.to = GONE;
                 }
-                Ok(None) => table.searched_in_vain(table.filter_part_of(&lookup.key), &lookup.key),
+                Ok(None) => {}
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(absent)) => {
                     let block = absent.keep_block(table, guard).ok_or(absent.part());

@@ -121,11 +121,7 @@ impl Table {
         observer.filter_passed_by();
         let index_part = self.index_part_beside(part as usize).map(|part| part as u32);
         let key = LookupKey { passed_filter_by: true, index_part, ..*key };
-        let found = observer.call_get_after_filter(self, &key, guard, tickers)?;
-        if found.is_none() {
-            self.searched_in_vain(part as usize, &key);
-        }
-        Ok(found)
+        observer.call_get_after_filter(self, &key, guard, tickers)
     }
 
     /// Whether it is known, where filters are read only if that pays, that a lookup passes the filter
