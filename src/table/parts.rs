@@ -110,9 +110,9 @@ impl Table {
 
     /// The part of the filter that can hold the key, if part `index_part` of the index leads to it.
     /// Searches the top of the filter only if it must.
-    pub(super) fn filter_part_at(&self, index_part: Option<usize>, key: &LookupKey<'_>) -> usize {
-        match (&self.filter_top, index_part) {
-            (Some(top), Some(part)) if top.shares_separators() => part.min(top.parts() - 1),
+    pub(super) fn filter_part_at(&self, index_part: usize, key: &LookupKey<'_>) -> usize {
+        match &self.filter_top {
+            Some(top) if top.shares_separators() => index_part.min(top.parts() - 1),
             _ => self.filter_part_of(key),
         }
     }

@@ -3,14 +3,17 @@
 //! Loading a filter costs a read, and evicts something from the cache. A loaded filter saves a read
 //! only if the table does not hold the key of the lookup. So a lookup may *pass by* a filter that
 //! is not in memory: it searches the table as if there were no filter. The filter has a *credit*,
-//! to which each search in vain adds the read that the filter would have saved. A lookup passes the
+//! to which each read in vain adds the read that the filter would have saved. A lookup passes the
 //! filter by while the credit is below the *price* of the filter, and otherwise loads the filter:
 //!
 //! ```text
-//!           passed by, key absent: + 1 read              read, and says no: + 1/8 read, up to 2
+//!           passed by, a read in vain: + 1 read          read, and says no: + 1/8 read, up to 2
 //!   credit ────────────────────────► price ── a lookup ──►
-//!           passed by, key present: unchanged            read, and says maybe: − price
+//!           passed by, otherwise: unchanged              read, and says maybe: − price
 //! ```
+//!
+//! If a search in vain finds all that it needs in memory, the filter would have saved no read, so
+//! the credit stays unchanged.
 //!
 //! Each part of a filter, and each piece of a whole filter (`table/pieces`), has a credit of its
 //! own, which begins at one read, and a price of one read. A part keeps its credit when it is
@@ -271,7 +274,7 @@ impl Table {
         settle(credit, maybe, price, most);
     }
 
-    /// Notes that a lookup has searched the table in vain, because the table does not hold the key.
+    /// Notes that a lookup has read from the table in vain, because the table does not hold the key.
     /// If the filter was not in memory, its credit grows by the read that it would have saved.
     /// `part`: the part of the filter that can hold the key.
     #[cold]

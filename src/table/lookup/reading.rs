@@ -93,18 +93,7 @@ impl Table {
             None | Some(Missing::Filter(_)) => answer.is_none(),
         };
         let key = &LookupKey { passed_filter_by, ..*key };
-        // If versions of the key continue in the next part, this is the next part. Then the credit
-        // of another filter part grows, which does no harm.
-        let index_part = match &missing {
-            Some(Missing::Index(part)) => Some(*part),
-            Some(Missing::Block(absent)) => Some(absent.index.part),
-            None | Some(Missing::Filter(_)) => None,
-        };
-        let found = self.search_and_read(missing, index_read, key, tickers, observer)?;
-        if found.is_none() {
-            self.searched_in_vain(self.filter_part_at(index_part, key), key);
-        }
-        Ok(found)
+        self.search_and_read(missing, index_read, key, tickers, observer)
     }
 
     /// The second half of [`Table::get_and_read`]: the search after the query of the filter.
@@ -140,6 +129,11 @@ impl Table {
             Missing::Filter(_) => unreachable!("the filter has answered"),
         };
         let (index, found) = self.get_from_read_blocks(index, block, key, tickers, observer)?;
+        if found.is_none() {
+            // If versions of the key continue in the next part, `index` is the next part. Then the
+            // credit of another filter part grows, which does no harm.
+            self.searched_in_vain(self.filter_part_at(index.part, key), key);
+        }
         index.recycle(&self.cache);
         Ok(found)
     }

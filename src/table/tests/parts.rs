@@ -337,6 +337,41 @@ fn where_metadata_fills_the_cache_a_block_that_is_used_often_is_kept() {
     drop(part);
 }
 
+/// Lookups of an absent key whose index and data block were in memory once raised the credit of the
+/// filter, and counted as reads that filters would have saved. So where some keys were in memory
+/// because they are hot, filters displaced indexes from time to time, and lookups made more reads
+/// than without filters.
+#[test]
+fn a_search_in_vain_in_memory_earns_the_filter_no_credit() {
+    let entries = numbered(60_000, 100);
+    let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
+    let (bytes, _) = in_parts(&entries, options, 4096);
+    let small = context(100 << 10);
+    let table = opened(&bytes, &small);
+    let reads = || small.counters.sums().get(Ticker::FileReads);
+    let absent = LookupKey::new(b"key0030000?", MAX_SEQUENCE);
+    let part = table.filter_part_of(&absent);
+    let credit = || (1..100).take_while(|&eighths| table.filter_credits[part].is(eighths)).count();
+    // Makes lookups until one reads nothing. Returns the credit before this one.
+    let look_up_in_memory = |user_key: &[u8]| {
+        (0..3000).find_map(|tries| {
+            wait_for_others(tries);
+            let (reads_before, credit_before) = (reads(), credit());
+            let found = get(&table, &LookupKey::new(user_key, MAX_SEQUENCE)).unwrap();
+            assert_eq!(found.is_none(), user_key == absent.user_key);
+            (reads() == reads_before).then_some(credit_before)
+        })
+    };
+    look_up_in_memory(b"key0030000").expect("the cache keeps the block");
+    assert!(credit() < 8, "lookups read the filter, and it said maybe");
+    table.filter.evict_all();
+    let passed_by = || small.counters.sums().get(Ticker::BloomPassedBy);
+    let passed_before = passed_by();
+    let credit_before = look_up_in_memory(absent.user_key).expect("the block is still kept");
+    assert_eq!(credit(), credit_before);
+    assert!(passed_by() > passed_before);
+}
+
 /// Lookups of keys that are far apart once replaced all parts in the cache, again and again, so
 /// that each lookup was a miss. Now a part that is loaded replaces other parts only if it was also
 /// used a short time before.
