@@ -19,13 +19,17 @@ use crate::filter::family::Target;
 /// ribbon saves.
 const MIN_KEYS: usize = 256;
 
-/// A layer of fewer keys gets more slots than keys, see [`Plan::slots`].
+/// A layer of fewer keys gets as many slots as keys, see [`Plan::slots`].
 const FEW_KEYS: usize = 1000;
 
-/// The parameters for a number of keys.
+/// A filter of fewer keys is built with two sizes of layer 0, see [`Plan::sizes_of_layer_0`].
+const TWO_SIZES_BELOW: usize = 5000;
+
+/// The parameters that determine the layers of a filter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// w: 32 is faster, 64 wastes less if there are few buckets.
+    /// w: 32. Only filters of fewer than 5,000 keys that earlier versions wrote, and tests, have
+    /// 64.
     pub width: u32,
     /// Slots of a layer for each of its keys. A value below 1 overloads the layers on purpose, so
     /// that fewer slots stay free and more keys are bumped.
@@ -39,25 +43,40 @@ impl Plan {
     /// The plan for a filter of `keys` keys; `None` if they are too few, so that a Bloom filter is
     /// built instead.
     ///
-    /// The values of `slots_per_key` are not critical: slightly different ones hardly change the
+    /// The value of `slots_per_key` is not critical: slightly different ones hardly change the
     /// distance from the bound and the build time. With w = 64, a filter of 10 thousand keys would
-    /// be slightly smaller, but building and queries would be slower.
+    /// be slightly smaller, but building and queries would be slower. A filter of 3 thousand keys
+    /// would be larger, because its layers would be rounded up to larger blocks.
     pub fn for_keys(keys: usize) -> Option<Plan> {
-        match keys {
-            ..MIN_KEYS => None,
-            MIN_KEYS..5000 => Some(Plan { width: 64, slots_per_key: 1.0, bumped: 0.02 }),
-            _ => Some(Plan { width: 32, slots_per_key: 0.94, bumped: 0.066 }),
-        }
+        (keys >= MIN_KEYS).then_some(Plan { width: 32, slots_per_key: 0.94, bumped: 0.066 })
+    }
+
+    /// A plan for w = 64, with which tests build such filters.
+    #[cfg(test)]
+    pub fn wide() -> Plan {
+        Plan { width: 64, slots_per_key: 1.0, bumped: 0.02 }
     }
 
     /// Slots of a layer for `keys` keys; `None` if the number does not fit into 32 bits.
     ///
-    /// A layer of few keys gets more slots than keys. It has few buckets, so if it were overloaded,
-    /// it might bump every key, and the layer after it might too.
+    /// A layer of few keys is not overloaded. It has few buckets, so it might bump every key, and
+    /// the layer after it might too.
     pub fn slots(self, keys: usize) -> Option<u32> {
-        let slots_per_key = if keys < FEW_KEYS { 1.03 } else { self.slots_per_key };
+        let slots_per_key = if keys < FEW_KEYS { 1.0 } else { self.slots_per_key };
         let blocks = (keys as f64 * slots_per_key / f64::from(self.width)).ceil() as u64;
         u32::try_from(blocks.max(2) * u64::from(self.width)).ok()
+    }
+
+    /// The sizes of layer 0, in slots, with which a filter of `keys` keys is built. The one that
+    /// makes the smallest filter is kept. `None` if a size does not fit into 32 bits.
+    ///
+    /// Whether another block of layer 0 saves a block of a later layer depends on the keys. At 3
+    /// thousand keys, a filter of the better size is 0.3 % smaller. More keys gain less, and both
+    /// eliminations take time.
+    pub fn sizes_of_layer_0(self, keys: usize) -> Option<impl Iterator<Item = u32>> {
+        let slots = self.slots(keys)?;
+        let last = if keys < TWO_SIZES_BELOW { slots + self.width } else { slots };
+        Some((slots..=last).step_by(self.width as usize))
     }
 
     /// The most keys that are stored as tags. At the usual 7 columns, this many tags take less
@@ -67,17 +86,28 @@ impl Plan {
         self.width as usize * 3 / 4
     }
 
-    /// The slots of each expected layer, from layer 0 on, and the expected number of tags. `None`
-    /// if the slots of a layer do not fit into 32 bits.
-    fn expected_layers(self, keys: usize) -> Option<(Vec<u32>, usize)> {
-        let mut slots = vec![self.slots(keys)?];
-        let mut left = keys as f64 * self.bumped;
-        while left > self.max_tags() as f64 {
-            slots.push(self.slots(left as usize)?);
-            left *= if left < FEW_KEYS as f64 { 0.02 } else { self.bumped };
-        }
-        Some((slots, left as usize))
+    /// The expected share of its keys that a layer for `keys` keys bumps.
+    fn expected_bumped(self, keys: usize) -> f64 {
+        if keys < FEW_KEYS { 0.02 } else { self.bumped }
     }
+
+    /// The slots of each expected layer, from layer 0 on, and the expected number of tags. `None`
+    /// if the slots of a layer do not fit into 32 bits. The second size of layer 0 is ignored,
+    /// because the sizes of the whole filter hardly differ.
+    fn expected_layers(self, keys: usize) -> Option<(Vec<u32>, usize)> {
+        let (mut slots, mut left) = (Vec::new(), keys);
+        while slots.is_empty() || left > self.max_tags() {
+            slots.push(self.slots(left)?);
+            left = (left as f64 * self.expected_bumped(left)) as usize;
+        }
+        Some((slots, left))
+    }
+}
+
+/// Bytes of a filter of these layers with the usual 7 columns. Filters with different sizes of
+/// layer 0 are compared by it, because the number of columns is chosen later.
+pub(super) fn usual_bytes(shape: Shape, slots: &[u32], tags: usize) -> u64 {
+    Layout::new(shape, 7, 0, tags, slots).total_bytes()
 }
 
 /// Chooses the number of columns and of low blocks (blocks of layer 0 with one column fewer) with
@@ -126,7 +156,8 @@ pub(super) fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let (slots, tags) = plan.expected_layers(keys)?;
     let layout = fit(Shape::of_width(plan.width), &slots, tags, keys, target)?;
     let low_part = f64::from(layout.low_blocks) / f64::from(slots[0] / plan.width);
-    let rate = 0.5f64.powi(layout.columns as i32) * (1.0 + low_part * (1.0 - plan.bumped));
+    let rate =
+        0.5f64.powi(layout.columns as i32) * (1.0 + low_part * (1.0 - plan.expected_bumped(keys)));
     Some((layout.total_bytes() as f64 * 8.0 / keys as f64, rate))
 }
 

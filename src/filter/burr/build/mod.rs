@@ -4,6 +4,7 @@
 //! hashes ─► partition   1. grouped by bucket and class    ┐
 //!        ─► banding     2. eliminated; some are bumped    ├ once for each layer: the next one gets
 //!                                                         ┘ the bumped keys, the tags get the rest
+//!        ─► size        with few keys, two sizes of layer 0 are tried up to here; one is kept
 //!        ─► columns     chosen when the sizes of all layers are known
 //!        ─► solve       3. the band of each layer becomes segments
 //! ```
@@ -50,19 +51,43 @@ fn build_rows<R: Row<Word: Lanes>>(
     target: Target,
 ) -> Option<LineBuf> {
     let keys = chunks.iter().map(|chunk| chunk.len()).sum();
-    let mut layers: Vec<Banded<R>> = Vec::new();
-    let mut bumped = band_layer(&mut layers, plan.slots(keys)?, chunks);
-    while bumped.len() > plan.max_tags() {
+    let eliminated =
+        plan.sizes_of_layer_0(keys)?.filter_map(|slots| eliminate(plan, slots, chunks));
+    let chosen: Eliminated<R> = eliminated.min_by_key(Eliminated::usual_bytes)?;
+    // The columns are chosen last, when the sizes of all layers are known, so that the target is
+    // met.
+    let layout = sizing::fit(R::Word::SHAPE, &chosen.slots(), chosen.left.len(), keys, target)?;
+    Some(store(isa, &layout, &chosen))
+}
+
+/// All layers of a filter after elimination, and the hashes of the keys that no layer kept.
+struct Eliminated<R> {
+    layers: Vec<Banded<R>>,
+    left: Vec<u64>,
+}
+
+impl<R: Row> Eliminated<R> {
+    fn slots(&self) -> Vec<u32> {
+        self.layers.iter().map(|layer| layer.rows.len() as u32).collect()
+    }
+
+    fn usual_bytes(&self) -> u64 {
+        sizing::usual_bytes(R::Word::SHAPE, &self.slots(), self.left.len())
+    }
+}
+
+/// Fills layer after layer until the remaining keys can be stored as tags. Layer 0 has `slots`
+/// slots. `None` if [`MAX_LAYERS`] layers leave too many keys.
+fn eliminate<R: Row>(plan: Plan, slots: u32, chunks: &[&[u64]]) -> Option<Eliminated<R>> {
+    let mut layers = Vec::new();
+    let mut left = band_layer(&mut layers, slots, chunks);
+    while left.len() > plan.max_tags() {
         if layers.len() == MAX_LAYERS {
             return None;
         }
-        bumped = band_layer(&mut layers, plan.slots(bumped.len())?, &[&bumped]);
+        left = band_layer(&mut layers, plan.slots(left.len())?, &[&left]);
     }
-    // The columns are chosen last, when the sizes of all layers are known, so that the target is
-    // met.
-    let slots: Vec<u32> = layers.iter().map(|layer| layer.rows.len() as u32).collect();
-    let layout = sizing::fit(R::Word::SHAPE, &slots, bumped.len(), keys, target)?;
-    Some(store(isa, &layout, &layers, &bumped))
+    Some(Eliminated { layers, left })
 }
 
 /// Adds a layer. Returns the hashes that the bumped keys have in the next layer.
@@ -74,13 +99,11 @@ fn band_layer<R: Row>(layers: &mut Vec<Banded<R>>, slots: u32, chunks: &[&[u64]]
     bumped
 }
 
-/// Solves the layers and writes all parts of the filter. `left` are the hashes of the keys that no
-/// layer kept.
+/// Solves the layers and writes all parts of the filter.
 fn store<R: Row<Word: Lanes>>(
     isa: Isa,
     layout: &Layout,
-    layers: &[Banded<R>],
-    left: &[u64],
+    Eliminated { layers, left }: &Eliminated<R>,
 ) -> LineBuf {
     let mut block = LineBuf::zeroed(layout.total_bytes() as usize);
     let (segments_at, thresholds_at) = layout.parts();
