@@ -244,7 +244,7 @@ fn the_expected_size_of_small_filters_is_their_mean_size() {
 }
 
 /// The filters of a table in parts have 3,277 to 3,310 keys. With w = 64 and one size of layer 0
-/// they had 1.054 times the bits of the bound at a rate of 1 %. Now they have w = 32 and the better
+/// they had 1.056 times the bits of the bound at a rate of 1 %. Now they have w = 32 and the better
 /// of two sizes.
 #[test]
 fn filters_of_parts_are_near_the_bound() {
