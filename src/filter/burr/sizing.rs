@@ -23,9 +23,6 @@ const MIN_KEYS: usize = 256;
 /// place of 700, filters are as large or up to 0.6 % larger.
 const FEW_KEYS: usize = 700;
 
-/// A filter of fewer keys is built with two sizes of layer 0, see [`Plan::sizes_of_layer_0`].
-const TWO_SIZES_BELOW: usize = 5000;
-
 /// The parameters that determine the layers of a filter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
@@ -68,18 +65,6 @@ impl Plan {
         u32::try_from(blocks.max(2) * u64::from(self.width)).ok()
     }
 
-    /// The sizes of layer 0, in slots, with which a filter of `keys` keys is built. The one that
-    /// makes the smallest filter is kept. `None` if a size does not fit into 32 bits.
-    ///
-    /// Whether another block of layer 0 saves a block of a later layer depends on the keys. At 3
-    /// thousand keys, a filter of the better size is 0.3 % smaller. More keys gain less, and both
-    /// eliminations take time.
-    pub fn sizes_of_layer_0(self, keys: usize) -> Option<impl Iterator<Item = u32>> {
-        let slots = self.slots(keys)?;
-        let last = if keys < TWO_SIZES_BELOW { slots + self.width } else { slots };
-        Some((slots..=last).step_by(self.width as usize))
-    }
-
     /// The most keys that are stored as tags. At the usual 7 columns, this many tags take less
     /// space than another layer would.
     pub fn max_tags(self) -> usize {
@@ -93,8 +78,7 @@ impl Plan {
     }
 
     /// The slots of each expected layer, from layer 0 on, and the expected number of tags. `None`
-    /// if the slots of a layer do not fit into 32 bits. The second size of layer 0 is ignored,
-    /// because the sizes of the whole filter hardly differ.
+    /// if the slots of a layer do not fit into 32 bits.
     fn expected_layers(self, keys: usize) -> Option<(Vec<u32>, usize)> {
         let (mut slots, mut left) = (Vec::new(), keys);
         while slots.is_empty() || left > self.max_tags() {
@@ -105,28 +89,32 @@ impl Plan {
     }
 }
 
-/// Bytes of a filter of these layers with the usual 7 columns. Filters with different sizes of
-/// layer 0 are compared by it, because the number of columns is chosen later.
-pub(super) fn usual_bytes(shape: Shape, slots: &[u32], tags: usize) -> u64 {
-    Layout::new(shape, 7, 0, tags, slots).total_bytes()
-}
-
 /// Chooses the number of columns and of low blocks (blocks of layer 0 with one column fewer) with
 /// which a filter of these layers reaches its target. `None` if the filter would be larger than the
-/// format allows.
+/// format allows. `kept_of` tells how many of the start positions in a block layer 0 keeps. If the
+/// target is a rate, there may be more low blocks if these keep less.
 pub(super) fn fit(
     shape: Shape,
     slots: &[u32],
     tags: usize,
     keys: usize,
     target: Target,
+    kept_of: impl Fn(u32) -> f64,
 ) -> Option<Layout> {
     let with = |columns, low_blocks| Layout::new(shape, columns, low_blocks, tags, slots);
     let blocks = slots[0] / shape.width;
     let with_rate = |fpr: f64| {
         let columns = (-fpr.log2()).ceil().clamp(1.0, f64::from(MAX_COLUMNS)) as u32;
-        let low_part = (fpr * 2f64.powi(columns as i32) - 1.0).clamp(0.0, 1.0);
-        with(columns, (low_part * f64::from(blocks)) as u32)
+        let starts = f64::from(slots[0] - shape.width);
+        // If all low blocks together keep this many start positions, the rate is `fpr`.
+        let mut spare = (fpr * 2f64.powi(columns as i32) - 1.0) * starts;
+        let fits = |&block: &u32| {
+            spare -= kept_of(block);
+            spare >= 0.0
+        };
+        // The last block has no start positions, so it is low if all others are.
+        let low_blocks = (0..blocks - 1).take_while(fits).count() as u32;
+        with(columns, if low_blocks == blocks - 1 { blocks } else { low_blocks })
     };
     let with_bytes = |bytes: u64| {
         let columns = (1..MAX_COLUMNS).find(|&columns| with(columns, 0).total_bytes() >= bytes);
@@ -155,10 +143,11 @@ pub(super) fn fit(
 pub(super) fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let plan = Plan::for_keys(keys)?;
     let (slots, tags) = plan.expected_layers(keys)?;
-    let layout = fit(Shape::of_width(plan.width), &slots, tags, keys, target)?;
+    let kept_share = 1.0 - plan.expected_bumped(keys);
+    let kept_of = |_| f64::from(plan.width) * kept_share;
+    let layout = fit(Shape::of_width(plan.width), &slots, tags, keys, target, kept_of)?;
     let low_part = f64::from(layout.low_blocks) / f64::from(slots[0] / plan.width);
-    let rate =
-        0.5f64.powi(layout.columns as i32) * (1.0 + low_part * (1.0 - plan.expected_bumped(keys)));
+    let rate = 0.5f64.powi(layout.columns as i32) * (1.0 + low_part * kept_share);
     Some((layout.total_bytes() as f64 * 8.0 / keys as f64, rate))
 }
 

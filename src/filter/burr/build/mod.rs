@@ -4,7 +4,6 @@
 //! hashes ─► partition   1. grouped by bucket and class    ┐
 //!        ─► banding     2. eliminated; some are bumped    ├ once for each layer: the next one gets
 //!                                                         ┘ the bumped keys, the tags get the rest
-//!        ─► size        with few keys, two sizes of layer 0 are tried up to here; one is kept
 //!        ─► columns     chosen when the sizes of all layers are known
 //!        ─► solve       3. the band of each layer becomes segments
 //! ```
@@ -16,7 +15,7 @@ pub(super) mod solve;
 use super::kernel::{Kernels, Lanes};
 use super::layout::{self, Layout, MAX_LAYERS};
 use super::row::{self, Row, Row32, Row64, Word};
-use super::sizing::{self, Plan};
+use super::sizing::{Plan, fit};
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
@@ -51,43 +50,21 @@ fn build_rows<R: Row<Word: Lanes>>(
     target: Target,
 ) -> Option<LineBuf> {
     let keys = chunks.iter().map(|chunk| chunk.len()).sum();
-    let eliminated =
-        plan.sizes_of_layer_0(keys)?.filter_map(|slots| eliminate(plan, slots, chunks));
-    let chosen: Eliminated<R> = eliminated.min_by_key(Eliminated::usual_bytes)?;
-    // The columns are chosen last, when the sizes of all layers are known, so that the target is
-    // met.
-    let layout = sizing::fit(R::Word::SHAPE, &chosen.slots(), chosen.left.len(), keys, target)?;
-    Some(store(isa, &layout, &chosen))
-}
-
-/// All layers of a filter after elimination, and the hashes of the keys that no layer kept.
-struct Eliminated<R> {
-    layers: Vec<Banded<R>>,
-    left: Vec<u64>,
-}
-
-impl<R: Row> Eliminated<R> {
-    fn slots(&self) -> Vec<u32> {
-        self.layers.iter().map(|layer| layer.rows.len() as u32).collect()
-    }
-
-    fn usual_bytes(&self) -> u64 {
-        sizing::usual_bytes(R::Word::SHAPE, &self.slots(), self.left.len())
-    }
-}
-
-/// Fills layer after layer until the remaining keys can be stored as tags. Layer 0 has `slots`
-/// slots. `None` if [`MAX_LAYERS`] layers leave too many keys.
-fn eliminate<R: Row>(plan: Plan, slots: u32, chunks: &[&[u64]]) -> Option<Eliminated<R>> {
-    let mut layers = Vec::new();
-    let mut left = band_layer(&mut layers, slots, chunks);
-    while left.len() > plan.max_tags() {
+    let mut layers: Vec<Banded<R>> = Vec::new();
+    let mut bumped = band_layer(&mut layers, plan.slots(keys)?, chunks);
+    while bumped.len() > plan.max_tags() {
         if layers.len() == MAX_LAYERS {
             return None;
         }
-        left = band_layer(&mut layers, plan.slots(left.len())?, &[&left]);
+        bumped = band_layer(&mut layers, plan.slots(bumped.len())?, &[&bumped]);
     }
-    Some(Eliminated { layers, left })
+    // The columns are chosen last, when the sizes of all layers are known, so that the target is
+    // met.
+    let slots: Vec<u32> = layers.iter().map(|layer| layer.rows.len() as u32).collect();
+    let (shape, thresholds) = (R::Word::SHAPE, &layers[0].thresholds);
+    let kept_of = |block| shape.kept_in_block(block, thresholds[block as usize / 2]).into();
+    let layout = fit(shape, &slots, bumped.len(), keys, target, kept_of)?;
+    Some(store(isa, &layout, &layers, &bumped))
 }
 
 /// Adds a layer. Returns the hashes that the bumped keys have in the next layer.
@@ -99,11 +76,13 @@ fn band_layer<R: Row>(layers: &mut Vec<Banded<R>>, slots: u32, chunks: &[&[u64]]
     bumped
 }
 
-/// Solves the layers and writes all parts of the filter.
+/// Solves the layers and writes all parts of the filter. `left` are the hashes of the keys that no
+/// layer kept.
 fn store<R: Row<Word: Lanes>>(
     isa: Isa,
     layout: &Layout,
-    Eliminated { layers, left }: &Eliminated<R>,
+    layers: &[Banded<R>],
+    left: &[u64],
 ) -> LineBuf {
     let mut block = LineBuf::zeroed(layout.total_bytes() as usize);
     let (segments_at, thresholds_at) = layout.parts();

@@ -7,7 +7,7 @@ use crate::filter::burr::build::partition::window_buckets;
 use crate::filter::burr::layout::{MAX_LAYERS, tag, tag_bytes};
 use crate::filter::burr::row::next_hash;
 use crate::filter::burr::shape::{CLASSES, Shape};
-use crate::filter::burr::sizing::{Plan, fit, usual_bytes};
+use crate::filter::burr::sizing::{Plan, fit};
 use crate::filter::family::Target;
 
 /// The result of inserting a row.
@@ -128,17 +128,19 @@ pub fn solve(slots: &[Option<Row>]) -> Vec<u32> {
 /// The whole filter. `None` where the fast version makes none.
 pub fn build(plan: Plan, keys: &[u64], target: Target) -> Option<Vec<u8>> {
     let shape = Shape::of_width(plan.width);
-    // The smallest filter so far: its bytes with the usual columns, its layers and the keys left.
-    let mut smallest: Option<(u64, Vec<Banded>, Vec<u64>)> = None;
-    for size in plan.sizes_of_layer_0(keys.len())? {
-        let Some((layers, left)) = band_all(plan, size, keys) else { continue };
-        let bytes = usual_bytes(shape, &slots_of(&layers), left.len());
-        if smallest.as_ref().is_none_or(|&(least, ..)| bytes < least) {
-            smallest = Some((bytes, layers, left));
+    let mut layers = vec![band(keys, shape, plan.slots(keys.len())?)];
+    let mut left = bumped_to_next(&layers);
+    while left.len() > plan.max_tags() {
+        if layers.len() == MAX_LAYERS {
+            return None;
         }
+        layers.push(band(&left, shape, plan.slots(left.len())?));
+        left = bumped_to_next(&layers);
     }
-    let (_, layers, left) = smallest?;
-    let layout = fit(shape, &slots_of(&layers), left.len(), keys.len(), target)?;
+    let slots: Vec<u32> = layers.iter().map(|layer| layer.slots.len() as u32).collect();
+    let threshold_of = |block: u32| layers[0].thresholds[block as usize / 2] as u8;
+    let kept_of = |block| shape.kept_in_block(block, threshold_of(block)).into();
+    let layout = fit(shape, &slots, left.len(), keys.len(), target, kept_of)?;
 
     let mut filter = Vec::new();
     for (i, layer) in layers.iter().enumerate() {
@@ -162,28 +164,6 @@ pub fn build(plan: Plan, keys: &[u64], target: Target) -> Option<Vec<u8>> {
     filter.resize(layout.total_bytes() as usize, 0);
     layout.encode(&mut filter);
     Some(filter)
-}
-
-/// The layers of a filter whose layer 0 has `size` slots, and the hashes of the keys that get no
-/// layer. `None` if there are too many of these keys.
-fn band_all(plan: Plan, size: u32, keys: &[u64]) -> Option<(Vec<Banded>, Vec<u64>)> {
-    let shape = Shape::of_width(plan.width);
-    let mut layers = vec![band(keys, shape, size)];
-    loop {
-        let left = bumped_to_next(&layers);
-        if left.len() <= plan.max_tags() {
-            return Some((layers, left));
-        }
-        if layers.len() == MAX_LAYERS {
-            return None;
-        }
-        layers.push(band(&left, shape, plan.slots(left.len())?));
-    }
-}
-
-/// The number of slots of each layer.
-fn slots_of(layers: &[Banded]) -> Vec<u32> {
-    layers.iter().map(|layer| layer.slots.len() as u32).collect()
 }
 
 /// The hashes, in the next layer, of the keys that the last layer bumped.
