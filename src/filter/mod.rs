@@ -11,7 +11,7 @@
 //! family  bits a key at 1 %   how it answers                                  format
 //! bloom         9.9           k bits of one cache line, all set?              RocksDB's
 //! ribbon        7.0           is a xor of 128 slots the key's fingerprint?    RocksDB's
-//! burr          6.8           the same, 32 or 64 slots; the few keys that     Maypole's own
+//! burr          6.8           the same, 32 slots; the few keys that           Maypole's own
 //!                             do not fit are bumped to a smaller layer
 //! fuse          7.9           is a xor of 3 slots the key's fingerprint?      Maypole's own
 //! ```

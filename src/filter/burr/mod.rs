@@ -21,7 +21,7 @@
 //! uses w = 128, a few per cent of free slots, and another seed if the first fails. Here the filter
 //! has *layers*. Keys that do not fit into a layer are **bumped**: they are looked up in the next
 //! layer, which has less than a tenth of the size. So a layer may even have fewer slots than keys,
-//! few slots stay free, rows can be narrow (w = 32, or 64 for few keys), and no step is repeated.
+//! few slots stay free, rows can be narrow (w = 32), and no step is repeated with another seed.
 //!
 //! ```text
 //! layer 0   | bucket 0 | bucket 1 | bucket 2 | ...          a bucket: 2w start positions

@@ -287,12 +287,10 @@ impl Geometry for BurrGeometry {
         for (i, (slots, at)) in layout.slots().iter().zip(layout.parts().1).enumerate() {
             let blocks = slots / width - 1;
             let low_blocks = if i == 0 { layout.low_blocks } else { 0 };
-            // A bucket has the start positions of two blocks, and keeps those at its right end.
-            let kept_of = |first: u32| {
-                let bucket = first as usize / 2;
+            let kept_of = |number: u32| {
+                let bucket = number as usize / 2;
                 let threshold = block[at + bucket / 4] >> (2 * (bucket % 4)) & 3;
-                let kept = shape.limits() >> (8 * threshold) & 0xff;
-                u64::from(if first % 2 == 1 { kept.min(width) } else { kept.saturating_sub(width) })
+                u64::from(shape.kept_in_block(number, threshold))
             };
             let kept: u64 = (0..blocks).map(kept_of).sum();
             let low: u64 = (0..blocks.min(low_blocks)).map(kept_of).sum();

@@ -44,6 +44,13 @@ impl Shape {
         self.width.trailing_zeros() + 1
     }
 
+    /// How many of the start positions in block `block` stay if the threshold of its bucket is
+    /// `threshold`. A bucket has two blocks, and the start positions at its right end stay.
+    pub fn kept_in_block(self, block: u32, threshold: u8) -> u32 {
+        let kept = self.limits() >> (8 * u32::from(threshold)) & 0xff;
+        if block % 2 == 1 { kept.min(self.width) } else { kept.saturating_sub(self.width) }
+    }
+
     /// Byte t of the result, for the thresholds t from 0 to 3, is the number of start positions
     /// that a bucket with this threshold keeps, counted from its right end.
     pub const fn limits(self) -> u32 {

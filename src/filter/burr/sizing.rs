@@ -2,7 +2,7 @@
 //!
 //! With r columns the rate is 2^-r and the size r bits a *slot*. The bound is r bits a *key*. A
 //! filter is larger than the bound by its free slots, thresholds and trailer, and by the waste
-//! described below: with 7 bits a key by 3.6 % at 10 thousand keys, and by 1.8 % at a million
+//! described below: with 7 bits a key by 3 % at 10 thousand keys, and by 1.8 % at a million
 //! (`docs/filters.md`).
 //!
 //! A size between r - 1 and r bits a slot is also possible. Then a part of layer 0 stores r - 1
@@ -19,13 +19,15 @@ use crate::filter::family::Target;
 /// ribbon saves.
 const MIN_KEYS: usize = 256;
 
-/// A layer of fewer keys gets more slots than keys, see [`Plan::slots`].
-const FEW_KEYS: usize = 1000;
+/// A layer of fewer keys gets as many slots as keys, see [`Plan::slots`]. With 500 or 1,000 in
+/// place of 700, filters are as large or up to 0.6 % larger.
+const FEW_KEYS: usize = 700;
 
-/// The parameters for a number of keys.
+/// The parameters that determine the layers of a filter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// w: 32 is faster, 64 wastes less if there are few buckets.
+    /// w: 32. Only filters of fewer than 5,000 keys that earlier versions wrote, and tests, have
+    /// 64.
     pub width: u32,
     /// Slots of a layer for each of its keys. A value below 1 overloads the layers on purpose, so
     /// that fewer slots stay free and more keys are bumped.
@@ -39,23 +41,26 @@ impl Plan {
     /// The plan for a filter of `keys` keys; `None` if they are too few, so that a Bloom filter is
     /// built instead.
     ///
-    /// The values of `slots_per_key` are not critical: slightly different ones hardly change the
+    /// The value of `slots_per_key` is not critical: slightly different ones hardly change the
     /// distance from the bound and the build time. With w = 64, a filter of 10 thousand keys would
-    /// be slightly smaller, but building and queries would be slower.
+    /// be slightly smaller, but building and queries would be slower. A filter of 3 thousand keys
+    /// would be larger, because its layers would be rounded up to larger blocks.
     pub fn for_keys(keys: usize) -> Option<Plan> {
-        match keys {
-            ..MIN_KEYS => None,
-            MIN_KEYS..5000 => Some(Plan { width: 64, slots_per_key: 1.0, bumped: 0.02 }),
-            _ => Some(Plan { width: 32, slots_per_key: 0.94, bumped: 0.066 }),
-        }
+        (keys >= MIN_KEYS).then_some(Plan { width: 32, slots_per_key: 0.94, bumped: 0.066 })
+    }
+
+    /// A plan for w = 64, with which tests build such filters.
+    #[cfg(test)]
+    pub fn wide() -> Plan {
+        Plan { width: 64, slots_per_key: 1.0, bumped: 0.02 }
     }
 
     /// Slots of a layer for `keys` keys; `None` if the number does not fit into 32 bits.
     ///
-    /// A layer of few keys gets more slots than keys. It has few buckets, so if it were overloaded,
-    /// it might bump every key, and the layer after it might too.
+    /// A layer of few keys is not overloaded. Then the few keys that it bumps are usually stored as
+    /// tags, whereas another layer would take at least two blocks.
     pub fn slots(self, keys: usize) -> Option<u32> {
-        let slots_per_key = if keys < FEW_KEYS { 1.03 } else { self.slots_per_key };
+        let slots_per_key = if keys < FEW_KEYS { 1.0 } else { self.slots_per_key };
         let blocks = (keys as f64 * slots_per_key / f64::from(self.width)).ceil() as u64;
         u32::try_from(blocks.max(2) * u64::from(self.width)).ok()
     }
@@ -67,35 +72,49 @@ impl Plan {
         self.width as usize * 3 / 4
     }
 
+    /// The expected share of its keys that a layer for `keys` keys bumps.
+    fn expected_bumped(self, keys: usize) -> f64 {
+        if keys < FEW_KEYS { 0.02 } else { self.bumped }
+    }
+
     /// The slots of each expected layer, from layer 0 on, and the expected number of tags. `None`
     /// if the slots of a layer do not fit into 32 bits.
     fn expected_layers(self, keys: usize) -> Option<(Vec<u32>, usize)> {
-        let mut slots = vec![self.slots(keys)?];
-        let mut left = keys as f64 * self.bumped;
-        while left > self.max_tags() as f64 {
-            slots.push(self.slots(left as usize)?);
-            left *= if left < FEW_KEYS as f64 { 0.02 } else { self.bumped };
+        let (mut slots, mut left) = (Vec::new(), keys);
+        while slots.is_empty() || left > self.max_tags() {
+            slots.push(self.slots(left)?);
+            left = (left as f64 * self.expected_bumped(left)) as usize;
         }
-        Some((slots, left as usize))
+        Some((slots, left))
     }
 }
 
 /// Chooses the number of columns and of low blocks (blocks of layer 0 with one column fewer) with
 /// which a filter of these layers reaches its target. `None` if the filter would be larger than the
-/// format allows.
+/// format allows. `kept_of` tells how many of the start positions in a block layer 0 keeps. If the
+/// target is a rate, there may be more low blocks if these keep less.
 pub(super) fn fit(
     shape: Shape,
     slots: &[u32],
     tags: usize,
     keys: usize,
     target: Target,
+    kept_of: impl Fn(u32) -> f64,
 ) -> Option<Layout> {
     let with = |columns, low_blocks| Layout::new(shape, columns, low_blocks, tags, slots);
     let blocks = slots[0] / shape.width;
     let with_rate = |fpr: f64| {
         let columns = (-fpr.log2()).ceil().clamp(1.0, f64::from(MAX_COLUMNS)) as u32;
-        let low_part = (fpr * 2f64.powi(columns as i32) - 1.0).clamp(0.0, 1.0);
-        with(columns, (low_part * f64::from(blocks)) as u32)
+        let starts = f64::from(slots[0] - shape.width);
+        // If all low blocks together keep this many start positions, the rate is `fpr`.
+        let mut spare = (fpr * 2f64.powi(columns as i32) - 1.0) * starts;
+        let fits = |&block: &u32| {
+            spare -= kept_of(block);
+            spare >= 0.0
+        };
+        // The last block has no start positions, so it is low if all others are.
+        let low_blocks = (0..blocks - 1).take_while(fits).count() as u32;
+        with(columns, if low_blocks == blocks - 1 { blocks } else { low_blocks })
     };
     let with_bytes = |bytes: u64| {
         let columns = (1..MAX_COLUMNS).find(|&columns| with(columns, 0).total_bytes() >= bytes);
@@ -124,9 +143,11 @@ pub(super) fn fit(
 pub(super) fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let plan = Plan::for_keys(keys)?;
     let (slots, tags) = plan.expected_layers(keys)?;
-    let layout = fit(Shape::of_width(plan.width), &slots, tags, keys, target)?;
+    let kept_share = 1.0 - plan.expected_bumped(keys);
+    let kept_of = |_| f64::from(plan.width) * kept_share;
+    let layout = fit(Shape::of_width(plan.width), &slots, tags, keys, target, kept_of)?;
     let low_part = f64::from(layout.low_blocks) / f64::from(slots[0] / plan.width);
-    let rate = 0.5f64.powi(layout.columns as i32) * (1.0 + low_part * (1.0 - plan.bumped));
+    let rate = 0.5f64.powi(layout.columns as i32) * (1.0 + low_part * kept_share);
     Some((layout.total_bytes() as f64 * 8.0 / keys as f64, rate))
 }
 

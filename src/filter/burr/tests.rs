@@ -9,6 +9,7 @@ use super::*;
 use crate::filter::cpu::Isa;
 use crate::filter::family::Target;
 use crate::filter::geometry::Geometry;
+use crate::hash64;
 use crate::memory::LineBuf;
 use query::BurrGeometry;
 use row::mix;
@@ -21,8 +22,7 @@ const BITS_7: Target = Target::MillibitsPerKey(7000);
 
 /// A plan of the given width, 32 or 64, for any number of keys.
 fn plan(width: u32) -> Plan {
-    let keys = if width == 64 { 4000 } else { 100_000 };
-    let plan = Plan::for_keys(keys).unwrap();
+    let plan = if width == 64 { Plan::wide() } else { Plan::for_keys(1000).unwrap() };
     assert_eq!(plan.width, width);
     plan
 }
@@ -162,7 +162,7 @@ fn every_kernel_builds_and_answers_alike() {
 
 #[test]
 fn rates_are_the_predicted_ones_at_every_fraction_of_a_column() {
-    for (width, keys) in [(64, 4000), (32, 50_000)] {
+    for (width, keys) in [(64, 4000), (32, 4000), (32, 50_000)] {
         for millibits in [1000, 2000, 3500, 5300, 6000, 7000, 7600] {
             let target = Target::MillibitsPerKey(millibits);
             let block = build_in_order(plan(width), &hashes(5, keys), target);
@@ -186,7 +186,9 @@ fn rates_are_the_predicted_ones_at_every_fraction_of_a_column() {
 /// many.
 #[test]
 fn the_prediction_is_the_mean_of_many_small_filters() {
-    for (width, keys, filters) in [(64, 300, 200), (64, 500, 200), (64, 2000, 60), (32, 6000, 20)] {
+    for (width, keys, filters) in
+        [(64, 500, 200), (32, 300, 200), (32, 500, 200), (32, 2000, 60), (32, 6000, 20)]
+    {
         let absent = hashes(20, 100_000);
         let (mut passed, mut predicted) = (0, 0.0);
         for seed in 0..filters {
@@ -218,6 +220,56 @@ fn sizes_and_rates_are_the_expected_ones() {
             assert!((fpr / expected_fpr - 1.0).abs() < 0.05, "{keys} {target:?}: {fpr}");
             if let Target::MillibitsPerKey(millibits) = target {
                 assert!((bits * 1000.0 / f64::from(millibits) - 1.0).abs() < 0.001, "{bits}");
+            }
+        }
+    }
+}
+
+/// Small filters of one size vary, because their layers have few blocks. So the means are compared.
+#[test]
+fn the_expected_size_of_small_filters_is_their_mean_size() {
+    for (fewest, keys_end) in [(256, 500), (500, 1000), (1000, 2000), (2000, 5000)] {
+        for target in [Target::Fpr(1.0 / 128.0), Target::Fpr(0.01), Target::Fpr(0.0003)] {
+            let sizes = (0..200).map(|i| fewest + i * (keys_end - fewest) / 200);
+            let ratios = sizes.map(|keys| {
+                let plan = Plan::for_keys(keys).unwrap();
+                let block = build_in_order(plan, &hashes(13, keys), target);
+                let (expected_bits, _) = sizing::expected(keys, target).unwrap();
+                expected_bits / (block.len() as f64 * 8.0 / keys as f64)
+            });
+            let mean = ratios.sum::<f64>() / 200.0;
+            assert!((0.985..1.015).contains(&mean), "{fewest} to {keys_end} keys: {mean}");
+        }
+    }
+}
+
+/// The filters of a table in parts have 3,277 to 3,310 keys. With w = 64, and with low blocks for a
+/// layer 0 that bumps no key, they had 1.056 times the bits of the bound at a rate of 1 %.
+#[test]
+fn filters_of_parts_are_near_the_bound() {
+    let over_bound: Vec<f64> = (3277..=3310)
+        .flat_map(|keys| (0..8).map(move |seed| (keys, seed)))
+        .map(|(keys, seed)| {
+            let plan = Plan::for_keys(keys).unwrap();
+            let block = build_in_order(plan, &hashes(seed, keys), Target::Fpr(0.01));
+            block.len() as f64 * 8.0 / keys as f64 / -0.01f64.log2()
+        })
+        .collect();
+    let mean = over_bound.iter().sum::<f64>() / over_bound.len() as f64;
+    assert!(mean <= 1.051, "{mean}");
+}
+
+/// A layer of few keys has only as many slots as keys and few buckets, but it never bumps so many
+/// keys that a filter comes near the limit of [`layout::MAX_LAYERS`]. Of 420,000 such filters with
+/// w = 32, none had more than three layers.
+#[test]
+fn few_keys_need_few_layers() {
+    for width in [32, 64] {
+        for keys in 1..1200 {
+            for seed in 0..10 {
+                let block = build_in_order(plan(width), &hashes(seed, keys), BITS_7);
+                let layers = Layout::decode(&block).unwrap().slots().len();
+                assert!(layers <= 4, "w = {width}, seed {seed}, {keys} keys: {layers} layers");
             }
         }
     }
@@ -290,6 +342,42 @@ fn no_trailer_makes_a_reader_panic() {
     assert!((10_000..15_000).contains(&trusted), "{trusted}");
 }
 
+/// A filter with w = 64, in hexadecimal, as earlier versions stored it for the keys `key000` to
+/// `key255` at 7 bits a key.
+const STORED_WITH_W_64: &[&str] = &[
+    "2904882c8032a9e6e1202a36296eea8ca82041f61c7ab82da9006760baf83dcc",
+    "fb8015dd10ae7f0bb74060c944e6befe67c9f53c59b998d81f2a7e0b7f3c6621",
+    "08190f288462fa80c7d7e10e561fb8ea59ccce06bda7dcc8698713e5f7d0199a",
+    "d193ce2f36bc1599e8d4691670fc99dabb002689ff4ea687ebcde07b825f105d",
+    "e0fd13012d3ce79de86d98ec8c942e77580c87b614d9b09c2811000000000000",
+    "7001000000000000d60500000000000092010000000000003f15000000000000",
+    "0f000000000000000000000040010000010000000005014034afe3a262757201",
+];
+
+/// Earlier versions built filters of fewer than 5,000 keys with w = 64. They remain readable.
+#[test]
+fn filters_of_earlier_versions_are_read() {
+    let digits = STORED_WITH_W_64.concat();
+    let bytes: Vec<u8> = (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
+        .collect();
+    let block = LineBuf::copy_from(&bytes);
+    let layout = Layout::new(shape::Shape::of_width(64), 5, 1, 0, &[320]);
+    assert_eq!(Layout::decode(&block), Ok(layout));
+    let keys: Vec<u64> = (0..256).map(|i| hash64(format!("key{i:03}").as_bytes())).collect();
+    assert_eq!(misses(&block, &keys), 0);
+    let absent = hashes(14, 100_000);
+    let answers = answers(&block, &absent);
+    for (&hash, &answer) in absent.iter().zip(&answers) {
+        assert_eq!(reference::may_contain(&block, hash), answer);
+    }
+    let passed = answers.iter().filter(|&&answer| answer).count() as f64;
+    let predicted = BurrGeometry::parse(&block).unwrap().predicted_fpr(&block, 256);
+    let ratio = passed / (predicted * absent.len() as f64);
+    assert!((0.9..1.1).contains(&ratio), "{ratio}");
+}
+
 /// Stored filters must remain readable. A change of `Plan` may change these sums of their bytes.
 /// Any other change that alters a sum has changed the format, which then needs a new version.
 #[test]
@@ -303,5 +391,5 @@ fn the_bytes_of_the_format_stay_what_they_are() {
         sum(32, 20_000, Target::Fpr(0.01)),
         sum(32, 100_000, Target::MillibitsPerKey(14_000)),
     ];
-    assert_eq!(sums, [0x9b7ef239b76b003e, 0xde4ee48d72adc509, 0x13402e747ebc6d46]);
+    assert_eq!(sums, [0x9b7ef239b76b003e, 0x8a8c9ffa24433eca, 0x13402e747ebc6d46]);
 }

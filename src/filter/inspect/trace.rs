@@ -215,7 +215,7 @@ mod tests {
             "fuse(5.5)",
             "fuse(20)",
         ] {
-            for keys in [1, 40, 3000, 20_000] {
+            for keys in [1, 40, 400, 600, 5000, 20_000] {
                 let present = random_hashes(keys as u64, keys);
                 let spec: FilterSpec = spec.parse().unwrap();
                 let mut builder = FilterBuilder::new(spec);

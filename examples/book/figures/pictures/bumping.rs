@@ -45,7 +45,8 @@ pub fn draw() -> String {
             canvas.text("small", (x + 12.0, y + 15.0), "start", &says);
         }
     }
-    let bottom = 66.0 + ROW * kept.len() as f64 - 40.0;
+    // An arrow leads to the tags, if there are any.
+    let bottom = 66.0 + ROW * kept.len() as f64 - if came == 0 { 40.0 } else { 16.0 };
     let says = match came {
         0 => "no key is left to be spelled out as a tag".to_string(),
         tags => format!("{} keys are spelled out as tags", count(tags)),

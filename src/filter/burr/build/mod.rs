@@ -15,7 +15,7 @@ pub(super) mod solve;
 use super::kernel::{Kernels, Lanes};
 use super::layout::{self, Layout, MAX_LAYERS};
 use super::row::{self, Row, Row32, Row64, Word};
-use super::sizing::{self, Plan};
+use super::sizing::{Plan, fit};
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
@@ -61,7 +61,9 @@ fn build_rows<R: Row<Word: Lanes>>(
     // The columns are chosen last, when the sizes of all layers are known, so that the target is
     // met.
     let slots: Vec<u32> = layers.iter().map(|layer| layer.rows.len() as u32).collect();
-    let layout = sizing::fit(R::Word::SHAPE, &slots, bumped.len(), keys, target)?;
+    let (shape, thresholds) = (R::Word::SHAPE, &layers[0].thresholds);
+    let kept_of = |block| shape.kept_in_block(block, thresholds[block as usize / 2]).into();
+    let layout = fit(shape, &slots, bumped.len(), keys, target, kept_of)?;
     Some(store(isa, &layout, &layers, &bumped))
 }
 

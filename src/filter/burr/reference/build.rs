@@ -138,7 +138,9 @@ pub fn build(plan: Plan, keys: &[u64], target: Target) -> Option<Vec<u8>> {
         left = bumped_to_next(&layers);
     }
     let slots: Vec<u32> = layers.iter().map(|layer| layer.slots.len() as u32).collect();
-    let layout = fit(shape, &slots, left.len(), keys.len(), target)?;
+    let threshold_of = |block: u32| layers[0].thresholds[block as usize / 2] as u8;
+    let kept_of = |block| shape.kept_in_block(block, threshold_of(block)).into();
+    let layout = fit(shape, &slots, left.len(), keys.len(), target, kept_of)?;
 
     let mut filter = Vec::new();
     for (i, layer) in layers.iter().enumerate() {
