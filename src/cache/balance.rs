@@ -5,7 +5,8 @@
 //! saves depends on the load, so the cache counts:
 //!
 //! ```text
-//! need of filters   absent keys for which a part of a filter was read, or passed by
+//! need of filters   absent keys for which a part of a filter was read, or passed by and
+//!                   something else was read
 //!                   / bytes of filters that are not in memory
 //! need of indexes   searches that read a part of an index
 //!                   / bytes of indexes that are not in memory
