@@ -18,7 +18,6 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use rustix::fs::{Advice, fadvise};
 
 use crate::engine::{Engine, Kind, Result};
 use crate::keys::{Key, Numbers, Zipf, mix};
@@ -233,16 +232,12 @@ fn write_tree(server: &mut Server, step: &str) -> Result<f64> {
 /// ahead, and a read of the one may take a tenth more time than of the other. So without this, the
 /// times of the engines would also depend on how each wrote its files.
 fn read_into_system_cache(dir: &Path) -> Result<()> {
+    read::forget_files(dir)?;
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
-        if !path.is_file() {
-            continue;
+        if path.is_file() {
+            std::io::copy(&mut File::open(path)?, &mut std::io::sink())?;
         }
-        let mut file = File::open(&path)?;
-        // Only pages that are stored can leave the cache.
-        file.sync_all()?;
-        fadvise(&file, 0, None, Advice::DontNeed)?;
-        std::io::copy(&mut file, &mut std::io::sink())?;
     }
     Ok(())
 }

@@ -212,7 +212,7 @@ fn warm_up(engine: &dyn Engine, options: &Options) -> Result<()> {
 }
 
 /// Evicts the files in `dir` from the system's cache.
-fn forget_files(dir: &Path) -> Result<()> {
+pub fn forget_files(dir: &Path) -> Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let file = File::open(entry?.path())?;
         if file.metadata()?.is_file() {
