@@ -85,7 +85,6 @@ impl Table {
 
     /// The only part of the filter that can hold the key. Keys past the last separator belong to
     /// the last part.
-    #[inline]
     pub fn filter_part_of(&self, key: &LookupKey<'_>) -> usize {
         let Some(top) = &self.filter_top else { return 0 };
         let separators = top.separators(self.index_top.as_deref());

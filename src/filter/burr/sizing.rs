@@ -19,8 +19,7 @@ use crate::filter::family::Target;
 /// ribbon saves.
 const MIN_KEYS: usize = 256;
 
-/// A layer of fewer keys gets as many slots as keys, see [`Plan::slots`]. With 500 or 1,000 in
-/// place of 700, filters are as large or up to 0.6 % larger.
+/// A layer of fewer keys gets as many slots as keys, see [`Plan::slots`].
 const FEW_KEYS: usize = 700;
 
 /// The parameters that determine the layers of a filter.
@@ -42,9 +41,8 @@ impl Plan {
     /// built instead.
     ///
     /// The value of `slots_per_key` is not critical: slightly different ones hardly change the
-    /// distance from the bound and the build time. With w = 64, a filter of 10 thousand keys would
-    /// be slightly smaller, but building and queries would be slower. A filter of 3 thousand keys
-    /// would be larger, because its layers would be rounded up to larger blocks.
+    /// distance from the bound and the build time. With w = 64, a filter of more than 3 thousand
+    /// keys would be up to 0.8 % smaller, but building would take twice as long.
     pub fn for_keys(keys: usize) -> Option<Plan> {
         (keys >= MIN_KEYS).then_some(Plan { width: 32, slots_per_key: 0.94, bumped: 0.066 })
     }

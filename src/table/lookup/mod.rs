@@ -75,7 +75,7 @@ impl Table {
         {
             observer.full_filter_answered(filter, key, maybe);
             FilterTally::record_hit(maybe, self, guard, tickers);
-            return FilterSays::of(maybe, None);
+            return FilterSays::of(maybe, || None);
         }
         observer.call_other_filter(self, &key.for_call(), guard, tickers)
     }
@@ -124,10 +124,9 @@ impl Table {
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
     ) -> Option<GroupPosition<'g>> {
-        let part = match (&self.index_top, key.index_part) {
-            (None, _) => 0,
-            (Some(_), Some(part)) => part as usize,
-            (Some(_), None) => self.part_with_key(key)?,
+        let part = match &self.index_top {
+            None => 0,
+            Some(_) => self.part_with_key(key)?,
         };
         let index: &TableIndex = match self.index.borrow(part, guard) {
             Some(index) => index,
@@ -229,12 +228,18 @@ impl Table {
     }
 
     /// The part of an index in parts that leads to the key. `None`: no part does.
-    #[inline(never)]
+    #[inline(always)]
     fn part_with_key(&self, key: &LookupKey<'_>) -> Option<usize> {
-        let part = match key.index_part {
-            Some(part) => part as usize,
-            None => self.index_part_of(key.user_key, key.trailer()),
-        };
+        match key.index_part {
+            Some(part) => Some(part as usize),
+            None => self.find_part_with_key(key),
+        }
+    }
+
+    /// [`Table::part_with_key`], if the part is not known yet.
+    #[inline(never)]
+    fn find_part_with_key(&self, key: &LookupKey<'_>) -> Option<usize> {
+        let part = self.index_part_of(key.user_key, key.trailer());
         (part < self.index_parts()).then_some(part)
     }
 
@@ -272,7 +277,7 @@ impl Table {
     ) -> FilterSays {
         let part = self.filter_part_of(key);
         let not_queried = FilterSays::NotQueried { part: part as u32 };
-        let index_part = self.index_part_beside(part).map(|part| part as u32);
+        let index_part = || self.index_part_beside(part).map(|part| part as u32);
         if self.whole_key_filter.is_none() {
             let answer = self.prefix_says_maybe(part, key, guard, observer);
             return answer.map_or(not_queried, |maybe| FilterSays::of(maybe, index_part));

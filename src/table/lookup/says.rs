@@ -14,7 +14,7 @@ pub(crate) enum FilterSays {
 
 impl FilterSays {
     #[inline(always)]
-    pub(super) fn of(maybe: bool, index_part: Option<u32>) -> FilterSays {
-        if maybe { FilterSays::Maybe { index_part } } else { FilterSays::No }
+    pub(super) fn of(maybe: bool, index_part: impl FnOnce() -> Option<u32>) -> FilterSays {
+        if maybe { FilterSays::Maybe { index_part: index_part() } } else { FilterSays::No }
     }
 }

@@ -56,6 +56,12 @@ pub(super) fn in_parts(
     (bytes, summary.tail_bytes)
 }
 
+/// The file of a table in parts, with the usual options.
+fn bytes_in_parts(entries: &Entries, part_bytes: usize) -> Vec<u8> {
+    let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
+    in_parts(entries, options, part_bytes).0
+}
+
 /// `key0000000`, `key0000001` and so on, with values of `value_bytes` bytes.
 pub(super) fn numbered(count: u32, value_bytes: usize) -> Entries {
     let key = |i| internal_key(format!("key{i:07}").as_bytes(), 7, 1);
@@ -228,8 +234,7 @@ fn a_lookup_reads_one_part_of_each() {
 #[test]
 fn one_read_brings_the_filter_and_the_index_of_a_key() {
     let entries = numbered(20_000, 20);
-    let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
-    let (bytes, _) = in_parts(&entries, options, 4096);
+    let bytes = bytes_in_parts(&entries, 4096);
     // A cache that keeps nothing.
     let context = context(0);
     let table = opened(&bytes, &context);
@@ -262,8 +267,7 @@ fn one_read_brings_the_filter_and_the_index_of_a_key() {
 #[test]
 fn damage_in_one_of_two_that_are_read_together_hides_no_key() {
     let entries = numbered(20_000, 20);
-    let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
-    let (bytes, _) = in_parts(&entries, options, 4096);
+    let bytes = bytes_in_parts(&entries, 4096);
     let whole = opened(&bytes, &context(0));
     let present = LookupKey::new(b"key0010000", MAX_SEQUENCE);
     let absent = LookupKey::new(b"key0010000?", MAX_SEQUENCE);
@@ -301,8 +305,7 @@ fn wait_for_others(tries: u32) {
 #[test]
 fn where_metadata_fills_the_cache_a_block_that_is_used_often_is_kept() {
     let entries = numbered(60_000, 100);
-    let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
-    let (bytes, _) = in_parts(&entries, options, 4096);
+    let bytes = bytes_in_parts(&entries, 4096);
     let cache_bytes = 100 << 10;
     let small = context(cache_bytes);
     let table = opened(&bytes, &small);
@@ -344,8 +347,7 @@ fn where_metadata_fills_the_cache_a_block_that_is_used_often_is_kept() {
 #[test]
 fn a_search_in_vain_in_memory_earns_the_filter_no_credit() {
     let entries = numbered(60_000, 100);
-    let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
-    let (bytes, _) = in_parts(&entries, options, 4096);
+    let bytes = bytes_in_parts(&entries, 4096);
     let small = context(100 << 10);
     let table = opened(&bytes, &small);
     let reads = || small.counters.sums().get(Ticker::FileReads);
@@ -378,8 +380,7 @@ fn a_search_in_vain_in_memory_earns_the_filter_no_credit() {
 #[test]
 fn where_metadata_fills_the_cache_a_part_that_is_used_once_displaces_nothing() {
     let entries = numbered(200_000, 10);
-    let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
-    let (bytes, _) = in_parts(&entries, options, 1000);
+    let bytes = bytes_in_parts(&entries, 1000);
     let small = context(100 << 10);
     let table = opened(&bytes, &small);
     assert!(small.cache.metadata_fills_it());
@@ -434,8 +435,7 @@ fn where_metadata_fills_the_cache_a_part_that_is_used_once_displaces_nothing() {
 #[test]
 fn filters_give_way_to_indexes_that_save_more() {
     let entries = numbered(200_000, 100);
-    let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
-    let (bytes, _) = in_parts(&entries, options, 2000);
+    let bytes = bytes_in_parts(&entries, 2000);
     let large = context(16 << 20);
     let table = opened(&bytes, &large);
     // Each part takes its stored bytes, and less than 500 bytes for its headers.
@@ -594,8 +594,7 @@ fn fewer_filter_parts_than_index_parts_answer_as_well() {
 /// a part ends, so it makes few reads for each part.
 #[test]
 fn a_cursor_over_index_parts_counts_what_it_reads() {
-    let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
-    let (bytes, _) = in_parts(&numbered(20_000, 20), options, 4096);
+    let bytes = bytes_in_parts(&numbered(20_000, 20), 4096);
     let mem = Arc::new(MemFs::new());
     write_atomic(&*mem, Path::new("t.sst"), &bytes).unwrap();
     for (fill_cache, backward) in [(false, false), (false, true), (true, false), (true, true)] {
