@@ -233,6 +233,7 @@ impl BlockCache {
     /// Whether the filters and indexes of all open tables, as they are stored, would fill the cache
     /// ([`METADATA_SHARE`]). If so, they compete with data, and those that are large and stored
     /// whole are loaded in pieces.
+    #[inline]
     pub(crate) fn metadata_fills_it(&self) -> bool {
         self.is_filled_by(self.metadata_bytes.load(Ordering::Relaxed))
     }
@@ -305,6 +306,7 @@ impl BlockCache {
     /// Whether the cache would keep a part of a filter that nothing else is read with. `number` and
     /// `bytes` are as in [`BlockCache::keeping_of_part`]. While filters give way to indexes, such a
     /// part is kept only if it displaces nothing, or nothing but data because all parts fit.
+    #[inline]
     pub(crate) fn keeps_filter_part(&self, number: u64, bytes: usize) -> bool {
         let may_displace = !self.filters_give_way.load(Ordering::Relaxed)
             || self.balance.all_bytes() <= self.capacity_bytes / ALL_FIT_SHARE.1 * ALL_FIT_SHARE.0;

@@ -19,6 +19,7 @@ impl Credit {
     }
 
     /// Whether the credit is at least `price`.
+    #[inline]
     pub fn is(&self, price: u32) -> bool {
         self.0.load(Ordering::Relaxed) >= price
     }

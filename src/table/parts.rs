@@ -163,6 +163,7 @@ impl Table {
 
     /// Where part or piece `part` of the filter is in the file. `None` if `part` is the whole
     /// filter.
+    #[inline]
     pub(super) fn filter_part_handle(&self, part: usize) -> Option<BlockHandle> {
         match &self.filter_top {
             Some(top) => Some(top.handle(part)),

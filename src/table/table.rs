@@ -109,6 +109,10 @@ const PART_ENTRY_BYTES: u64 = 28;
 /// memory that each part takes once is left.
 const LEAN_ENTRY_BYTES: u64 = 4;
 
+/// Like [`LEAN_ENTRY_BYTES`], but for an index that is loaded in pieces, which are fewer and larger
+/// than parts.
+const PIECE_ENTRY_BYTES: u64 = 2;
+
 /// An open table. Shared between threads.
 pub(crate) struct Table {
     file: BlockFile,
@@ -199,6 +203,10 @@ fn metadata_bytes(
         // These numbers come from the file and may be wrong, so the file's size bounds them.
         stored_bytes.saturating_add(entries_bytes).min(file_bytes) as usize
     };
+    let lean_entry_bytes = match index_is_whole {
+        true => PIECE_ENTRY_BYTES,
+        false => LEAN_ENTRY_BYTES,
+    };
     let both_bytes = filter_bytes.saturating_add(index_bytes);
     let if_whole = with_entries(both_bytes, INDEX_ENTRY_BYTES);
     MetadataBytes {
@@ -208,7 +216,7 @@ fn metadata_bytes(
         },
         if_whole,
         filters: with_entries(filter_bytes, 0),
-        indexes: with_entries(index_bytes, LEAN_ENTRY_BYTES),
+        indexes: with_entries(index_bytes, lean_entry_bytes),
     }
 }
 

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::fs::File;
 use std::hint::black_box;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -214,7 +215,11 @@ fn warm_up(engine: &dyn Engine, options: &Options) -> Result<()> {
 /// Evicts the files in `dir` from the system's cache.
 pub fn forget_files(dir: &Path) -> Result<()> {
     for entry in std::fs::read_dir(dir)? {
-        let file = File::open(entry?.path())?;
+        let file = match File::open(entry?.path()) {
+            // The engine has removed the file meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            file => file?,
+        };
         if file.metadata()?.is_file() {
             // Pages that are not written yet cannot be evicted.
             file.sync_all()?;

@@ -115,15 +115,20 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Result<Option<Found<'g>>, Stop> {
+        let part = part as usize;
+        let index_part = match self.pieces.index() {
+            None => self.index_part_beside(part),
+            Some(_) => Some(self.index_part_in_memory(key.user_key, key.trailer())),
+        };
+        let index_part = index_part.map(|part| part as u32);
+        let key = LookupKey { passed_filter_by: true, index_part, ..*key };
         let is_passed_by = self.filter_worth.is_worthless()
-            || self.reads_what_pays() && self.is_passed_by(part as usize, key, guard);
+            || self.reads_what_pays() && self.is_passed_by(part, &key, guard);
         if !is_passed_by {
-            return Err(Stop::absent(AbsentPart::Filter(part as usize), key));
+            return Err(Stop::absent(AbsentPart::Filter(part), &key));
         }
         tickers.add(Ticker::BloomPassedBy, 1);
         observer.filter_passed_by();
-        let index_part = self.index_part_beside(part as usize).map(|part| part as u32);
-        let key = LookupKey { passed_filter_by: true, index_part, ..*key };
         observer.call_get_after_filter(self, &key, guard, tickers)
     }
 
@@ -218,9 +223,12 @@ impl Table {
     /// the part of the filter with the key.
     #[inline]
     fn index_is_resident(&self, filter_part: usize, key: &LookupKey<'_>, guard: &Guard) -> bool {
-        let part = match self.index_top.is_some() {
-            true => self.index_part_at(filter_part, key).min(self.index_parts() - 1),
-            false => self.index_part_in_memory(key.user_key, key.trailer()),
+        let part = match key.index_part {
+            Some(part) => part as usize,
+            None if self.index_top.is_some() => {
+                self.index_part_at(filter_part, key).min(self.index_parts() - 1)
+            }
+            None => self.index_part_in_memory(key.user_key, key.trailer()),
         };
         let (slots, place) = self.index_slot(part);
         slots.peek(place, guard).is_some()

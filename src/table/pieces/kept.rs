@@ -68,10 +68,12 @@ impl WholeFilterPieces {
 }
 
 impl Pieces {
+    #[inline]
     pub fn index(&self) -> Option<&IndexPieces> {
         self.index.get()?.as_deref()
     }
 
+    #[inline]
     pub fn filter(&self) -> Option<&WholeFilterPieces> {
         self.filter.get()?.as_deref()
     }

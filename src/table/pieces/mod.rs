@@ -70,6 +70,7 @@ impl Table {
 
     /// The slots of the stored parts of the index, or of its pieces, and the place of `part` in
     /// them.
+    #[inline]
     pub(super) fn index_slot(&self, part: usize) -> (&Slots<TableIndex>, usize) {
         match (part.checked_sub(self.index.len()), self.pieces.index()) {
             (Some(piece), Some(pieces)) => (&pieces.slots, piece),
@@ -95,6 +96,7 @@ impl Table {
     /// The number of the piece of the filter that `filter_key` belongs to, and the piece's credit,
     /// which decides whether a lookup reads the piece ([`super::lookup::admission`]). `None`: the
     /// filter has no pieces yet, or cannot have any.
+    #[inline]
     pub(super) fn filter_piece_account(
         &self,
         filter_key: &LookupKey<'_>,
@@ -129,7 +131,9 @@ impl Table {
         guard: &'g Guard,
     ) -> Option<&'g TableIndex> {
         let pieces = self.pieces.index()?;
-        let index = pieces.slots.borrow(pieces.piece_of(key.user_key, key.trailer()), guard)?;
+        let known = key.index_part.and_then(|part| (part as usize).checked_sub(self.index.len()));
+        let piece = known.unwrap_or_else(|| pieces.piece_of(key.user_key, key.trailer()));
+        let index = pieces.slots.borrow(piece, guard)?;
         Some(index)
     }
 
