@@ -275,6 +275,13 @@ impl CacheState {
             || self.rings[RingName::Protected as usize].is_empty()
     }
 
+    pub fn young_data_bytes(&self) -> usize {
+        let KindUsage { entries, bytes, .. } = self.by_kind[BlockKind::Data as usize];
+        let young = self.rings[RingName::Probation as usize].len()
+            + self.rings[RingName::Protected as usize].len();
+        bytes / entries.max(1) * young
+    }
+
     fn evict(&mut self, victim: Arc<dyn Entry>) {
         // SAFETY: the mutex guards `self`, and the victim came out of its ring just now.
         unsafe { victim.empty_slot(self.stamp) };

@@ -177,6 +177,7 @@ pub struct BlockCache {
     filters_give_way: AtomicBool,
     /// See [`BlockCache::had_room_for`].
     free_bytes: AtomicUsize,
+    data_bytes: AtomicUsize,
     pool: Option<Arc<Pool>>,
 }
 
@@ -215,6 +216,7 @@ impl BlockCache {
             balance: Balance::new(capacity_bytes),
             filters_give_way: AtomicBool::new(true),
             free_bytes: AtomicUsize::new(capacity_bytes),
+            data_bytes: AtomicUsize::new(0),
             pool: Pool::new(capacity_bytes),
         })
     }
@@ -267,9 +269,7 @@ impl BlockCache {
     /// part that was not used before is kept only if the cache has room for it.
     pub(crate) fn keeping_of_part(&self, number: u64, bytes: usize) -> Keeping {
         match self.metadata_fills_it() {
-            true if !self.doorkeeper.mark(number).once() && !self.had_room_for(bytes) => {
-                Keeping::No
-            }
+            true if !self.may_displace(number, bytes) && !self.had_room_for(bytes) => Keeping::No,
             _ => Keeping::OnProbation,
         }
     }
@@ -303,6 +303,12 @@ impl BlockCache {
         }
     }
 
+    fn may_displace(&self, number: u64, bytes: usize) -> bool {
+        let marked = self.doorkeeper.mark(number);
+        marked.twice()
+            || marked.once() && bytes + PART_HEADER_BYTES <= self.data_bytes.load(Ordering::Relaxed)
+    }
+
     /// Whether the cache would keep a part of a filter that nothing else is read with. `number` and
     /// `bytes` are as in [`BlockCache::keeping_of_part`]. While filters give way to indexes, such a
     /// part is kept only if it displaces nothing, or nothing but data because all parts fit.
@@ -311,7 +317,7 @@ impl BlockCache {
         let may_displace = !self.filters_give_way.load(Ordering::Relaxed)
             || self.balance.all_bytes() <= self.capacity_bytes / ALL_FIT_SHARE.1 * ALL_FIT_SHARE.0;
         // A lookup that passes a part by asks this, so what is known without a mark comes first.
-        may_displace && self.doorkeeper.mark(number).once() || self.had_room_for(bytes)
+        may_displace && self.may_displace(number, bytes) || self.had_room_for(bytes)
     }
 
     /// Decides which values are evicted first.
@@ -576,6 +582,8 @@ impl BlockCache {
     fn store_free_bytes(&self, state: &CacheState) {
         let free_bytes = self.room_bytes().saturating_sub(state.usage_bytes);
         self.free_bytes.store(free_bytes, Ordering::Relaxed);
+        let data_bytes = state.young_data_bytes();
+        self.data_bytes.store(data_bytes, Ordering::Relaxed);
     }
 
     /// Retires the evicted values. Without any, collects the garbage if there is much of it. The
