@@ -8,10 +8,11 @@
 //! Where filters and indexes fill the cache, most data blocks are used only once before they are
 //! evicted. Caching every block would evict parts of filters and indexes, and a hit on a part saves
 //! as much as a hit on a block. So a data block is cached only if it was used in both of the last
-//! two *generations* before this use. A part of a filter or index is cached if it was used in one of
-//! them, and otherwise only if nothing must be evicted for it. So parts that are used once evict no
-//! part that is used often, and the lookups that read them do not spend time on insertions and
-//! evictions.
+//! two *generations* before this use. The same holds for a part of a filter or index that would
+//! displace other parts: it is cached only if it is used about as often as those. A part that would
+//! displace only data needs a use in one of the two generations, and one that would displace nothing
+//! needs none. So parts that are used rarely evict no part that is used often, and the lookups that
+//! read them do not spend time on insertions and evictions.
 //!
 //! The structure is the doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly
 //! Efficient Cache Admission Policy", ACM Transactions on Storage 13(4), 2017), with two

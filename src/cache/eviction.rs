@@ -275,11 +275,13 @@ impl CacheState {
             || self.rings[RingName::Protected as usize].is_empty()
     }
 
-    pub fn young_data_bytes(&self) -> usize {
-        let KindUsage { entries, bytes, .. } = self.by_kind[BlockKind::Data as usize];
-        let young = self.rings[RingName::Probation as usize].len()
-            + self.rings[RingName::Protected as usize].len();
-        bytes / entries.max(1) * young
+    /// About how many bytes the data takes that is evicted before all metadata, that is, the data
+    /// outside the ring of indexes.
+    pub fn first_data_bytes(&self) -> usize {
+        let KindUsage { entries, bytes } = self.by_kind[BlockKind::Data as usize];
+        let [on_probation, protected] = [RingName::Probation, RingName::Protected];
+        let first = self.rings[on_probation as usize].len() + self.rings[protected as usize].len();
+        bytes / entries.max(1) * first
     }
 
     fn evict(&mut self, victim: Arc<dyn Entry>) {

@@ -16,7 +16,7 @@
 //!   list         where metadata fills the cache: a few data blocks, instead of slots for all
 //!   miss_buffers one for each group of threads: new blocks on their way to a ring, and
 //!                evicted blocks whose memory the next blocks take
-//!   doorkeeper   where metadata fills the cache: which blocks were used before
+//!   doorkeeper   where metadata fills the cache: which blocks and parts were used before
 //!   balance      where metadata fills the cache: whether filters or indexes give way
 //!   pool         from 64 MiB on: memory in large pages
 //! ```
@@ -177,7 +177,8 @@ pub struct BlockCache {
     filters_give_way: AtomicBool,
     /// See [`BlockCache::had_room_for`].
     free_bytes: AtomicUsize,
-    data_bytes: AtomicUsize,
+    /// See [`BlockCache::may_displace`].
+    first_data_bytes: AtomicUsize,
     pool: Option<Arc<Pool>>,
 }
 
@@ -216,7 +217,7 @@ impl BlockCache {
             balance: Balance::new(capacity_bytes),
             filters_give_way: AtomicBool::new(true),
             free_bytes: AtomicUsize::new(capacity_bytes),
-            data_bytes: AtomicUsize::new(0),
+            first_data_bytes: AtomicUsize::new(0),
             pool: Pool::new(capacity_bytes),
         })
     }
@@ -266,12 +267,22 @@ impl BlockCache {
 
     /// How to keep a part of a filter or index that a lookup has to read and that takes `bytes`
     /// bytes. `number` is as in [`BlockCache::keeping_of_data`]. Where metadata fills the cache, a
-    /// part that was not used before is kept only if the cache has room for it.
+    /// part is kept only if the cache has room for it, or if the part may displace something.
     pub(crate) fn keeping_of_part(&self, number: u64, bytes: usize) -> Keeping {
         match self.metadata_fills_it() {
             true if !self.may_displace(number, bytes) && !self.had_room_for(bytes) => Keeping::No,
             _ => Keeping::OnProbation,
         }
+    }
+
+    /// Whether a part of a filter or index was used so often lately that it may displace something
+    /// where metadata fills the cache: data that is evicted first, if the part was used in one of
+    /// the last two generations of the [`doorkeeper`], and anything, if it was used in both.
+    /// Parameters as in [`BlockCache::keeping_of_part`].
+    fn may_displace(&self, number: u64, bytes: usize) -> bool {
+        let marked = self.doorkeeper.mark(number);
+        let data_bytes = self.first_data_bytes.load(Ordering::Relaxed);
+        marked.twice() || marked.once() && bytes + PART_HEADER_BYTES <= data_bytes
     }
 
     /// Counts an absent key for which a filter in memory would have saved a read ([`balance`]).
@@ -296,17 +307,11 @@ impl BlockCache {
                 let mut state = lock(&self.state);
                 state.examine_index();
                 self.balance.index_was_examined(&state.by_kind);
-                self.store_free_bytes(&state);
+                self.store_room(&state);
                 self.take_evicted(&mut state)
             };
             self.retire(evicted);
         }
-    }
-
-    fn may_displace(&self, number: u64, bytes: usize) -> bool {
-        let marked = self.doorkeeper.mark(number);
-        marked.twice()
-            || marked.once() && bytes + PART_HEADER_BYTES <= self.data_bytes.load(Ordering::Relaxed)
     }
 
     /// Whether the cache would keep a part of a filter that nothing else is read with. `number` and
@@ -314,10 +319,10 @@ impl BlockCache {
     /// part is kept only if it displaces nothing, or nothing but data because all parts fit.
     #[inline]
     pub(crate) fn keeps_filter_part(&self, number: u64, bytes: usize) -> bool {
-        let may_displace = !self.filters_give_way.load(Ordering::Relaxed)
+        let competes = !self.filters_give_way.load(Ordering::Relaxed)
             || self.balance.all_bytes() <= self.capacity_bytes / ALL_FIT_SHARE.1 * ALL_FIT_SHARE.0;
         // A lookup that passes a part by asks this, so what is known without a mark comes first.
-        may_displace && self.may_displace(number, bytes) || self.had_room_for(bytes)
+        competes && self.may_displace(number, bytes) || self.had_room_for(bytes)
     }
 
     /// Decides which values are evicted first.
@@ -454,7 +459,7 @@ impl BlockCache {
             state.reserved_bytes += bytes;
             self.weigh_metadata(&mut state);
             state.evict_to(self.most_room_bytes());
-            self.store_free_bytes(&state);
+            self.store_room(&state);
             (self.take_evicted(&mut state), state.usage_bytes > self.most_room_bytes())
         };
         self.retire(evicted);
@@ -522,7 +527,7 @@ impl BlockCache {
             publish();
         }
         let evicted = self.take_evicted(&mut state);
-        self.store_free_bytes(&state);
+        self.store_room(&state);
         evicted
     }
 
@@ -578,12 +583,11 @@ impl BlockCache {
         Some(Arc::new(Evicted { cache: Arc::clone(self), bytes, entries }))
     }
 
-    /// Stores what [`BlockCache::had_room_for`] needs.
-    fn store_free_bytes(&self, state: &CacheState) {
+    /// Stores what [`BlockCache::had_room_for`] and [`BlockCache::may_displace`] need.
+    fn store_room(&self, state: &CacheState) {
         let free_bytes = self.room_bytes().saturating_sub(state.usage_bytes);
         self.free_bytes.store(free_bytes, Ordering::Relaxed);
-        let data_bytes = state.young_data_bytes();
-        self.data_bytes.store(data_bytes, Ordering::Relaxed);
+        self.first_data_bytes.store(state.first_data_bytes(), Ordering::Relaxed);
     }
 
     /// Retires the evicted values. Without any, collects the garbage if there is much of it. The

@@ -395,6 +395,42 @@ fn where_metadata_fills_the_cache_a_part_displaces_only_unused_parts_of_its_kind
     assert!(cache.usage() <= cache.capacity());
 }
 
+/// A part that was used once lately displaced parts that were used as often, or more often. With
+/// Zipf lookups, parts came and went at one miss in three, and the cache kept fewer of those that
+/// were used most.
+#[test]
+fn where_metadata_fills_the_cache_a_part_displaces_parts_only_if_it_is_used_again_and_again() {
+    let (cache, disk) = (BlockCache::new(400_000), Disk::default());
+    let (data, filters) = (data(&cache, 1), filters(&cache, 100));
+    let _open_tables = cache.reserve(0).expecting(MetadataBytes {
+        as_stored: 800_000,
+        if_whole: 800_000,
+        filters: 800_000,
+        indexes: 0,
+    });
+    // Marks of other parts, so many that a generation ends (`doorkeeper.rs`). Each seed gives others.
+    let pass_a_generation = |seed| {
+        let mut rng = StdRng::seed_from_u64(seed);
+        (0..128).for_each(|_| _ = cache.keeping_of_part(rng.random(), 4000));
+    };
+    let part = u64::MAX / 3;
+    assert!(cache.keeping_of_part(part / 2, 4000) == Keeping::OnProbation, "there is room");
+    for i in 0..100 {
+        wait_for_readers(&cache);
+        disk.load(&filters, i, 4000);
+    }
+    // Now the cache is full of parts.
+    assert!(cache.keeping_of_part(part, 4000) == Keeping::No, "not used before");
+    pass_a_generation(1);
+    assert!(cache.keeping_of_part(part, 4000) == Keeping::No, "used in one generation");
+    assert!(cache.keeping_of_part(part, 4000) == Keeping::OnProbation, "used in both");
+    // A block that was not used again leaves before parts, so here one earlier use is enough.
+    drop(data.load(0, true, || disk.read(0, 4000)).unwrap());
+    (2..5).for_each(pass_a_generation);
+    assert!(cache.keeping_of_part(part, 3000) == Keeping::No, "not used lately");
+    assert!(cache.keeping_of_part(part, 3000) == Keeping::OnProbation, "displaces data only");
+}
+
 #[test]
 fn data_displaces_metadata_that_nobody_uses_and_only_that() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
