@@ -9,10 +9,10 @@
 //! evicted. Caching every block would evict parts of filters and indexes, and a hit on a part saves
 //! as much as a hit on a block. So a data block is cached only if it was used in both of the last
 //! two *generations* before this use. The same holds for a part of a filter or index that would
-//! displace other parts: it is cached only if it is used about as often as those. A part that would
-//! displace only data needs a use in one of the two generations, and one that would displace nothing
-//! needs none. So parts that are used rarely evict no part that is used often, and the lookups that
-//! read them do not spend time on insertions and evictions.
+//! displace others of its kind: it is cached only if it is used about as often as those. If there is
+//! something that is evicted earlier, a use in one of the two generations is enough, and if the
+//! cache has room, none is needed. So parts that are used rarely evict no part that is used often,
+//! and the lookups that read them do not spend time on insertions and evictions.
 //!
 //! The structure is the doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly
 //! Efficient Cache Admission Policy", ACM Transactions on Storage 13(4), 2017), with two

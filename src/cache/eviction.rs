@@ -277,11 +277,22 @@ impl CacheState {
 
     /// About how many bytes the data takes that is evicted before all metadata, that is, the data
     /// outside the ring of indexes.
-    pub fn first_data_bytes(&self) -> usize {
+    /// About how many bytes the values take that are evicted before all filters or all indexes, as
+    /// `kind` says, where metadata fills the cache: the data outside the ring of indexes, and the
+    /// other kind of metadata if it gives way.
+    pub fn bytes_before(&self, kind: BlockKind) -> usize {
         let KindUsage { entries, bytes } = self.by_kind[BlockKind::Data as usize];
         let [on_probation, protected] = [RingName::Probation, RingName::Protected];
         let first = self.rings[on_probation as usize].len() + self.rings[protected as usize].len();
-        bytes / entries.max(1) * first
+        let data_bytes = bytes / entries.max(1) * first;
+        let gives_way = match self.filters_give_way {
+            true => BlockKind::Filter,
+            false => BlockKind::Index,
+        };
+        match gives_way == kind {
+            true => data_bytes,
+            false => data_bytes + self.by_kind[gives_way as usize].bytes,
+        }
     }
 
     fn evict(&mut self, victim: Arc<dyn Entry>) {

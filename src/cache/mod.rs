@@ -177,8 +177,9 @@ pub struct BlockCache {
     filters_give_way: AtomicBool,
     /// See [`BlockCache::had_room_for`].
     free_bytes: AtomicUsize,
-    /// See [`BlockCache::may_displace`].
-    first_data_bytes: AtomicUsize,
+    /// By [`BlockKind`]: what [`CacheState::bytes_before`] was after the last insertion of a value
+    /// into a ring.
+    bytes_before: [AtomicUsize; 3],
     pool: Option<Arc<Pool>>,
 }
 
@@ -217,7 +218,7 @@ impl BlockCache {
             balance: Balance::new(capacity_bytes),
             filters_give_way: AtomicBool::new(true),
             free_bytes: AtomicUsize::new(capacity_bytes),
-            first_data_bytes: AtomicUsize::new(0),
+            bytes_before: Default::default(),
             pool: Pool::new(capacity_bytes),
         })
     }
@@ -268,21 +269,23 @@ impl BlockCache {
     /// How to keep a part of a filter or index that a lookup has to read and that takes `bytes`
     /// bytes. `number` is as in [`BlockCache::keeping_of_data`]. Where metadata fills the cache, a
     /// part is kept only if the cache has room for it, or if the part may displace something.
-    pub(crate) fn keeping_of_part(&self, number: u64, bytes: usize) -> Keeping {
+    pub(crate) fn keeping_of_part(&self, kind: BlockKind, number: u64, bytes: usize) -> Keeping {
         match self.metadata_fills_it() {
-            true if !self.may_displace(number, bytes) && !self.had_room_for(bytes) => Keeping::No,
+            true if !self.may_displace(kind, number, bytes) && !self.had_room_for(bytes) => {
+                Keeping::No
+            }
             _ => Keeping::OnProbation,
         }
     }
 
-    /// Whether a part of a filter or index was used so often lately that it may displace something
-    /// where metadata fills the cache: data that is evicted first, if the part was used in one of
-    /// the last two generations of the [`doorkeeper`], and anything, if it was used in both.
-    /// Parameters as in [`BlockCache::keeping_of_part`].
-    fn may_displace(&self, number: u64, bytes: usize) -> bool {
+    /// Whether a part was used so often lately that it may displace something where metadata fills
+    /// the cache: what is evicted before all parts of its kind, if the part was used in one of the
+    /// last two generations of the [`doorkeeper`], and anything, if it was used in both. Parameters
+    /// as in [`BlockCache::keeping_of_part`].
+    fn may_displace(&self, kind: BlockKind, number: u64, bytes: usize) -> bool {
         let marked = self.doorkeeper.mark(number);
-        let data_bytes = self.first_data_bytes.load(Ordering::Relaxed);
-        marked.twice() || marked.once() && bytes + PART_HEADER_BYTES <= data_bytes
+        let bytes_before = self.bytes_before[kind as usize].load(Ordering::Relaxed);
+        marked.twice() || marked.once() && bytes + PART_HEADER_BYTES <= bytes_before
     }
 
     /// Counts an absent key for which a filter in memory would have saved a read ([`balance`]).
@@ -322,7 +325,7 @@ impl BlockCache {
         let competes = !self.filters_give_way.load(Ordering::Relaxed)
             || self.balance.all_bytes() <= self.capacity_bytes / ALL_FIT_SHARE.1 * ALL_FIT_SHARE.0;
         // A lookup that passes a part by asks this, so what is known without a mark comes first.
-        competes && self.may_displace(number, bytes) || self.had_room_for(bytes)
+        competes && self.may_displace(BlockKind::Filter, number, bytes) || self.had_room_for(bytes)
     }
 
     /// Decides which values are evicted first.
@@ -587,7 +590,9 @@ impl BlockCache {
     fn store_room(&self, state: &CacheState) {
         let free_bytes = self.room_bytes().saturating_sub(state.usage_bytes);
         self.free_bytes.store(free_bytes, Ordering::Relaxed);
-        self.first_data_bytes.store(state.first_data_bytes(), Ordering::Relaxed);
+        for kind in [BlockKind::Filter, BlockKind::Index] {
+            self.bytes_before[kind as usize].store(state.bytes_before(kind), Ordering::Relaxed);
+        }
     }
 
     /// Retires the evicted values. Without any, collects the garbage if there is much of it. The

@@ -26,8 +26,8 @@
 
 use std::ops::Deref;
 
-use crate::cache::Keeping;
 use crate::cache::slots::Lease;
+use crate::cache::{BlockKind, Keeping};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack};
 use crate::error::{Damage, Error, Result};
@@ -290,7 +290,7 @@ impl Table {
         ];
         let (slots, place) = self.index_slot(part);
         let handle = self.index_part_or_piece_handle(part);
-        let keeping = self.keeping_of_part(handle);
+        let keeping = self.keeping_of_part(BlockKind::Index, handle);
         self.cache.index_missed();
         let lease = self.load(slots, place, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
@@ -338,7 +338,7 @@ impl Table {
             Ticker::BlockCacheFilterBytesInsert,
         ];
         let (slots, place) = self.filter_slot(part);
-        let keeping = self.keeping_of_part(self.filter_part_handle(part));
+        let keeping = self.keeping_of_part(BlockKind::Filter, self.filter_part_handle(part));
         self.load(slots, place, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
             let read = match self.pieces.filter().filter(|_| part >= self.filter.len()) {

@@ -537,10 +537,10 @@ impl Table {
 
     /// How the cache is to keep the part or piece of the filter or index that is at `handle`.
     /// `None`: the filter or index is whole.
-    pub(super) fn keeping_of_part(&self, handle: Option<BlockHandle>) -> Keeping {
+    pub(super) fn keeping_of_part(&self, kind: BlockKind, handle: Option<BlockHandle>) -> Keeping {
         match handle {
             Some(handle) if !self.pins_metadata && !self.reads_every_filter => {
-                self.cache.keeping_of_part(self.number_of(handle), handle.bytes as usize)
+                self.cache.keeping_of_part(kind, self.number_of(handle), handle.bytes as usize)
             }
             _ => Keeping::OnProbation,
         }

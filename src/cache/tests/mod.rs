@@ -408,27 +408,32 @@ fn where_metadata_fills_the_cache_a_part_displaces_parts_only_if_it_is_used_agai
         filters: 800_000,
         indexes: 0,
     });
+    let keeping = |number| cache.keeping_of_part(BlockKind::Filter, number, 3000);
     // Marks of other parts, so many that a generation ends (`doorkeeper.rs`). Each seed gives others.
     let pass_a_generation = |seed| {
         let mut rng = StdRng::seed_from_u64(seed);
-        (0..128).for_each(|_| _ = cache.keeping_of_part(rng.random(), 4000));
+        (0..128).for_each(|_| _ = keeping(rng.random()));
     };
     let part = u64::MAX / 3;
-    assert!(cache.keeping_of_part(part / 2, 4000) == Keeping::OnProbation, "there is room");
+    assert!(keeping(part / 2) == Keeping::OnProbation, "there is room");
     for i in 0..100 {
         wait_for_readers(&cache);
         disk.load(&filters, i, 4000);
     }
     // Now the cache is full of parts.
-    assert!(cache.keeping_of_part(part, 4000) == Keeping::No, "not used before");
+    assert!(keeping(part) == Keeping::No, "not used before");
     pass_a_generation(1);
-    assert!(cache.keeping_of_part(part, 4000) == Keeping::No, "used in one generation");
-    assert!(cache.keeping_of_part(part, 4000) == Keeping::OnProbation, "used in both");
-    // A block that was not used again leaves before parts, so here one earlier use is enough.
+    assert!(keeping(part) == Keeping::No, "used in one generation");
+    assert!(keeping(part) == Keeping::OnProbation, "used in both");
+    // Here filters are evicted before indexes, so for a part of an index one earlier use is enough.
+    let keeping_of_index = |number| cache.keeping_of_part(BlockKind::Index, number, 3000);
+    assert!(keeping_of_index(part / 4) == Keeping::No, "not used before");
+    assert!(keeping_of_index(part / 4) == Keeping::OnProbation, "displaces filters only");
+    // A block that was not used again leaves before parts, so then one earlier use is enough.
     drop(data.load(0, true, || disk.read(0, 4000)).unwrap());
     (2..5).for_each(pass_a_generation);
-    assert!(cache.keeping_of_part(part, 3000) == Keeping::No, "not used lately");
-    assert!(cache.keeping_of_part(part, 3000) == Keeping::OnProbation, "displaces data only");
+    assert!(keeping(part) == Keeping::No, "not used lately");
+    assert!(keeping(part) == Keeping::OnProbation, "displaces data only");
 }
 
 #[test]
