@@ -414,8 +414,8 @@ fn where_metadata_fills_the_cache_a_part_displaces_parts_only_if_it_is_used_agai
         let mut rng = StdRng::seed_from_u64(seed);
         (0..128).for_each(|_| _ = keeping(rng.random()));
     };
-    let part = u64::MAX / 3;
-    assert!(keeping(part / 2) == Keeping::OnProbation, "there is room");
+    let [early, part, index_part] = [64, 128, 192];
+    assert!(keeping(early) == Keeping::OnProbation, "there is room");
     for i in 0..100 {
         wait_for_readers(&cache);
         disk.load(&filters, i, 4000);
@@ -427,8 +427,8 @@ fn where_metadata_fills_the_cache_a_part_displaces_parts_only_if_it_is_used_agai
     assert!(keeping(part) == Keeping::OnProbation, "used in both");
     // Here filters are evicted before indexes, so for a part of an index one earlier use is enough.
     let keeping_of_index = |number| cache.keeping_of_part(BlockKind::Index, number, 3000);
-    assert!(keeping_of_index(part / 4) == Keeping::No, "not used before");
-    assert!(keeping_of_index(part / 4) == Keeping::OnProbation, "displaces filters only");
+    assert!(keeping_of_index(index_part) == Keeping::No, "not used before");
+    assert!(keeping_of_index(index_part) == Keeping::OnProbation, "displaces filters only");
     // A block that was not used again leaves before parts, so then one earlier use is enough.
     drop(data.load(0, true, || disk.read(0, 4000)).unwrap());
     (2..5).for_each(pass_a_generation);
