@@ -110,6 +110,13 @@ const METADATA_SHARE: (usize, usize) = (7, 8);
 /// and denominator). The rest is for the open tables.
 const ALL_FIT_SHARE: (usize, usize) = (15, 16);
 
+/// Where metadata fills the cache, the [`pool`] takes at most this share of it (numerator and
+/// denominator). A part of an index takes more memory outside of the pool, compared with its bytes,
+/// than a part of a filter. If the pool had grown to the size of the cache, indexes would displace
+/// filters until half of the cache is empty, and it would stay empty: the memory of a displaced
+/// part stays in the pool, where it cannot be used for memory outside of it.
+const POOL_SHARE: (usize, usize) = (3, 4);
+
 /// An upper bound for what a part of a filter or index takes in addition to its stored bytes, without
 /// heads and slots.
 const PART_HEADER_BYTES: usize = 512;
@@ -398,14 +405,18 @@ impl BlockCache {
 
     /// Memory of `len` bytes with any content, for a value that is about to be cached.
     pub(crate) fn buffer(&self, len: usize) -> LineBuf {
-        let of_pool = || self.pool.as_ref()?.buffer(len, |bytes| self.may_take(bytes));
+        let of_pool = || self.pool.as_ref()?.buffer(len, |more, all| self.may_take(more, all));
         self.miss_buffers.take_buffer(len).or_else(of_pool).unwrap_or_else(|| LineBuf::zeroed(len))
     }
 
-    /// Whether the pool may grow by `bytes`. The pool must not take all of the capacity, because
-    /// memory outside of it (headers of blocks, open tables) would then evict blocks in vain: the
-    /// memory of an evicted block stays in the pool and still counts.
-    fn may_take(&self, bytes: usize) -> bool {
+    /// Whether the pool may grow by `bytes`, to `pool_bytes`. The pool must not take all of the
+    /// capacity, because memory outside of it (headers of blocks, open tables) would then evict
+    /// blocks in vain: the memory of an evicted block stays in the pool and still counts.
+    fn may_take(&self, bytes: usize, pool_bytes: usize) -> bool {
+        let (part, whole) = POOL_SHARE;
+        if self.metadata_fills_it() && pool_bytes / part > self.capacity_bytes / whole {
+            return false;
+        }
         let state = lock(&self.state);
         let other_bytes = self.garbage_bytes.load(Ordering::Relaxed) + self.unused_bytes();
         let taken_bytes =

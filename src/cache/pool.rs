@@ -80,11 +80,12 @@ impl Pool {
     }
 
     /// Returns a buffer of `len` bytes with any content, or `None` if the reservation is used up,
-    /// or if the buffer needs new slabs and `may_grow` returns `false` for their bytes.
+    /// or if the buffer needs new slabs and `may_grow` returns `false` for their bytes and those of
+    /// all resident slabs, the new ones included.
     pub fn buffer(
         self: &Arc<Pool>,
         len: usize,
-        may_grow: impl Fn(usize) -> bool,
+        may_grow: impl Fn(usize, usize) -> bool,
     ) -> Option<LineBuf> {
         let lines = LineBuf::needed_bytes(len) / LINE_BYTES;
         let mut state = lock(&self.state);
@@ -127,7 +128,7 @@ impl PoolState {
         &mut self,
         lines: usize,
         most_slabs: usize,
-        may_grow: impl Fn(usize) -> bool,
+        may_grow: impl Fn(usize, usize) -> bool,
     ) -> Option<usize> {
         if lines > SLAB_LINES {
             return self.take_slabs(lines, most_slabs, may_grow);
@@ -157,10 +158,11 @@ impl PoolState {
         &mut self,
         lines: usize,
         most_slabs: usize,
-        may_grow: impl Fn(usize) -> bool,
+        may_grow: impl Fn(usize, usize) -> bool,
     ) -> Option<usize> {
         let count = lines.div_ceil(SLAB_LINES);
-        if !may_grow(count * SLAB_BYTES) {
+        let resident = self.slabs.iter().filter(|slab| slab.resident).count();
+        if !may_grow(count * SLAB_BYTES, (resident + count) * SLAB_BYTES) {
             return None;
         }
         let first = self.new_slabs(count, most_slabs)?;
@@ -304,7 +306,7 @@ mod tests {
                     1..10 => rng.random_range(0..300_000),
                     _ => rng.random_range(3_900..4_300),
                 };
-                let Some(mut piece) = pool.buffer(len, |_| true) else {
+                let Some(mut piece) = pool.buffer(len, |_, _| true) else {
                     refused += 1;
                     continue;
                 };
@@ -335,35 +337,41 @@ mod tests {
         // The pool is filled. Then every second piece is freed, and new pieces fill the holes
         // exactly. When the new pieces are freed too, a piece of twice their size fits into no
         // hole.
-        let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_| true)).collect();
+        let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_, _| true)).collect();
         assert_eq!(pieces.len(), 32 * (SLAB_LINES / 64));
         let mut odd: Vec<_> = pieces.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).collect();
-        let even: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_| true)).collect();
+        let even: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_, _| true)).collect();
         assert_eq!(even.len(), odd.len());
         drop(even);
-        assert!(pool.buffer(8_000, |_| true).is_none());
+        assert!(pool.buffer(8_000, |_, _| true).is_none());
         odd.retain(|(i, _)| i % 4 == 1);
         // Each hole between two remaining pieces has the size of three pieces. The holes at the
         // ends of a slab are smaller.
-        let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_000, |_| true)).collect();
+        let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_000, |_, _| true)).collect();
         assert_eq!(large.len(), odd.len() - 32);
     }
 
     #[test]
     fn a_pool_that_may_not_grow_lends_what_it_has() {
         let pool = Pool::new(MIN_CAPACITY_BYTES).unwrap();
-        assert!(pool.buffer(4_000, |_| false).is_none());
-        let first = pool.buffer(4_000, |bytes| bytes == SLAB_BYTES).unwrap();
-        let others = std::iter::from_fn(|| pool.buffer(4_000, |_| false));
+        assert!(pool.buffer(4_000, |_, _| false).is_none());
+        let first = pool
+            .buffer(4_000, |bytes, all_bytes| (bytes, all_bytes) == (SLAB_BYTES, SLAB_BYTES))
+            .unwrap();
+        let others = std::iter::from_fn(|| pool.buffer(4_000, |_, _| false));
         let all: Vec<_> = others.chain([first]).collect();
         assert_eq!((all.len(), state_bytes(&pool)), (SLAB_LINES / 64, SLAB_BYTES));
-        assert!(pool.buffer(3 * SLAB_BYTES, |bytes| bytes < 3 * SLAB_BYTES).is_none());
+        assert!(
+            pool.buffer(3 * SLAB_BYTES, |bytes, all_bytes| bytes < 3 * SLAB_BYTES
+                || all_bytes < 4 * SLAB_BYTES)
+                .is_none()
+        );
     }
 
     #[test]
     fn a_piece_outlives_its_pool() {
         let pool = Pool::new(MIN_CAPACITY_BYTES).unwrap();
-        let mut piece = pool.buffer(100, |_| true).unwrap();
+        let mut piece = pool.buffer(100, |_, _| true).unwrap();
         drop(pool);
         piece.fill(7);
         assert_eq!(piece[..], [7; 100]);

@@ -876,3 +876,40 @@ fn memory_beside_the_pool_does_not_empty_the_cache() {
     churn(60_000);
     assert!(cache.usage() > capacity / 2, "{}", cache.usage());
 }
+
+/// A cache of 64 MiB was full of parts of filters. Then half of all keys were present, so that
+/// lookups needed indexes too. Their parts have more memory outside of the pool, compared with their
+/// bytes. They displaced filters until half of the cache was empty, and it stayed empty.
+#[cfg(target_os = "linux")]
+#[test]
+fn parts_of_indexes_that_displace_parts_of_filters_leave_no_half_of_the_cache_empty() {
+    let capacity = 64 << 20;
+    let cache = BlockCache::new(capacity);
+    let _open_tables = cache.reserve(0).expecting(MetadataBytes {
+        as_stored: 90 << 20,
+        if_whole: 90 << 20,
+        filters: 70 << 20,
+        indexes: 20 << 20,
+    });
+    let filters: Slots<LineBuf> = Slots::new(&cache, 16_000, BlockKind::Filter, false);
+    let indexes: Slots<LineBuf> = Slots::new(&cache, 16_000, BlockKind::Index, false);
+    let load = |slots: &Slots<LineBuf>, i: usize, len: usize, outside: usize| {
+        wait_for_readers(&cache);
+        let load = || {
+            let buffer = cache.buffer(len + i % 50);
+            let bytes = buffer.memory_bytes() + outside;
+            Ok::<_, Infallible>((buffer, bytes))
+        };
+        drop(slots.load(i, false, load));
+        slots.get(i, &pin());
+    };
+    (0..filters.len()).for_each(|i| load(&filters, i, 4_100, 50));
+    assert!(cache.usage() > capacity / 16 * 15);
+    let mut rng = StdRng::seed_from_u64(1);
+    for _ in 0..60_000 {
+        load(&indexes, rng.random_range(0..indexes.len()), 1_000, 350);
+        load(&filters, rng.random_range(0..filters.len()), 4_100, 50);
+    }
+    assert!(cache.usage_of(BlockKind::Index).entries > 15_000);
+    assert!(cache.usage() > capacity / 16 * 15, "{} {}", cache.usage(), cache.unused_bytes());
+}
