@@ -919,10 +919,18 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a part that was not used before displaces others",
         file: "src/cache/mod.rs",
-        old: "true if !self.doorkeeper.mark(number).once() && !self.had_room_for(bytes) => {",
-        new: "true if !self.doorkeeper.mark(number).once() && bytes > self.capacity() => {",
+        old: "true if !self.may_displace(kind, number, bytes) && !self.had_room_for(bytes) => {",
+        new: "true if !self.may_displace(kind, number, bytes) && bytes > self.capacity() => {",
         program: "lib",
         test: "table::tests::parts::where_metadata_fills_the_cache_a_part_that_is_used_once_displaces_nothing",
+    },
+    Bug {
+        name: "a part that was used once displaces parts that are used as often",
+        file: "src/cache/mod.rs",
+        old: "marked.twice() || marked.once() && bytes + PART_HEADER_BYTES <= bytes_before",
+        new: "marked.once() && bytes_before < usize::MAX",
+        program: "lib",
+        test: "cache::tests::where_metadata_fills_the_cache_a_part_displaces_parts_only_if_it_is_used_again_and_again",
     },
     Bug {
         name: "a block that is evicted takes the rest of its list along",
