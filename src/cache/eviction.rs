@@ -275,8 +275,6 @@ impl CacheState {
             || self.rings[RingName::Protected as usize].is_empty()
     }
 
-    /// About how many bytes the data takes that is evicted before all metadata, that is, the data
-    /// outside the ring of indexes.
     /// About how many bytes the values take that are evicted before all filters or all indexes, as
     /// `kind` says, where metadata fills the cache: the data outside the ring of indexes, and the
     /// other kind of metadata if it gives way.

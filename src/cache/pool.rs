@@ -361,11 +361,7 @@ mod tests {
         let others = std::iter::from_fn(|| pool.buffer(4_000, |_, _| false));
         let all: Vec<_> = others.chain([first]).collect();
         assert_eq!((all.len(), state_bytes(&pool)), (SLAB_LINES / 64, SLAB_BYTES));
-        assert!(
-            pool.buffer(3 * SLAB_BYTES, |bytes, all_bytes| bytes < 3 * SLAB_BYTES
-                || all_bytes < 4 * SLAB_BYTES)
-                .is_none()
-        );
+        assert!(pool.buffer(3 * SLAB_BYTES, |_, all_bytes| all_bytes < 4 * SLAB_BYTES).is_none());
     }
 
     #[test]

@@ -121,15 +121,15 @@ impl Table {
             Some(_) => Some(self.index_part_in_memory(key.user_key, key.trailer())),
         };
         let index_part = index_part.map(|part| part as u32);
-        let key = LookupKey { passed_filter_by: true, index_part, ..*key };
+        let unfiltered = LookupKey { passed_filter_by: true, index_part, ..*key };
         let is_passed_by = self.filter_worth.is_worthless()
-            || self.reads_what_pays() && self.is_passed_by(part, &key, guard);
+            || self.reads_what_pays() && self.is_passed_by(part, &unfiltered, guard);
         if !is_passed_by {
-            return Err(Stop::absent(AbsentPart::Filter(part), &key));
+            return Err(Stop::absent(AbsentPart::Filter(part), key));
         }
         tickers.add(Ticker::BloomPassedBy, 1);
         observer.filter_passed_by();
-        observer.call_get_after_filter(self, &key, guard, tickers)
+        observer.call_get_after_filter(self, &unfiltered, guard, tickers)
     }
 
     /// Whether it is known, where filters are read only if that pays, that a lookup passes the filter
