@@ -169,10 +169,7 @@ impl CacheState {
     /// unused ones are evicted, and if these are too few, the part is refused. After many refusals
     /// of parts in a row ([`STEPS_FOR_PART`]), used ones are evicted too.
     fn evict_for_part(&mut self, own: RingName, target_bytes: usize) {
-        let gives_way = match self.filters_give_way {
-            true => own == RingName::Filters,
-            false => own == RingName::Indexes,
-        };
+        let gives_way = own == self.metadata_rings()[0];
         let mut steps = self.refused_parts.saturating_add(STEPS_FOR_PART);
         let is_overdue = steps > MAX_SECOND_CHANCES;
         let mut competes = false;
@@ -200,12 +197,17 @@ impl CacheState {
         }
     }
 
+    /// The ring of the kind that gives way, and that of the other kind.
+    fn metadata_rings(&self) -> [RingName; 2] {
+        match self.filters_give_way {
+            true => [RingName::Filters, RingName::Indexes],
+            false => [RingName::Indexes, RingName::Filters],
+        }
+    }
+
     /// The ring of the filters or indexes that are evicted first.
     fn first_metadata_ring(&self) -> RingName {
-        let (first, other) = match self.filters_give_way {
-            true => (RingName::Filters, RingName::Indexes),
-            false => (RingName::Indexes, RingName::Filters),
-        };
+        let [first, other] = self.metadata_rings();
         if self.rings[first as usize].is_empty() { other } else { first }
     }
 
@@ -283,14 +285,12 @@ impl CacheState {
         let [on_probation, protected] = [RingName::Probation, RingName::Protected];
         let first = self.rings[on_probation as usize].len() + self.rings[protected as usize].len();
         let data_bytes = bytes / entries.max(1) * first;
-        let gives_way = match self.filters_give_way {
-            true => BlockKind::Filter,
-            false => BlockKind::Index,
+        let other_bytes = match (kind, self.filters_give_way) {
+            (BlockKind::Index, true) => self.by_kind[BlockKind::Filter as usize].bytes,
+            (BlockKind::Filter, false) => self.by_kind[BlockKind::Index as usize].bytes,
+            _ => 0,
         };
-        match gives_way == kind {
-            true => data_bytes,
-            false => data_bytes + self.by_kind[gives_way as usize].bytes,
-        }
+        data_bytes + other_bytes
     }
 
     fn evict(&mut self, victim: Arc<dyn Entry>) {

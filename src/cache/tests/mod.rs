@@ -100,6 +100,12 @@ fn filters(cache: &Arc<BlockCache>, count: usize) -> Slots<Block> {
     Slots::new(cache, count, BlockKind::Filter, false)
 }
 
+/// Open tables with this many bytes of filters and indexes.
+fn open_tables(cache: &Arc<BlockCache>, filters: usize, indexes: usize) -> Reservation {
+    let both = filters + indexes;
+    cache.reserve(0).expecting(MetadataBytes { as_stored: both, if_whole: both, filters, indexes })
+}
+
 fn resident(slots: &Slots<Block>) -> Vec<usize> {
     // Reads the slots as a reader would, so every value that is found counts as used.
     (0..slots.len()).filter(|&i| slots.get(i, &pin()).is_some()).collect()
@@ -354,12 +360,7 @@ fn metadata_outlives_data() {
 fn where_metadata_fills_the_cache_a_part_displaces_only_unused_parts_of_its_kind() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
     let (old, new) = (filters(&cache, 30), filters(&cache, 40));
-    let _open_tables = cache.reserve(0).expecting(MetadataBytes {
-        as_stored: 200_000,
-        if_whole: 200_000,
-        filters: 200_000,
-        indexes: 0,
-    });
+    let _open_tables = open_tables(&cache, 200_000, 0);
     for i in 0..30 {
         wait_for_readers(&cache);
         disk.load(&old, i, 4000);
@@ -402,12 +403,7 @@ fn where_metadata_fills_the_cache_a_part_displaces_only_unused_parts_of_its_kind
 fn where_metadata_fills_the_cache_a_part_displaces_parts_only_if_it_is_used_again_and_again() {
     let (cache, disk) = (BlockCache::new(400_000), Disk::default());
     let (data, filters) = (data(&cache, 1), filters(&cache, 100));
-    let _open_tables = cache.reserve(0).expecting(MetadataBytes {
-        as_stored: 800_000,
-        if_whole: 800_000,
-        filters: 800_000,
-        indexes: 0,
-    });
+    let _open_tables = open_tables(&cache, 800_000, 0);
     let keeping = |number| cache.keeping_of_part(BlockKind::Filter, number, 3000);
     // Marks of other parts, so many that a generation ends (`doorkeeper.rs`). Each seed gives others.
     let pass_a_generation = |seed| {
@@ -885,12 +881,7 @@ fn memory_beside_the_pool_does_not_empty_the_cache() {
 fn parts_of_indexes_that_displace_parts_of_filters_leave_no_half_of_the_cache_empty() {
     let capacity = 64 << 20;
     let cache = BlockCache::new(capacity);
-    let _open_tables = cache.reserve(0).expecting(MetadataBytes {
-        as_stored: 90 << 20,
-        if_whole: 90 << 20,
-        filters: 70 << 20,
-        indexes: 20 << 20,
-    });
+    let _open_tables = open_tables(&cache, 70 << 20, 20 << 20);
     let filters: Slots<LineBuf> = Slots::new(&cache, 16_000, BlockKind::Filter, false);
     let indexes: Slots<LineBuf> = Slots::new(&cache, 16_000, BlockKind::Index, false);
     let load = |slots: &Slots<LineBuf>, i: usize, len: usize, outside: usize| {
