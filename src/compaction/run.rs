@@ -56,7 +56,7 @@ pub(crate) struct Outcome {
     /// Synced tables. Their names are not durable yet.
     pub outputs: Vec<Arc<TableFile>>,
     pub bytes_written: u64,
-    /// The number of deletions for which an older entry of their key was dropped.
+    /// The number of deletions that met an older entry of their key.
     pub hits: u64,
     /// The number of parts that the compaction was split into.
     pub parts: usize,

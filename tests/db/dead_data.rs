@@ -320,6 +320,29 @@ fn what_cannot_be_freed_is_merged_at_most_once_a_level() {
     assert_eq!(db.iter().count(), 20_000);
 }
 
+/// Regression: merges under a snapshot that needed all deleted entries taught that deletions free
+/// nothing, so after the release of the snapshot a tenth of a table and more stayed dead for ever.
+#[test]
+fn deletions_under_a_snapshot_do_not_teach_that_deletions_free_nothing() {
+    let db = options(&memory()).open().unwrap();
+    let put_and_delete = |snapshot_between: bool, every: usize| {
+        (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
+        db.compact_all().unwrap();
+        let snapshot = snapshot_between.then(|| db.snapshot());
+        (0..20_000).step_by(every).for_each(|n| db.delete(key(n)).unwrap());
+        settle(&db);
+        if snapshot_between {
+            db.compact_all().unwrap();
+        }
+        drop(snapshot);
+        settle(&db);
+    };
+    put_and_delete(true, 1);
+    assert_eq!(db.stats().files.len(), 0);
+    put_and_delete(false, 4);
+    assert!(stored(&db) <= alive(&db) * 11 / 10, "{} stored, {} alive", stored(&db), alive(&db));
+}
+
 /// A few deletions in much data are not worth a merge, but once they are older than
 /// `max_deletion_age`, compactions remove them.
 #[test]
