@@ -337,28 +337,28 @@ mod tests {
         // The pool is filled. Then every second piece is freed, and new pieces fill the holes
         // exactly. When the new pieces are freed too, a piece of twice their size fits into no
         // hole.
-        let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_, _| true)).collect();
+        let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_096, |_, _| true)).collect();
         assert_eq!(pieces.len(), 32 * (SLAB_LINES / 64));
         let mut odd: Vec<_> = pieces.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).collect();
-        let even: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_, _| true)).collect();
+        let even: Vec<_> = std::iter::from_fn(|| pool.buffer(4_096, |_, _| true)).collect();
         assert_eq!(even.len(), odd.len());
         drop(even);
-        assert!(pool.buffer(8_000, |_, _| true).is_none());
+        assert!(pool.buffer(8_192, |_, _| true).is_none());
         odd.retain(|(i, _)| i % 4 == 1);
         // Each hole between two remaining pieces has the size of three pieces. The holes at the
         // ends of a slab are smaller.
-        let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_000, |_, _| true)).collect();
+        let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_288, |_, _| true)).collect();
         assert_eq!(large.len(), odd.len() - 32);
     }
 
     #[test]
     fn a_pool_that_may_not_grow_lends_what_it_has() {
         let pool = Pool::new(MIN_CAPACITY_BYTES).unwrap();
-        assert!(pool.buffer(4_000, |_, _| false).is_none());
+        assert!(pool.buffer(4_096, |_, _| false).is_none());
         let first = pool
-            .buffer(4_000, |bytes, all_bytes| (bytes, all_bytes) == (SLAB_BYTES, SLAB_BYTES))
+            .buffer(4_096, |bytes, all_bytes| (bytes, all_bytes) == (SLAB_BYTES, SLAB_BYTES))
             .unwrap();
-        let others = std::iter::from_fn(|| pool.buffer(4_000, |_, _| false));
+        let others = std::iter::from_fn(|| pool.buffer(4_096, |_, _| false));
         let all: Vec<_> = others.chain([first]).collect();
         assert_eq!((all.len(), state_bytes(&pool)), (SLAB_LINES / 64, SLAB_BYTES));
         assert!(pool.buffer(3 * SLAB_BYTES, |_, all_bytes| all_bytes < 4 * SLAB_BYTES).is_none());

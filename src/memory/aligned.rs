@@ -5,15 +5,13 @@
 //! cache, and a query would cost two cache misses instead of one.
 //!
 //! ```text
-//! |<------------- len ------------->|<-- zero bytes: at least TAIL_BYTES -->|
-//! ^ address: a multiple of 64                       end: a multiple of 64 ->|
+//! |<------------------ len ------------------>|<-- 0 to 63 unused bytes -->|
+//! ^ address: a multiple of 64                      end: a multiple of 64 ->|
 //! ```
 //!
 //! The memory comes from the global allocator or from a [`LineLender`].
 //!
-//! Invariants: the memory is aligned to 64 bytes and wholly initialised. Code may **read** up to
-//! [`TAIL_BYTES`] past `len`, so a vector load that starts inside the first `len` bytes, the
-//! *payload*, never leaves the buffer's memory.
+//! Invariants: the memory is aligned to 64 bytes and wholly initialised. It has at least one line.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
@@ -26,9 +24,6 @@ use super::prefetch::prefetch;
 /// Bytes of a cache line, as most processors have them and as RocksDB's filters assume.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// Bytes after the payload that may be read: one full vector register.
-pub(crate) const TAIL_BYTES: usize = 64;
-
 /// The owner of memory that a [`LineBuf`] borrows. It gets the memory back when the buffer is
 /// dropped.
 pub(crate) trait LineLender: Send + Sync {
@@ -36,7 +31,7 @@ pub(crate) trait LineLender: Send + Sync {
     fn take_back(&self, buffer: LineBuf);
 }
 
-/// Bytes that start at a cache line, with a readable tail.
+/// Bytes that start at a cache line.
 pub(crate) struct LineBuf {
     start: NonNull<u8>,
     len: usize,
@@ -51,9 +46,8 @@ unsafe impl Sync for LineBuf {}
 
 impl LineBuf {
     fn layout(len: usize) -> Layout {
-        let bytes =
-            len.checked_add(TAIL_BYTES).and_then(|n| n.checked_next_multiple_of(LINE_BYTES));
-        bytes
+        len.max(1)
+            .checked_next_multiple_of(LINE_BYTES)
             .and_then(|n| Layout::from_size_align(n, LINE_BYTES).ok())
             .expect("a buffer is smaller than the address space")
     }
@@ -61,7 +55,7 @@ impl LineBuf {
     /// A buffer of `len` zero bytes.
     pub fn zeroed(len: usize) -> LineBuf {
         let layout = Self::layout(len);
-        // SAFETY: the layout has at least TAIL_BYTES bytes, so its size is not zero.
+        // SAFETY: the layout has at least one line, so its size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         LineBuf { start, len, lender: None }
@@ -76,8 +70,6 @@ impl LineBuf {
     /// back. The lender does not drop a buffer that it takes back, because that would free the
     /// memory, but calls [`LineBuf::into_raw`].
     pub unsafe fn lent(start: NonNull<u8>, len: usize, lender: Arc<dyn LineLender>) -> LineBuf {
-        // SAFETY: the zeroed bytes are within the lent memory, after the payload.
-        unsafe { start.add(len).write_bytes(0, Self::needed_bytes(len) - len) };
         LineBuf { start, len, lender: Some(lender) }
     }
 
@@ -85,11 +77,8 @@ impl LineBuf {
     ///
     /// Panics if a buffer of `len` bytes needs more or less memory.
     pub fn reused(mut self, len: usize) -> LineBuf {
-        let memory_bytes = self.memory_bytes();
-        assert_eq!(Self::needed_bytes(len), memory_bytes, "memory of another size");
+        assert_eq!(Self::needed_bytes(len), self.memory_bytes(), "memory of another size");
         self.len = len;
-        // SAFETY: the zeroed bytes are within the memory of the buffer, after the new payload.
-        unsafe { self.start.add(len).write_bytes(0, memory_bytes - len) };
         self
     }
 
@@ -109,7 +98,7 @@ impl LineBuf {
         self.start
     }
 
-    /// Bytes of memory that a buffer of `len` bytes takes, tail included.
+    /// Bytes of memory that a buffer of `len` bytes takes.
     pub fn needed_bytes(len: usize) -> usize {
         Self::layout(len).size()
     }
@@ -121,11 +110,10 @@ impl LineBuf {
         buffer
     }
 
-    /// Bytes of memory that the buffer takes, tail included. A cache counts them towards its
-    /// capacity.
+    /// Bytes of memory that the buffer takes. A cache counts them towards its capacity.
     pub fn memory_bytes(&self) -> usize {
-        // The sum cannot overflow, because `layout` checked it when the buffer was created.
-        (self.len + TAIL_BYTES).next_multiple_of(LINE_BYTES)
+        // This cannot overflow, because `layout` checked it when the buffer was created.
+        self.len.max(1).next_multiple_of(LINE_BYTES)
     }
 
     /// Requests that the processor load the cache line of byte `offset`. Any offset is allowed,
@@ -172,31 +160,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_is_aligned_and_has_its_tail() {
-        for len in [0, 1, 63, 64, 65, 4096, 4101] {
+    fn every_length_is_aligned_and_takes_as_few_lines_as_it_can() {
+        for (len, lines) in [(0, 1), (1, 1), (63, 1), (64, 1), (65, 2), (4096, 64), (4101, 65)] {
             let buffer = LineBuf::copy_from(&vec![7; len]);
             assert_eq!(buffer.as_ptr() as usize % LINE_BYTES, 0);
             assert_eq!(&*buffer, vec![7; len]);
-            assert!(buffer.memory_bytes() >= len + TAIL_BYTES);
-            // SAFETY: the tail may be read, which is the promise under test.
-            let tail =
-                unsafe { std::slice::from_raw_parts(buffer.start.as_ptr().add(len), TAIL_BYTES) };
-            assert_eq!(tail, [0; TAIL_BYTES]);
+            assert_eq!(buffer.memory_bytes(), lines * LINE_BYTES);
             buffer.prefetch(usize::MAX);
         }
     }
 
     #[test]
-    fn a_buffer_that_is_used_again_has_a_tail_of_zeros_whatever_it_held() {
-        let mut first = LineBuf::zeroed(4_010);
+    fn a_buffer_is_used_again_for_any_length_of_as_many_lines() {
+        let mut first = LineBuf::zeroed(4_032);
         first.fill(0xff);
-        let again = first.reused(3_990);
-        assert_eq!((again.len(), again[0]), (3_990, 0xff));
-        let tail_bytes = again.memory_bytes() - 3_990;
-        // SAFETY: the buffer's own tail, which may be read.
-        let tail =
-            unsafe { std::slice::from_raw_parts(again.start.as_ptr().add(3_990), tail_bytes) };
-        assert!(tail.iter().all(|&byte| byte == 0));
+        let again = first.reused(3_990).reused(4_032);
+        assert_eq!(*again, [0xff; 4_032]);
     }
 
     #[test]
