@@ -35,10 +35,10 @@
 use std::sync::Arc;
 
 use super::kind::{BlockKind, KindUsage};
-use super::ring::{Entry, Header, MAX_SECOND_CHANCES, Ring, RingName};
+use super::ring::{Entry, Header, MAX_METADATA_CHANCES, MAX_SECOND_CHANCES, Ring, RingName};
 
 /// While data has less than 1/8 of the bytes that the rings may take, a new data block first
-/// displaces metadata that was not used during a whole turn of the hand. So the filters of cold
+/// displaces metadata that was not used during the last turns of the hand. So the filters of cold
 /// tables cannot keep all data out. When data has more than this share, a new data block displaces
 /// data only, unless metadata fills the cache.
 const DATA_SHARE: usize = 8;
@@ -184,7 +184,7 @@ impl CacheState {
                 steps += usize::from(unused.is_some());
                 unused
             } else {
-                ring.sweep()
+                ring.sweep(MAX_METADATA_CHANCES)
             };
             let Some(victim) = victim else {
                 self.refused_parts = self.refused_parts.saturating_add(1);
@@ -243,7 +243,7 @@ impl CacheState {
             self.rings[RingName::Protected as usize].push(entry);
         }
         if !self.metadata_fills {
-            return self.rings[RingName::Protected as usize].sweep();
+            return self.rings[RingName::Protected as usize].sweep(MAX_SECOND_CHANCES);
         }
         for step in 0.. {
             let Some(entry) = self.rings[RingName::Protected as usize].next() else {
@@ -260,7 +260,7 @@ impl CacheState {
 
     /// Removes from its ring the filter or index to evict next.
     fn next_metadata(&mut self) -> Option<Arc<dyn Entry>> {
-        self.rings[self.first_metadata_ring() as usize].sweep()
+        self.rings[self.first_metadata_ring() as usize].sweep(MAX_METADATA_CHANCES)
     }
 
     /// Evicts the index that the hand meets next, if it was not used since the hand last passed it.

@@ -1,9 +1,9 @@
-//! The clock: entries in a ring, a hand, and a bit that says "used since the hand last passed".
+//! The clock: entries in a ring, a hand, and in each entry a count of its uses.
 //!
 //! ```text
 //!   hand ─► [ a | b | c | d ] ◄─ a new entry: the hand meets it after a whole turn
-//!             │               ◄─ a, if it was used
-//!             └─► out, if not
+//!             │               ◄─ a, if its count is above 0, with a lower count
+//!             └─► out, if the count is 0
 //!
 //!   the table of c is closed:   [ b | a | d ]
 //! ```
@@ -17,8 +17,13 @@
 //! modulo 2^32. An entry in the ring gets another position only if it is the first one and takes
 //! the place of an entry that leaves.
 //!
+//! A use of a filter raises its count by 1, up to [`MAX_USES`], and the hand lowers it by 1. So the
+//! filters that are used most stay longest. Any other value has only the counts 0 and `MAX_USES`:
+//! was it used since the hand last passed, or not? Data and indexes must follow a change of the load
+//! sooner.
+//!
 //! An LRU list is not used, because a hit in it writes to a structure that all readers share. Here
-//! a hit sets a bit in the entry, which the reader uses anyway, and only if the bit is not set.
+//! a hit writes to the entry, which the reader uses anyway, and only if the count can still rise.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,9 +34,16 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use super::kind::BlockKind;
 
-/// [`Ring::sweep`] examines at most this many used entries, and then takes the next one, used or
-/// not. Otherwise, it could take a whole turn around a large ring.
+/// The largest count of uses.
+const MAX_USES: u8 = 3;
+
+/// A search for a data block to evict examines at most this many used entries, and then takes the
+/// next one, used or not. Otherwise, it could take a whole turn around a large ring.
 pub(super) const MAX_SECOND_CHANCES: usize = 64;
+
+/// The same for a search for a filter or index to evict. It is larger, because the hand must pass a
+/// filter [`MAX_USES`] times before it leaves.
+pub(super) const MAX_METADATA_CHANCES: usize = MAX_USES as usize * MAX_SECOND_CHANCES;
 
 /// How many entries ahead of the hand an entry is prefetched.
 const ENTRY_AHEAD: usize = 4;
@@ -62,7 +74,8 @@ impl RingName {
 
 /// The cache's bookkeeping for one value.
 pub(super) struct Header {
-    referenced: AtomicBool,
+    /// The count of uses.
+    uses: AtomicU8,
     pub kind: BlockKind,
     /// A [`RingName`]: the ring that the value is in, or will enter. Written under the cache's
     /// mutex.
@@ -100,7 +113,7 @@ pub(super) trait Entry: Send + Sync + 'static {
 impl Header {
     pub fn new(kind: BlockKind, ring: RingName, charge_bytes: usize) -> Header {
         Header {
-            referenced: AtomicBool::new(false),
+            uses: AtomicU8::new(0),
             kind,
             ring: AtomicU8::new(ring as u8),
             was_cached: AtomicBool::new(false),
@@ -109,12 +122,21 @@ impl Header {
         }
     }
 
-    /// Marks the value as used. Writes only if the bit is not set, so that the line of a value in
-    /// steady use stays in every processor's cache.
+    /// Counts a use. Writes only if the count can still rise, so that the line of a value in steady
+    /// use stays in every processor's cache.
     #[inline]
     pub fn mark_used(&self) {
-        if !self.referenced.load(Ordering::Relaxed) {
-            self.referenced.store(true, Ordering::Relaxed);
+        let uses = self.uses.load(Ordering::Relaxed);
+        if uses < MAX_USES {
+            self.uses.store(uses + self.step(), Ordering::Relaxed);
+        }
+    }
+
+    /// By how much a use raises the count, and the hand lowers it.
+    fn step(&self) -> u8 {
+        match self.kind {
+            BlockKind::Filter => 1,
+            BlockKind::Data | BlockKind::Index => MAX_USES,
         }
     }
 
@@ -140,13 +162,13 @@ impl Header {
         self.position.store(position, Ordering::Relaxed);
     }
 
-    /// Whether the value was used since the previous call. Clears the bit.
+    /// Whether the count of uses is above 0. Lowers it.
     pub fn take_used(&self) -> bool {
-        let used = self.referenced.load(Ordering::Relaxed);
-        if used {
-            self.referenced.store(false, Ordering::Relaxed);
+        let uses = self.uses.load(Ordering::Relaxed);
+        if uses > 0 {
+            self.uses.store(uses - self.step(), Ordering::Relaxed);
         }
-        used
+        uses > 0
     }
 }
 
@@ -204,12 +226,10 @@ impl Ring {
         entry
     }
 
-    /// Takes out the next entry that was not used since the hand last passed, or, after
-    /// [`MAX_SECOND_CHANCES`] used entries, the next entry, used or not. `None` if the ring is
-    /// empty.
-    pub fn sweep(&mut self) -> Option<Arc<dyn Entry>> {
-        let mut steps = MAX_SECOND_CHANCES;
-        match self.next_unused(&mut steps) {
+    /// Takes out the next unused entry, or, after `chances` used entries, the next entry, used or
+    /// not. `None` if the ring is empty.
+    pub fn sweep(&mut self, mut chances: usize) -> Option<Arc<dyn Entry>> {
+        match self.next_unused(&mut chances) {
             Some(entry) => Some(entry),
             None => self.next(),
         }
@@ -276,6 +296,10 @@ mod tests {
         Arc::new(Numbered(Header::new(BlockKind::Data, RingName::Probation, number)))
     }
 
+    fn filter(number: usize) -> Arc<Numbered> {
+        Arc::new(Numbered(Header::new(BlockKind::Filter, RingName::Filters, number)))
+    }
+
     fn number(entry: &dyn Entry) -> usize {
         entry.header().charge_bytes
     }
@@ -287,9 +311,29 @@ mod tests {
         entries.iter().for_each(|entry| ring.push(entry.clone()));
         entries[0].0.mark_used();
         entries[2].0.mark_used();
-        let order: Vec<_> = std::iter::from_fn(|| ring.sweep()).map(|it| number(&*it)).collect();
+        let order: Vec<_> =
+            std::iter::from_fn(|| ring.sweep(MAX_SECOND_CHANCES)).map(|it| number(&*it)).collect();
         assert_eq!(order, [1, 3, 4, 0, 2]);
         assert!(ring.is_empty());
+    }
+
+    /// Filter `n` is used `n` times. The one that was used 4 times counts as used 3 times.
+    #[test]
+    fn the_filters_that_are_used_most_stay_longest_and_of_other_values_the_used_ones() {
+        for (make, expected) in [
+            (filter as fn(usize) -> Arc<Numbered>, [0, 1, 2, 4, 3]),
+            (numbered as fn(usize) -> Arc<Numbered>, [0, 4, 3, 2, 1]),
+        ] {
+            let mut ring = Ring::default();
+            for number in (0..5).rev() {
+                let entry = make(number);
+                (0..number).for_each(|_| entry.0.mark_used());
+                ring.push(entry);
+            }
+            let sweep = || ring.sweep(MAX_SECOND_CHANCES);
+            let order: Vec<_> = std::iter::from_fn(sweep).map(|it| number(&*it)).collect();
+            assert_eq!(order, expected);
+        }
     }
 
     #[test]
@@ -303,7 +347,7 @@ mod tests {
         let mut steps = 4;
         assert!(ring.next_unused(&mut steps).is_none());
         assert_eq!(steps, 0);
-        let swept = ring.sweep().unwrap();
+        let swept = ring.sweep(MAX_SECOND_CHANCES).unwrap();
         assert_eq!(number(&*swept), 4 + MAX_SECOND_CHANCES);
     }
 
@@ -328,7 +372,7 @@ mod tests {
                 }
                 3 => {
                     inside.iter().step_by(3).for_each(|entry| entry.0.mark_used());
-                    let swept = ring.sweep().map(|it| number(&*it));
+                    let swept = ring.sweep(MAX_SECOND_CHANCES).map(|it| number(&*it));
                     assert_eq!(swept.is_none(), inside.is_empty());
                     inside.retain(|entry| Some(number(&**entry)) != swept);
                 }
