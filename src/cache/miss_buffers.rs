@@ -32,8 +32,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::memory::{LINE_BYTES, LineBuf};
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::memory::LineBuf;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, Padded, lock, thread_index};
 
 use super::kind::BlockKind;
@@ -58,6 +58,11 @@ const UNUSED_PER_ROOM: usize = 4;
 /// capacity, and so do all spare values.
 const MIN_UNUSED_BYTES: usize = 16 << 10;
 
+/// Where metadata fills the cache, memory is better used for parts. There the unused buffers of all
+/// miss buffers together take at most 1/64 of a large cache. In addition, a miss buffer frees its
+/// oldest unused buffer once this many values in a row took the newest one: they need no other.
+const TAKES_OF_NEWEST: u8 = 8;
+
 /// The size of a *portion*, in bytes. Evicted values are retired together once they exceed a
 /// portion, and the garbage is collected once it exceeds a portion. A larger portion would take
 /// more of the capacity, and its memory would no longer be in the processor's caches when it is
@@ -69,8 +74,12 @@ pub(super) fn portion_bytes(capacity_bytes: usize) -> usize {
 /// All miss buffers of a cache.
 pub(super) struct MissBuffers {
     room_bytes: usize,
-    /// The limit for the unused buffers of one miss buffer, and the limit for its spare values.
+    /// See [`MissBuffers::most_unused_bytes`]: the limit where metadata does not fill the cache.
     most_unused_bytes: usize,
+    /// The limit where it does.
+    lean_unused_bytes: usize,
+    /// Whether metadata fills the cache.
+    metadata_fills: AtomicBool,
     /// The miss buffers; their number is a power of two.
     each: Box<[Padded<MissBuffer>]>,
     open: AtomicUsize,
@@ -96,6 +105,8 @@ pub(super) struct MissBufferState {
     /// Buffers, the oldest first.
     buffers: VecDeque<LineBuf>,
     buffers_bytes: usize,
+    /// How many values in a row took the newest buffer.
+    takes_of_newest: u8,
 }
 
 /// A value on its way to a ring.
@@ -113,12 +124,33 @@ impl MissBuffers {
         let count = 1 << count.ilog2();
         let most_unused_bytes =
             (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(capacity_bytes / 16 / count);
+        let lean_unused_bytes = (share_bytes / count).max(MIN_UNUSED_BYTES).min(most_unused_bytes);
         let miss_buffer = |_| {
             let state = Mutex::new(MissBufferState::default());
             Padded(MissBuffer { state, unused_bytes: AtomicUsize::new(0) })
         };
         let each = (0..count).map(miss_buffer).collect();
-        MissBuffers { room_bytes, most_unused_bytes, each, open: AtomicUsize::new(0) }
+        MissBuffers {
+            room_bytes,
+            most_unused_bytes,
+            lean_unused_bytes,
+            metadata_fills: AtomicBool::new(false),
+            each,
+            open: AtomicUsize::new(0),
+        }
+    }
+
+    /// Sets whether metadata fills the cache.
+    pub fn set_metadata_fills(&self, fills: bool) {
+        self.metadata_fills.store(fills, Ordering::Relaxed);
+    }
+
+    /// The limit for the unused buffers of one miss buffer, and the limit for its spare values.
+    fn most_unused_bytes(&self) -> usize {
+        match self.metadata_fills.load(Ordering::Relaxed) {
+            true => self.lean_unused_bytes,
+            false => self.most_unused_bytes,
+        }
     }
 
     /// The room for fresh values in one miss buffer, in bytes.
@@ -155,7 +187,7 @@ impl MissBuffers {
         self.with_buffer(|MissBufferState { spare, spare_bytes, .. }| {
             let takes = |entry: &mut Arc<dyn Entry>| {
                 let bytes = *spare_bytes + entry.header().charge_bytes;
-                let takes = bytes <= self.most_unused_bytes;
+                let takes = bytes <= self.most_unused_bytes();
                 if takes {
                     *spare_bytes = bytes;
                 }
@@ -168,7 +200,7 @@ impl MissBuffers {
     /// Keeps the memory of a value for a later value. Frees the oldest kept memory if the limit is
     /// exceeded.
     pub fn keep(&self, buffer: LineBuf) {
-        self.with_buffer(|miss_buffer| miss_buffer.keep(buffer, self.most_unused_bytes));
+        self.with_buffer(|miss_buffer| miss_buffer.keep(buffer, self.most_unused_bytes()));
     }
 
     /// Returns a buffer of `len` bytes with any content, or `None`. If no kept buffer fits, drops
@@ -176,13 +208,14 @@ impl MissBuffers {
     /// call drops spare values.
     pub fn take_buffer(&self, len: usize) -> Option<LineBuf> {
         self.with_buffer(|miss_buffer| {
+            let frees_others = self.metadata_fills.load(Ordering::Relaxed);
             for _ in 0..2 {
-                if let Some(buffer) = miss_buffer.take_buffer(len) {
+                if let Some(buffer) = miss_buffer.take_buffer(len, frees_others) {
                     return Some(buffer);
                 }
                 miss_buffer.drop_one_spare(self);
             }
-            miss_buffer.take_buffer(len)
+            miss_buffer.take_buffer(len, frees_others)
         })
     }
 
@@ -217,19 +250,18 @@ impl MissBuffers {
 }
 
 impl MissBufferState {
-    fn take_buffer(&mut self, len: usize) -> Option<LineBuf> {
+    /// Takes a buffer for `len` bytes. `frees_others`: see [`TAKES_OF_NEWEST`].
+    fn take_buffer(&mut self, len: usize, frees_others: bool) -> Option<LineBuf> {
         let memory_bytes = LineBuf::needed_bytes(len);
         // Blocks have few different sizes, so the search soon finds one that fits.
         let i = self.buffers.iter().rposition(|buffer| buffer.memory_bytes() == memory_bytes)?;
         let is_last = i + 1 == self.buffers.len();
         let taken = if is_last { self.buffers.pop_back()? } else { self.buffers.remove(i)? };
         self.buffers_bytes -= memory_bytes;
-        // Prefetches the end of the buffer that is taken next, because `LineBuf::reused` writes its
-        // tail first.
-        if let Some(next) = self.buffers.back() {
-            let memory_bytes = next.memory_bytes();
-            next.prefetch(memory_bytes - 1);
-            next.prefetch(memory_bytes.saturating_sub(LINE_BYTES + 1));
+        self.takes_of_newest = if is_last { self.takes_of_newest.saturating_add(1) } else { 0 };
+        if frees_others && self.takes_of_newest >= TAKES_OF_NEWEST {
+            self.takes_of_newest = 0;
+            self.free_oldest();
         }
         Some(taken.reused(len))
     }
@@ -252,7 +284,7 @@ impl MissBufferState {
     /// per-thread lists, and threads would wait for its locks.
     fn drop_spare(&mut self, miss_buffers: &MissBuffers) {
         self.drop_one_spare(miss_buffers);
-        if self.spare_bytes > miss_buffers.most_unused_bytes / 2 {
+        if self.spare_bytes > miss_buffers.most_unused_bytes() / 2 {
             self.drop_one_spare(miss_buffers);
         }
         if let Some(next) = self.spare.last() {
@@ -266,7 +298,7 @@ impl MissBufferState {
         let Some(entry) = self.spare.pop() else { return };
         self.spare_bytes -= entry.header().charge_bytes;
         if let Some(buffer) = entry.into_buffer() {
-            self.keep(buffer, miss_buffers.most_unused_bytes);
+            self.keep(buffer, miss_buffers.most_unused_bytes());
         }
     }
 
@@ -276,9 +308,13 @@ impl MissBufferState {
         }
         self.buffers_bytes += buffer.memory_bytes();
         self.buffers.push_back(buffer);
-        while self.buffers_bytes > most_bytes
-            && let Some(oldest) = self.buffers.pop_front()
-        {
+        while self.buffers_bytes > most_bytes {
+            self.free_oldest();
+        }
+    }
+
+    fn free_oldest(&mut self) {
+        if let Some(oldest) = self.buffers.pop_front() {
             self.buffers_bytes -= oldest.memory_bytes();
         }
     }
@@ -317,20 +353,31 @@ mod tests {
         }
         assert!(miss_buffers.unused_bytes() > miss_buffers.most_unused_bytes - 5_000);
         assert!(miss_buffers.take_buffer(1).is_none());
-        miss_buffers.keep(LineBuf::zeroed(miss_buffers.most_unused_bytes));
+        miss_buffers.keep(LineBuf::zeroed(miss_buffers.most_unused_bytes + 1));
         assert!(miss_buffers.take_buffer(4_000).is_some(), "a large one displaces no others");
     }
 
-    /// A miss prefetches the last two lines of the next buffer. The buffer for the slots of an
-    /// index without blocks has only one line, so the offset of the line before it once
-    /// underflowed.
+    /// Regression: where metadata filled a cache of 231 KiB, 14 KiB of it were unused buffers, even
+    /// if all lookups read parts of one size, for which one buffer is enough.
     #[test]
-    fn buffers_without_bytes_are_kept_like_others() {
-        let miss_buffers = MissBuffers::new(CAPACITY);
-        miss_buffers.keep(LineBuf::zeroed(0));
-        miss_buffers.keep(LineBuf::zeroed(0));
-        assert!(miss_buffers.take_buffer(0).is_some());
-        assert!(miss_buffers.take_buffer(0).is_some());
+    fn where_metadata_fills_the_cache_buffers_that_are_not_needed_are_freed() {
+        let unused_bytes = |fills, lens: &[usize]| {
+            let miss_buffers = MissBuffers::new(231 << 10);
+            miss_buffers.set_metadata_fills(fills);
+            for len in [2_000, 4_000, 5_000] {
+                miss_buffers.keep(LineBuf::zeroed(len));
+            }
+            for _ in 0..20 {
+                for &len in lens {
+                    miss_buffers.keep(miss_buffers.take_buffer(len).unwrap());
+                }
+            }
+            miss_buffers.unused_bytes()
+        };
+        let all_bytes: usize = [2_000, 4_000, 5_000].map(LineBuf::needed_bytes).iter().sum();
+        assert_eq!(unused_bytes(false, &[4_000]), all_bytes);
+        assert_eq!(unused_bytes(true, &[4_000]), LineBuf::needed_bytes(4_000));
+        assert_eq!(unused_bytes(true, &[4_000, 2_000, 5_000]), all_bytes);
     }
 
     #[test]
@@ -340,6 +387,9 @@ mod tests {
             let count = miss_buffers.each.len();
             assert!(miss_buffers.most_reserved_bytes() <= capacity / 64, "{capacity}");
             assert!(miss_buffers.most_unused_bytes * count <= capacity / 16, "{capacity}");
+            miss_buffers.set_metadata_fills(true);
+            let most_bytes = (capacity / 64).max(MIN_UNUSED_BYTES * count);
+            assert!(miss_buffers.most_unused_bytes() * count <= most_bytes, "{capacity}");
             assert!(count.is_power_of_two());
         }
         // A cache of a few MiB has at least four miss buffers, so that few threads share one.

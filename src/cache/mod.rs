@@ -35,8 +35,8 @@
 //!   exceptions.
 //! - No value is retired or dropped while the cache's mutex is held.
 //!
-//! A hit takes no lock. It writes at most the value's reference bit, and only if the bit is not
-//! set. Except in small caches and where metadata fills the cache, most misses of data blocks take
+//! A hit takes no lock. It writes at most the value's count of uses, and only if the count can still
+//! rise. Except in small caches and where metadata fills the cache, most misses of data blocks take
 //! the lock of a miss buffer and not the mutex.
 
 mod balance;
@@ -337,7 +337,9 @@ impl BlockCache {
 
     /// Decides which values are evicted first.
     fn weigh_metadata(&self, state: &mut CacheState) {
-        state.set_metadata_fills(self.metadata_fills_it());
+        let fills = self.metadata_fills_it();
+        state.set_metadata_fills(fills);
+        self.miss_buffers.set_metadata_fills(fills);
         state.filters_give_way =
             self.balance.filters_give_way(&state.by_kind, state.filters_give_way);
         self.filters_give_way.store(state.filters_give_way, Ordering::Relaxed);

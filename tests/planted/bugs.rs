@@ -230,7 +230,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the memory of an evicted block is not used again",
         file: "src/cache/miss_buffers.rs",
-        old: "self.keep(buffer, miss_buffers.most_unused_bytes);",
+        old: "self.keep(buffer, miss_buffers.most_unused_bytes());",
         new: "drop(buffer);",
         program: "lib",
         test: "cache::tests::miss_buffers::the_next_block_gets_the_memory_of_an_evicted_one",
@@ -713,6 +713,22 @@ pub const BUGS: &[Bug] = &[
         new: "let _ = moved;",
         program: "lib",
         test: "cache::ring::tests::any_entry_can_leave_at_any_time_and_all_others_stay",
+    },
+    Bug {
+        name: "a filter that is used often leaves like one that is used once",
+        file: "src/cache/ring.rs",
+        old: "BlockKind::Filter => 1,",
+        new: "BlockKind::Filter => MAX_USES,",
+        program: "lib",
+        test: "cache::ring::tests::the_filters_that_are_used_most_stay_longest_and_of_other_values_the_used_ones",
+    },
+    Bug {
+        name: "merges under a snapshot teach that deletions free nothing",
+        file: "src/compaction/retain.rs",
+        old: "self.hits += u64::from(std::mem::take(&mut self.was_tombstone));",
+        new: "let meets = std::mem::take(&mut self.was_tombstone); self.hits += u64::from(meets && *last_stripe == stripe);",
+        program: "lib",
+        test: "compaction::retain::tests::a_tombstone_that_meets_an_older_version_is_a_hit_even_if_a_snapshot_needs_that_version",
     },
     Bug {
         name: "what was used leaves the cache in its turn",
