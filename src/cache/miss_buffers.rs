@@ -58,8 +58,7 @@ const UNUSED_PER_ROOM: usize = 4;
 /// capacity, and so do all spare values.
 const MIN_UNUSED_BYTES: usize = 16 << 10;
 
-/// Where metadata fills the cache, memory is better used for parts. There the unused buffers of all
-/// miss buffers together take at most 1/64 of a large cache. In addition, a miss buffer frees its
+/// Where metadata fills the cache, memory is better used for parts. There a miss buffer frees its
 /// oldest unused buffer once this many values in a row took the newest one: they need no other.
 const TAKES_OF_NEWEST: u8 = 8;
 
@@ -75,8 +74,8 @@ pub(super) fn portion_bytes(capacity_bytes: usize) -> usize {
 pub(super) struct MissBuffers {
     room_bytes: usize,
     /// See [`MissBuffers::most_unused_bytes`]: the limit where metadata does not fill the cache.
-    most_unused_bytes: usize,
-    /// The limit where it does.
+    usual_unused_bytes: usize,
+    /// The limit where it does: 1/64 of a large capacity for all miss buffers together.
     lean_unused_bytes: usize,
     /// Whether metadata fills the cache.
     metadata_fills: AtomicBool,
@@ -122,9 +121,9 @@ impl MissBuffers {
         let room_bytes = portion_bytes(capacity_bytes).min(MAX_ROOM_BYTES).min(share_bytes);
         let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MAX_MISS_BUFFERS);
         let count = 1 << count.ilog2();
-        let most_unused_bytes =
+        let usual_unused_bytes =
             (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(capacity_bytes / 16 / count);
-        let lean_unused_bytes = (share_bytes / count).max(MIN_UNUSED_BYTES).min(most_unused_bytes);
+        let lean_unused_bytes = (share_bytes / count).max(MIN_UNUSED_BYTES).min(usual_unused_bytes);
         let miss_buffer = |_| {
             let state = Mutex::new(MissBufferState::default());
             Padded(MissBuffer { state, unused_bytes: AtomicUsize::new(0) })
@@ -132,7 +131,7 @@ impl MissBuffers {
         let each = (0..count).map(miss_buffer).collect();
         MissBuffers {
             room_bytes,
-            most_unused_bytes,
+            usual_unused_bytes,
             lean_unused_bytes,
             metadata_fills: AtomicBool::new(false),
             each,
@@ -149,7 +148,7 @@ impl MissBuffers {
     fn most_unused_bytes(&self) -> usize {
         match self.metadata_fills.load(Ordering::Relaxed) {
             true => self.lean_unused_bytes,
-            false => self.most_unused_bytes,
+            false => self.usual_unused_bytes,
         }
     }
 
@@ -347,13 +346,13 @@ mod tests {
         let miss_buffers = MissBuffers::new(CAPACITY);
         let oldest = LineBuf::zeroed(1);
         miss_buffers.keep(oldest);
-        for _ in 0..2 * miss_buffers.most_unused_bytes / 4_000 {
+        for _ in 0..2 * miss_buffers.most_unused_bytes() / 4_000 {
             miss_buffers.keep(LineBuf::zeroed(4_000));
-            assert!(miss_buffers.unused_bytes() <= miss_buffers.most_unused_bytes);
+            assert!(miss_buffers.unused_bytes() <= miss_buffers.most_unused_bytes());
         }
-        assert!(miss_buffers.unused_bytes() > miss_buffers.most_unused_bytes - 5_000);
+        assert!(miss_buffers.unused_bytes() > miss_buffers.most_unused_bytes() - 5_000);
         assert!(miss_buffers.take_buffer(1).is_none());
-        miss_buffers.keep(LineBuf::zeroed(miss_buffers.most_unused_bytes + 1));
+        miss_buffers.keep(LineBuf::zeroed(miss_buffers.most_unused_bytes() + 1));
         assert!(miss_buffers.take_buffer(4_000).is_some(), "a large one displaces no others");
     }
 
@@ -386,7 +385,7 @@ mod tests {
             let miss_buffers = MissBuffers::new(capacity);
             let count = miss_buffers.each.len();
             assert!(miss_buffers.most_reserved_bytes() <= capacity / 64, "{capacity}");
-            assert!(miss_buffers.most_unused_bytes * count <= capacity / 16, "{capacity}");
+            assert!(miss_buffers.most_unused_bytes() * count <= capacity / 16, "{capacity}");
             miss_buffers.set_metadata_fills(true);
             let most_bytes = (capacity / 64).max(MIN_UNUSED_BYTES * count);
             assert!(miss_buffers.most_unused_bytes() * count <= most_bytes, "{capacity}");
