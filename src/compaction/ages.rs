@@ -140,7 +140,11 @@ impl Tree {
             }
         }
         if !output.is_empty() {
-            let table = self.table(output, oldest_deletion);
+            let mut table = self.table(output, oldest_deletion);
+            if plan.output_level == 0 {
+                let newest = inputs.iter().map(|(meta, _)| meta.largest_sequence).max();
+                table.0.largest_sequence = newest.unwrap();
+            }
             self.levels[plan.output_level].push(table);
         }
         self.sort();

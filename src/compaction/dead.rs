@@ -40,17 +40,17 @@
 //! level whose deletions cover the same older tables (`companions`), so that one merge rewrites or
 //! drops the older tables for all of them.
 //!
-//! **The rewrites end.** A dropped table is gone. A table that goes down comes nearer to the last
-//! level. A table is rewritten in its own level only if no older table overlaps it. This rewrite
-//! drops all deletions that no snapshot needs, and all hidden versions that were counted as dead.
-//! If the table has range deletions that no snapshot needs, all of it is counted as dead, because
-//! no count tells how much they hide in it; the rewrite drops these range deletions too. So the
-//! table is not rewritten again until a snapshot is released.
+//! **The rewrites end** ([`Gain`]). A table is rewritten in its own level only if no older table
+//! overlaps it. This rewrite drops all deletions that no snapshot needs, and all hidden versions
+//! that were counted as dead. If the table has range deletions that no snapshot needs, all of it is
+//! counted as dead, because no count tells how much they hide in it; the rewrite drops these range
+//! deletions too. If a rewrite drops nothing, because the counts were wrong, its output is not
+//! rewritten again until a snapshot is released.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::plan::{Plan, PlanKind, Planner, Span, bounds, meets, overlapping};
+use super::plan::{Gain, Plan, PlanKind, Planner, Span, bounds, meets, overlapping};
 use super::targets::{LAST_LEVEL, Levels};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
@@ -303,7 +303,7 @@ impl Planner<'_> {
             covered.retain(|file| !self.is_held(file));
             covered.sort_by_key(|file| file.number);
             covered.dedup_by_key(|file| file.number);
-            Plan::within(level, &covered, PlanKind::Drop)
+            Plan::within(level, &covered, PlanKind::Drop, Gain::Down)
         })
     }
 
@@ -448,6 +448,7 @@ impl Planner<'_> {
             match (level, has_older) {
                 (0, _) => self.plan_level_0(&files, next),
                 (_, true) => self.plan_files(&files, level, next),
+                (_, false) if files.iter().any(|file| self.is_vain(file, Gain::Dead)) => None,
                 (_, false) => self.plan_files(&files, level, level),
             }
         };

@@ -15,12 +15,16 @@
 //! files together. Added up from the newest to the oldest file, the bytes then at least triple with
 //! each file. So few files stay, and each byte is rewritten about once for each tripling.
 //!
+//! The output takes the place of the run in the order of level 0 ([`crate::version::order`]). So a
+//! run starts at a file whose largest sequence number no newer file has. Files with the same number,
+//! such as those of one flush, join a run together or follow it.
+//!
 //! Only files that are older than every unflushed memtable are merged in level 0. An ingested file
 //! may be newer than an unflushed memtable. It must not become one file with files older than this
 //! memtable, because the memtable's own file must come between them.
 
 use super::dead::Conditions;
-use super::plan::{Plan, PlanKind, Planner, bounds, meets, overlapping};
+use super::plan::{Gain, Plan, PlanKind, Planner, bounds, meets, overlapping};
 use super::targets::{Levels, TreeShape};
 use crate::encoding::key;
 use crate::encoding::key::user_key;
@@ -77,7 +81,13 @@ impl Planner<'_> {
         let is_free = |file: &FileMeta| {
             !self.is_busy(file) && file.largest_sequence < conditions.flushed_before
         };
-        let run = (0..files.len()).find_map(|start| {
+        // The output gets the place of the newest input. If a newer file had the same sequence
+        // number, the output's file number would put the output before that file, together with the
+        // entries of the older inputs.
+        let has_place_of_its_own = |&start: &usize| {
+            start == 0 || files[start - 1].largest_sequence > files[start].largest_sequence
+        };
+        let run = (0..files.len()).filter(has_place_of_its_own).find_map(|start| {
             let mut bytes = 0;
             let joins = |file: &&&FileMeta| {
                 let joins = is_free(file) && (bytes == 0 || file.file_bytes <= 2 * bytes);
@@ -87,7 +97,7 @@ impl Planner<'_> {
             let count = files[start..].iter().take_while(joins).count();
             (count > 1).then(|| &files[start..start + count])
         })?;
-        Plan::within(0, run, PlanKind::Merge)
+        Plan::within(0, run, PlanKind::Merge, Gain::Files)
     }
 }
 

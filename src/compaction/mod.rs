@@ -36,6 +36,8 @@ mod plan;
 pub(crate) mod ranges;
 pub(crate) mod retain;
 pub(crate) mod run;
+#[cfg(all(test, not(loom)))]
+mod settles;
 mod small_tables;
 pub(crate) mod split;
 mod targets;
@@ -43,5 +45,5 @@ mod targets;
 mod tests;
 
 pub(crate) use dead::{Conditions, DeletionHits};
-pub(crate) use plan::{Plan, PlanKind, Planner, Span, Unavailable, overlapping};
+pub(crate) use plan::{Gain, Plan, PlanKind, Planner, Span, Unavailable, overlapping};
 pub(crate) use targets::{LAST_LEVEL, TreeShape, debt_bytes};

@@ -2,7 +2,7 @@
 //! budget of the filter policy. A table keeps its filter until it is rewritten, while the filter's
 //! share of the budget shrinks as the tree grows.
 
-use super::plan::{Plan, Planner};
+use super::plan::{Gain, Plan, Planner};
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::version::{LEVELS, Version};
 
@@ -27,7 +27,8 @@ impl Planner<'_> {
         let candidates: Vec<_> = infos()
             .filter(|(level, file, info)| {
                 let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;
-                *level > 0 && may_shrink && !self.is_held(&file.meta)
+                let is_free = !self.is_held(&file.meta);
+                *level > 0 && may_shrink && is_free && !self.is_vain(&file.meta, Gain::FilterBits)
             })
             .collect();
         // The shares are computed only if necessary, because computing them takes long, and every
@@ -48,6 +49,8 @@ impl Planner<'_> {
                 (excess, level, file)
             })
             .max_by(|a, b| a.0.total_cmp(&b.0))?;
-        self.plan_files(&[&file.meta], level, level)
+        let plan = self.plan_files(&[&file.meta], level, level)?;
+        // A cut at a damaged table would leave more tables than before.
+        plan.fences.is_empty().then_some(Plan { gain: Gain::FilterBits, ..plan })
     }
 }

@@ -39,6 +39,7 @@ pub(crate) struct Plan {
     /// The bytes of `inputs` and `output_inputs`.
     pub input_bytes: u64,
     pub kind: PlanKind,
+    pub gain: Gain,
     /// The range that the outputs may cover.
     pub output: Span,
     /// User keys at which the outputs are cut, ascending: the bounds of damaged files in deeper
@@ -56,6 +57,34 @@ pub(crate) enum PlanKind {
     Move,
     /// The inputs leave the tree unread, because no reader sees any of their entries.
     Drop,
+}
+
+/// What a compaction makes smaller. So compactions come to an end:
+///
+/// Each tree has a list of numbers: for each level, from level 0 on, how many entries, files and
+/// range deletions it has; and last, how many bits its filters have above their budget. Of two
+/// lists, the one with the smaller number at the first difference is smaller. Every compaction that
+/// the planner picks makes the list smaller, and no list has an endless row of smaller ones:
+///
+/// - if entries go *down*, their level has fewer afterwards, and the levels above it are unchanged;
+/// - a merge within a level has as many entries as before or fewer, and one output. So it leaves
+///   fewer *files*, or it drops *dead* entries or range deletions, or it writes smaller *filters*.
+///
+/// The last case rests on estimates: how much is dead, how large a filter will be. A merge that
+/// made nothing smaller after all is not repeated for its output ([`Unavailable::vain`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Gain {
+    /// The entries of the inputs leave their level, downwards or from the tree.
+    Down,
+    /// The level has fewer files.
+    Files,
+    /// The level has fewer entries that no reader needs.
+    Dead,
+    /// Filters take fewer bits.
+    FilterBits,
+    /// A caller has requested the compaction. Its series of compactions ends for another reason
+    /// (`db/background/manual.rs`).
+    Requested,
 }
 
 /// A range of keys in one level.
@@ -88,6 +117,9 @@ pub(crate) struct Unavailable {
     pub outputs: Vec<Span>,
     /// Numbers of the damaged files. They are never merged ([`super::damaged`]).
     pub damaged: HashSet<u64>,
+    /// Files that a merge within their level has written without the [`Gain`] for which it was
+    /// picked. No other such merge takes them for the same gain.
+    pub vain: HashSet<(u64, Gain)>,
 }
 
 impl Unavailable {
@@ -121,14 +153,27 @@ impl Unavailable {
 
     /// A copy without the running compactions and ingestions: only damaged files are unavailable.
     pub fn at_rest(&self) -> Unavailable {
-        Unavailable { damaged: self.damaged.clone(), ..Unavailable::default() }
+        let (damaged, vain) = (self.damaged.clone(), self.vain.clone());
+        Unavailable { damaged, vain, ..Unavailable::default() }
     }
 }
 
 impl Plan {
+    /// Whether the merge writes one table: its outputs stay in the level of its inputs, and the
+    /// inputs together are no larger than a table, or are one file, or are of level 0.
+    pub fn has_one_output(&self, table_bytes: u64) -> bool {
+        let is_small = self.inputs.len() == 1 || self.input_bytes <= table_bytes;
+        self.level == self.output_level && (self.level == 0 || is_small)
+    }
+
     /// The plan that takes `files` of `level` and no others, and whose outputs stay in `level`.
     /// `None` if there is no file.
-    pub(super) fn within(level: usize, files: &[&FileMeta], kind: PlanKind) -> Option<Plan> {
+    pub(super) fn within(
+        level: usize,
+        files: &[&FileMeta],
+        kind: PlanKind,
+        gain: Gain,
+    ) -> Option<Plan> {
         let (smallest, largest) = bounds(files.iter().copied())?;
         Some(Plan {
             level,
@@ -138,6 +183,7 @@ impl Plan {
             output_inputs: Vec::new(),
             input_bytes: files.iter().map(|file| file.file_bytes).sum(),
             kind,
+            gain,
             fences: Vec::new(),
         })
     }
@@ -180,6 +226,11 @@ impl<'a> Planner<'a> {
         self.unavailable.busy.contains(&file.number)
     }
 
+    /// Whether a merge of the file within its level is known not to have this gain.
+    pub(super) fn is_vain(&self, file: &FileMeta, gain: Gain) -> bool {
+        self.unavailable.vain.contains(&(file.number, gain))
+    }
+
     /// Whether a compaction is reading the file, or the file is damaged.
     pub(super) fn is_held(&self, file: &FileMeta) -> bool {
         self.is_busy(file) || self.unavailable.damaged.contains(&file.number)
@@ -213,7 +264,8 @@ impl<'a> Planner<'a> {
         runs.find_map(|run| self.plan_files(&run, level, output_level))
     }
 
-    /// The plan that compacts `files` of `level`, in the order of the level, into `output_level`.
+    /// The plan that compacts `files` of `level`, in the order of the level, into `output_level`. If
+    /// that is the same level, the plan is one to drop dead entries.
     /// Returns `None` if the plan would touch anything unavailable. In level 0 each older file that
     /// overlaps an input must be an input too.
     pub fn plan_files(
@@ -250,6 +302,7 @@ impl<'a> Planner<'a> {
             level,
             output_level,
             kind: if may_move { PlanKind::Move } else { PlanKind::Merge },
+            gain: if output_level == level { Gain::Dead } else { Gain::Down },
             input_bytes: files.iter().chain(below).map(|f| f.file_bytes).sum(),
             inputs: files.iter().map(|f| f.number).collect(),
             output_inputs: below.iter().map(|f| f.number).collect(),

@@ -12,6 +12,11 @@
 //! An output never ends between two versions of a user key, because a level holds a user key in one
 //! file. The range deletions of an output are cut at the key or fence where the next output begins.
 //!
+//! A merge whose outputs stay in the level of its inputs has **one output**, unless its inputs are
+//! together larger than a table ([`Plan::has_one_output`]). So it leaves at most as many files as it
+//! takes, and several small files become one, whatever the estimates of sizes are worth. In level 0
+//! there is another reason: neither of two outputs would be newer than the other.
+//!
 //! A large compaction is split by key range ([`super::split`]) over several threads. Each part is a
 //! separate merge. The tables of all parts are returned together, or none is: the first part that
 //! fails stops the others, and the tables of all parts are deleted.
@@ -212,12 +217,17 @@ pub(crate) fn oldest_deletion<'a>(files: impl Iterator<Item = &'a Arc<TableFile>
 struct Outputs<'a> {
     job: &'a Job<'a>,
     output_level: usize,
+    /// Whether all entries go to one table ([`Plan::has_one_output`]).
+    is_one: bool,
     metadata: MetadataForm,
     deleted: &'a Ranges<'a>,
     oldest_deletion: u64,
     /// The current table takes range deletions from this user key on. `None`: from the first range
     /// deletion on.
     lower: Option<Vec<u8>>,
+    /// The largest sequence number that each output records at least. In level 0 this is the
+    /// largest of all inputs, which keeps the output in their place ([`crate::version::order`]).
+    least_largest_sequence: SequenceNumber,
     finished: Vec<Arc<TableFile>>,
     current: Option<NewTable<'a>>,
     last_user_key: Vec<u8>,
@@ -243,9 +253,14 @@ impl<'a> Outputs<'a> {
     ) -> Self {
         let grandparents = job.version.levels.get(plan.output_level + 1);
         let passed = plan.fences.partition_point(|fence| lower.is_some_and(|l| fence[..] <= *l));
+        let inputs = job.version.files().map(|(_, file)| &file.meta);
+        let inputs = inputs.filter(|meta| plan.inputs.contains(&meta.number));
+        let newest = inputs.map(|meta| meta.largest_sequence).max().unwrap_or(0);
         Outputs {
             job,
             output_level: plan.output_level,
+            is_one: plan.has_one_output(job.shape.table_bytes),
+            least_largest_sequence: if plan.output_level == 0 { newest } else { 0 },
             metadata,
             deleted,
             oldest_deletion,
@@ -267,13 +282,17 @@ impl<'a> Outputs<'a> {
             self.pass_fences(|fence| fence <= key)?;
             let crossed_before = self.crossed;
             self.pass_grandparents(key);
+            if let Some(table) = &mut self.current {
+                table.end_full_block(internal_key, value)?;
+            }
             if self.is_full(crossed_before) {
                 self.cut(Some(key))?;
             }
             self.last_user_key.clear();
             self.last_user_key.extend_from_slice(key);
         }
-        let create = || create(self.job, self.metadata, self.output_level);
+        let create =
+            || create(self.job, self.metadata, self.output_level, self.least_largest_sequence);
         NewTable::in_slot(&mut self.current, create)?.add(internal_key, value)
     }
 
@@ -310,13 +329,11 @@ impl<'a> Outputs<'a> {
     /// the previous key.
     fn is_full(&self, crossed_before: usize) -> bool {
         let Some(table) = &self.current else { return false };
-        // A merge within level 0 has one output, because level 0 is ordered by age, and neither of
-        // two outputs would be newer than the other.
-        if self.output_level == 0 {
+        if self.is_one {
             return false;
         }
         let table_bytes = self.job.shape.table_bytes;
-        let bytes = table.estimated_bytes();
+        let bytes = table.written_bytes();
         bytes >= table_bytes
             || self.overlapped_bytes > max_grandparent_bytes(self.job.shape)
             || (self.crossed > crossed_before
@@ -331,7 +348,7 @@ impl<'a> Outputs<'a> {
         let range = (self.lower.as_deref(), upper);
         let ended =
             self.deleted.end_table(self.current.take(), range, self.oldest_deletion, || {
-                create(self.job, self.metadata, self.output_level)
+                create(self.job, self.metadata, self.output_level, self.least_largest_sequence)
             })?;
         self.finished.extend(ended);
         self.lower = upper.map(<[u8]>::to_vec);
@@ -339,8 +356,15 @@ impl<'a> Outputs<'a> {
     }
 }
 
-fn create<'a>(job: &Job<'a>, metadata: MetadataForm, level: usize) -> Result<NewTable<'a>> {
-    job.store.create_in_form(metadata, job.filter, level)
+fn create<'a>(
+    job: &Job<'a>,
+    metadata: MetadataForm,
+    level: usize,
+    least_largest_sequence: SequenceNumber,
+) -> Result<NewTable<'a>> {
+    let mut table = job.store.create_in_form(metadata, job.filter, level)?;
+    table.raise_largest_sequence(least_largest_sequence);
+    Ok(table)
 }
 
 /// The least fill, in percent of the target size, at which a table is cut at the end of a

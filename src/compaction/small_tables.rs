@@ -15,9 +15,9 @@
 //!   seven new small files;
 //! - together they make at most one table.
 //!
-//! The merges end, because an output either is no longer small or replaces at least eight tables.
+//! The merges end ([`Gain`]), because each has one output, which replaces at least eight tables.
 
-use super::plan::{Plan, Planner};
+use super::plan::{Gain, Plan, Planner};
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
@@ -32,7 +32,8 @@ impl Planner<'_> {
     pub(super) fn small_series(&self, level: usize) -> Option<Plan> {
         let (files, table_bytes) = (&self.levels[level], self.shape.table_bytes);
         let is_small = |file: &&&FileMeta| {
-            file.file_bytes < table_bytes / TINY_FRACTION && !self.is_busy(file)
+            let is_free = !self.is_busy(file) && !self.is_vain(file, Gain::Files);
+            file.file_bytes < table_bytes / TINY_FRACTION && is_free
         };
         (0..files.len()).find_map(|start| {
             let (mut bytes, mut largest_bytes, mut run) = (0, 0, None);
@@ -55,7 +56,8 @@ impl Planner<'_> {
                     run = Some(start..start + count);
                 }
             }
-            self.plan_files(&files[run?], level, level)
+            let plan = self.plan_files(&files[run?], level, level)?;
+            Some(Plan { gain: Gain::Files, ..plan })
         })
     }
 }

@@ -34,7 +34,7 @@ const SHAPE: TreeShape = TreeShape {
     memtable_bytes: 8 << 10,
 };
 
-fn store(fs: Arc<dyn Fs>) -> TableStore {
+pub(super) fn store(fs: Arc<dyn Fs>) -> TableStore {
     fs.create_dir_all(Path::new(DIR)).unwrap();
     TableStore {
         fs,

@@ -190,6 +190,9 @@ tickers! {
     CompactWriteBytes = "compact.write.bytes",
     /// Tables dropped unread, because range deletions covered them completely. (Ours.)
     TablesDropped = "compact.tables.dropped",
+    /// Merges within a level that made nothing smaller, although they were expected to. Each of them
+    /// is a wrong estimate, and is not repeated.
+    CompactionsInVain = "compact.in.vain",
 }
 
 /// The tickers of one database.

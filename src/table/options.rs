@@ -132,7 +132,8 @@ pub struct TableSummary {
     pub largest: Vec<u8>,
     /// The smallest sequence number of an entry.
     pub smallest_sequence: SequenceNumber,
-    /// The largest sequence number of an entry.
+    /// The largest sequence number of an entry, or of an entry that a merge has dropped, if the
+    /// merge left the table in level 0.
     pub largest_sequence: SequenceNumber,
     /// The filter, if the table has one.
     pub filter: Option<FilterInfo>,

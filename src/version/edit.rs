@@ -80,6 +80,9 @@ pub(crate) struct FileMeta {
     /// Entries that are deletions, range deletions included.
     pub deletions: u64,
     pub smallest_sequence: SequenceNumber,
+    /// No entry has a larger sequence number. In level 0 it decides which of two files is newer, so
+    /// a table that a merge leaves in level 0 keeps the largest number of the merge's inputs, even
+    /// if the merge has dropped the entry with this number ([`super::order`]).
     pub largest_sequence: SequenceNumber,
     /// In an ingested table: the sequence number of all its entries. The file stores 0 for each of
     /// them.
@@ -112,6 +115,12 @@ pub(crate) struct TableContents {
 }
 
 impl FileMeta {
+    /// The file's place in level 0: of two files, the newer one has the larger place
+    /// ([`super::order`]).
+    pub fn place(&self) -> (SequenceNumber, u64) {
+        (self.largest_sequence, self.number)
+    }
+
     /// Whether all user keys of the file are before `user_key`.
     pub fn ends_before(&self, user_key: &[u8]) -> bool {
         key::ends_before(&self.largest, user_key)

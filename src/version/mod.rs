@@ -13,6 +13,8 @@
 //! - in level 0 every entry in a file is newer than every entry in a later file of the list;
 //! - no two files of a level from 1 on share a user key.
 //!
+//! [`order`] says what keeps the first two, and checks them.
+//!
 //! So a lookup may search the tables from the newest on, and stop at the first one that has the key
 //! or a tombstone of it. Range deletions are found in the same way, because the key range of a file
 //! includes its range deletions.
@@ -30,6 +32,7 @@ mod key_ranges;
 mod level_cursor;
 mod manifest;
 pub(crate) mod names;
+pub(crate) mod order;
 mod skipped;
 mod store;
 mod table_file;
@@ -102,9 +105,7 @@ impl Version {
     }
 
     fn of_levels(mut levels: [Level; LEVELS]) -> Version {
-        // Newest first; file numbers break ties.
-        levels[0]
-            .sort_by_key(|file| std::cmp::Reverse((file.meta.largest_sequence, file.meta.number)));
+        levels[0].sort_by_key(|file| std::cmp::Reverse(file.meta.place()));
         for level in &mut levels[1..] {
             level.sort_by(|a, b| key::compare(&a.meta.smallest, &b.meta.smallest));
         }

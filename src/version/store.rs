@@ -291,15 +291,29 @@ impl<'a> NewTable<'a> {
         self.builder.as_mut().expect("the table is not finished").add_range(range)
     }
 
+    /// See [`TableBuilder::raise_largest_sequence`]. The place of the table in level 0 is then that
+    /// of the tables from which it is made ([`super::order`]).
+    pub fn raise_largest_sequence(&mut self, sequence: SequenceNumber) {
+        let builder = self.builder.as_mut().expect("the table is not finished");
+        builder.raise_largest_sequence(sequence);
+    }
+
     /// See [`TableBuilder::describe_deletions`].
     pub fn describe_deletions(&mut self, oldest_deletion: u64, range_hides_bytes: u64) {
         let builder = self.builder.as_mut().expect("the table is not finished");
         builder.describe_deletions(oldest_deletion, range_hides_bytes);
     }
 
-    /// The size that the file would have if it were finished now.
-    pub fn estimated_bytes(&self) -> u64 {
-        self.builder.as_ref().expect("the table is not finished").estimated_file_bytes()
+    /// See [`TableBuilder::end_full_block`].
+    pub fn end_full_block(&mut self, next_key: &[u8], next_value: &[u8]) -> Result<()> {
+        let builder = self.builder.as_mut().expect("the table is not finished");
+        builder.end_full_block(next_key, next_value)
+    }
+
+    /// Bytes of the file so far, without the data block that is being filled. (How far that block
+    /// can be compressed is not known.)
+    pub fn written_bytes(&self) -> u64 {
+        self.builder.as_ref().expect("the table is not finished").written_bytes()
     }
 
     /// Syncs the file and opens it. Its name is not durable yet: the caller syncs the directory

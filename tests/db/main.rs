@@ -59,6 +59,7 @@ mod model;
 #[cfg(unix)]
 mod moved;
 mod moving;
+mod order;
 mod parts;
 mod paths;
 mod prefix;

@@ -30,6 +30,39 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "durability::a_failed_append_is_told_to_every_writer_of_the_group",
     },
+    // The order of level 0, and the end of compactions.
+    Bug {
+        name: "a merge within level 0 starts behind a file of the same flush",
+        file: "src/compaction/level0.rs",
+        old: ".filter(has_place_of_its_own).find_map",
+        new: ".filter(|start| has_place_of_its_own(start) || true).find_map",
+        program: "db",
+        test: "order::a_merge_does_not_pass_the_other_table_of_a_flush",
+    },
+    Bug {
+        name: "a merge within level 0 loses its place with its newest entry",
+        file: "src/compaction/run.rs",
+        old: "if plan.output_level == 0 { newest } else { 0 }",
+        new: "if plan.output_level == 0 { newest.min(1) } else { 0 }",
+        program: "db",
+        test: "order::a_merge_that_drops_its_newest_entry_keeps_its_place",
+    },
+    Bug {
+        name: "a salvaged table loses its place with its newest entry",
+        file: "src/db/repair/tables.rs",
+        old: "table.raise_largest_sequence(meta.largest_sequence);",
+        new: "let _ = meta;",
+        program: "lib",
+        test: "db::repair::tests::a_salvaged_table_keeps_its_place_in_level_0",
+    },
+    Bug {
+        name: "a merge within a level is cut after its first block",
+        file: "src/compaction/run.rs",
+        old: "        if self.is_one {\n            return false;\n        }\n",
+        new: "        if self.is_one {\n            return self.output_level > 0 && table.written_bytes() > 0;\n        }\n",
+        program: "lib",
+        test: "compaction::settles::every_compaction_makes_the_tree_smaller_and_every_tree_settles",
+    },
     // Marks, which are intervals of keys that cursors jump over, and hidden versions.
     Bug {
         name: "a put does not cut the mark it lies in",

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::compaction::run::Job;
-use crate::compaction::{Conditions, Plan, PlanKind, Planner, TreeShape, dead, run, split};
+use crate::compaction::{Conditions, Gain, Plan, PlanKind, Planner, TreeShape, dead, run, split};
 use crate::db::inner::Inner;
 use crate::db::inner::reading::Reading;
 use crate::db::inner::tree_state::TreeState;
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
 use crate::sync::lock;
-use crate::version::{Version, VersionEdit, seconds_since_1970};
+use crate::version::{TableFile, Version, VersionEdit, seconds_since_1970};
 
 impl Inner {
     /// The job: runs `first`, then every other compaction that is due. `is_retry`: `first` comes
@@ -184,8 +184,16 @@ impl Inner {
         self.reading.counters().add(Ticker::CompactWriteBytes, outcome.bytes_written);
         edit.added
             .extend(outcome.outputs.iter().map(|file| (plan.output_level, file.meta.clone())));
-        let numbers = outcome.outputs.iter().map(|file| file.meta.number).collect();
-        self.install_outputs(plan.output_level, edit, outcome.outputs, |_| {})?;
+        let numbers: Vec<u64> = outcome.outputs.iter().map(|file| file.meta.number).collect();
+        let in_vain = made_nothing_smaller(plan, version, &outcome.outputs);
+        self.install_outputs(plan.output_level, edit, outcome.outputs, |state| {
+            if in_vain {
+                let listed = |number| state.version.files().any(|(_, it)| it.meta.number == number);
+                state.unavailable.vain.retain(|&(number, _)| listed(number));
+                state.unavailable.vain.extend(numbers.iter().map(|&number| (number, plan.gain)));
+            }
+        })?;
+        self.reading.counters().add(Ticker::CompactionsInVain, in_vain.into());
         Ok(numbers)
     }
 }
@@ -264,6 +272,20 @@ impl TreeState {
         self.idle_threads += borrowed;
         self.unavailable.release(plan);
     }
+}
+
+/// Whether a merge within a level, for whatever [`Gain`] it was picked, has left as many entries,
+/// files and bytes of filters as it found.
+fn made_nothing_smaller(plan: &Plan, version: &Version, outputs: &[Arc<TableFile>]) -> bool {
+    let inputs = version.levels[plan.level].iter();
+    let inputs: Vec<_> = inputs.filter(|it| plan.inputs.contains(&it.meta.number)).collect();
+    let size = |files: &[&Arc<TableFile>]| {
+        let filter_bytes = |file: &&Arc<TableFile>| file.table.filter_info().map(|it| it.bytes);
+        let entries: u64 = files.iter().map(|file| file.meta.entries).sum();
+        (entries, files.len(), files.iter().filter_map(filter_bytes).sum::<u64>())
+    };
+    let is_within = plan.level == plan.output_level && plan.gain != Gain::Requested;
+    is_within && size(&outputs.iter().collect::<Vec<_>>()) >= size(&inputs)
 }
 
 /// The input file that the error names.

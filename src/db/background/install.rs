@@ -56,7 +56,7 @@ impl Inner {
         also: impl FnOnce(&mut TreeState),
         shown: impl FnOnce(),
     ) -> Result<()> {
-        self.tree.change(&self.store, opened, edit, |state| {
+        self.tree.change(&self.store, opened, edit, &self.reading, |state| {
             also(state);
             self.show(state);
             shown();

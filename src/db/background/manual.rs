@@ -31,7 +31,7 @@ use std::sync::atomic::Ordering;
 
 use super::compactions::{Caller, Compaction};
 use super::jobs::Awaited;
-use crate::compaction::{LAST_LEVEL, Plan, PlanKind, Planner, Unavailable, overlapping};
+use crate::compaction::{Gain, LAST_LEVEL, Plan, PlanKind, Planner, Unavailable, overlapping};
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
 use crate::db::iter::bounds::Bounds;
@@ -130,7 +130,8 @@ impl Inner {
             self.status.check_writable()?;
             if let Some(plan) = self.plan_of_level(&state, level, manual, &state.unavailable) {
                 state.claimed = None;
-                let (plan, most) = (Plan { kind: PlanKind::Merge, ..plan }, state.idle_threads);
+                let plan = Plan { kind: PlanKind::Merge, gain: Gain::Requested, ..plan };
+                let most = state.idle_threads;
                 return Ok(Some(state.start(plan, &self.options.shape, most, Caller::User)));
             }
             let unblocked = state.unavailable.at_rest();

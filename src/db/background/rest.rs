@@ -77,6 +77,8 @@ impl Inner {
     pub(in crate::db) fn needed_snapshot_released(&self) {
         let mut state = self.tree.lock();
         self.reading.note_needed_snapshot(&state.version);
+        // What a rewrite could not drop for this snapshot it may drop now.
+        state.unavailable.vain.clear();
         self.schedule(&mut state);
         self.tree.notify();
         drop(state);

@@ -33,7 +33,7 @@ use crate::compaction::TreeShape;
 use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
 use crate::error::{Error, Result};
 use crate::sync::lock;
-use crate::version::{Manifest, TableFile, TableStore, Version, VersionEdit};
+use crate::version::{Manifest, TableFile, TableStore, Version, VersionEdit, order};
 
 /// See the module.
 pub(crate) struct Tree {
@@ -102,7 +102,8 @@ impl Tree {
     }
 
     /// Changes the tree: calls `edit`, makes the edit durable in the MANIFEST, sets the new version
-    /// in the state, and calls `changed` with the state. No other change of the tree begins
+    /// in the state, and calls `changed` with the state. Debug builds then check the new tree, with
+    /// the snapshots of `reading`. No other change of the tree begins
     /// meanwhile. `opened` holds the tables that the edit adds. The caller has synced the
     /// directory, so the names of these tables are durable.
     pub fn change(
@@ -110,6 +111,7 @@ impl Tree {
         store: &TableStore,
         opened: Vec<Arc<TableFile>>,
         edit: impl FnOnce(&mut TreeState) -> VersionEdit,
+        reading: &Reading,
         changed: impl FnOnce(&mut TreeState),
     ) -> Result<()> {
         let opened: HashMap<u64, Arc<TableFile>> =
@@ -120,6 +122,7 @@ impl Tree {
             (Arc::clone(&state.version), edit(&mut state))
         };
         let new = Arc::new(old.apply(&edit, &opened));
+        let only_compacts = !edit.removed.is_empty();
         let manifest = self.record(store, manifest, edit, &new)?;
         {
             let mut state = self.lock();
@@ -132,7 +135,8 @@ impl Tree {
         }
         // The MANIFEST is unlocked before `old` is dropped, because the drop may delete tables,
         // which takes time.
-        drop((manifest, old));
+        drop(manifest);
+        order::assert_change(&old, &new, only_compacts, &reading.snapshots().sequences());
         Ok(())
     }
 

@@ -1,10 +1,11 @@
-//! Verification: reads every table once, to find out whether all of them can be read.
+//! Verification: reads every table, to find out whether all of them can be read, and whether the
+//! order of the tree is what lookups rely on ([`crate::version::order`]).
 
 use std::sync::atomic::Ordering;
 
 use crate::db::inner::Inner;
 use crate::error::Result;
-use crate::version::names;
+use crate::version::{names, order};
 
 /// What [`Db::verify`](crate::Db::verify) has read, all of it sound.
 ///
@@ -65,6 +66,10 @@ pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
         report.range_deletions += checked.range_deletions;
         report.file_bytes += file.meta.file_bytes;
         report.filter_misses += checked.filter_misses;
+    }
+    let goes_on = || inner.status.check_open().map(drop);
+    if let Some(disorder) = order::find_disorder(&read_state.version, goes_on)? {
+        return Err(disorder);
     }
     report.log_entries = read_state.memtables().map(|memtable| memtable.len()).sum();
     let most = inner.store.next_file.load(Ordering::Relaxed);

@@ -40,7 +40,7 @@ use super::options::Builder;
 use crate::error::{Damage, Result};
 use crate::fs;
 use crate::version::names::FileKind;
-use crate::version::{Recovered, TableStore, names};
+use crate::version::{Recovered, TableStore, names, order};
 use manifests::Tree;
 use work::{LOST, Repair, is_table_damage};
 
@@ -109,6 +109,9 @@ fn look(options: &Builder) -> Result<RepairReport> {
         report.tables += 1;
         report.entries += file.meta.entries;
         newest = newest.max(file.meta.largest_sequence);
+    }
+    if let Some(disorder) = order::find_disorder(&replayed.version, || Ok(()))? {
+        return Err(disorder);
     }
     if newest > replayed.last_sequence {
         let path = options.path.join(names::manifest_name(manifest_number));
@@ -211,12 +214,8 @@ impl<'a> Repair<'a> {
                 let wals = self.wals(recovered.oldest_wal)?;
                 let last = Some(recovered.flushed_sequence);
                 self.logs(&wals, Some(&recovered.durable_wals), last, &recovered.skipped)?;
-                if let Some((level, one, other)) = self.version().overlap() {
-                    let what = format!(
-                        "tables {} and {} of level {level} overlap: all tables are merged",
-                        one.number, other.number
-                    );
-                    self.report.problems.push(what);
+                if let Some(why) = self.why_merge()? {
+                    self.report.problems.push(format!("{why}: all tables are merged"));
                     self.merge_all()?;
                 }
             }
@@ -234,6 +233,18 @@ impl<'a> Repair<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Why lookups cannot rely on the levels that the MANIFEST lists, and the places of the tables
+    /// in level 0; `None` if they can. Other builds of Maypole may have left such a tree.
+    fn why_merge(&self) -> Result<Option<String>> {
+        let version = self.version();
+        if let Some((level, one, other)) = version.overlap() {
+            let (one, other) = (one.number, other.number);
+            return Ok(Some(format!("tables {one} and {other} of level {level} overlap")));
+        }
+        let disorder = order::find_disorder(&version, || Ok(()))?;
+        Ok(disorder.map(|error| error.to_string()))
     }
 
     /// Numbers of the WALs from `oldest` on, ascending.
@@ -259,7 +270,7 @@ mod tests {
     use super::*;
     use crate::Db;
     use crate::fs::{Fs, MemFs};
-    use crate::version::{Manifest, ROLL_AFTER_BYTES, VersionEdit, read_current};
+    use crate::version::{FileMeta, Manifest, ROLL_AFTER_BYTES, VersionEdit, read_current};
 
     /// Regression: a repair assumed that the last write had sequence number 0, and wrote that into
     /// the MANIFEST. Later writes got smaller sequence numbers than the entries of the tables, so a
@@ -292,5 +303,90 @@ mod tests {
         assert_eq!(db.get("7").unwrap().unwrap(), b"new");
         db.close().unwrap();
         assert!(!builder().repair().unwrap().changed);
+    }
+
+    /// Builds of Maypole left trees in which an old version of a key is found before a newer one,
+    /// and `verify` and `repair` called them sound. Now `verify` names the key and the two tables,
+    /// and a repair merges all tables, which orders the versions by their sequence numbers.
+    #[test]
+    fn a_tree_that_shows_an_old_version_first_is_named_and_merged() {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let (dir, builder) = (Path::new("/db"), || Db::builder("/db").fs(Arc::clone(&fs)));
+        for (old, new) in [("old", Some("new")), ("old", None)] {
+            let db = builder().open().unwrap();
+            db.put("key", old).unwrap();
+            db.put("other", "x").unwrap();
+            db.flush().unwrap();
+            match new {
+                Some(new) => db.put("key", new).unwrap(),
+                None => db.delete_range("k", "l").unwrap(),
+            }
+            db.flush().unwrap();
+            db.close().unwrap();
+            let found = read_current(&*fs, dir).unwrap().unwrap();
+            let newest = found.files.values().map(|(_, meta)| meta.largest_sequence).max().unwrap();
+            let level = |meta: &FileMeta| if meta.largest_sequence == newest { 6 } else { 0 };
+            let added = found.files.into_values().map(|(_, meta)| (level(&meta), meta));
+            let harmed = VersionEdit {
+                next_file: Some(found.next_file + 10),
+                flushed_sequence: Some(newest),
+                oldest_wal: Some(found.next_file + 9),
+                added: added.collect(),
+                ..VersionEdit::default()
+            };
+            Manifest::create(&fs, dir, found.next_file + 9, &harmed, ROLL_AFTER_BYTES).unwrap();
+
+            let db = builder().open().unwrap();
+            assert_eq!(db.get("key").unwrap().unwrap(), b"old", "the tree is not harmed");
+            let error = db.verify().unwrap_err().to_string();
+            assert!(error.contains("\"key\"") && error.matches(".sst").count() == 2, "{error}");
+            db.close().unwrap();
+            let report = builder().repair().unwrap();
+            assert!(report.changed && report.losses.is_empty(), "{report}");
+            let db = builder().open().unwrap();
+            assert_eq!(db.get("key").unwrap().as_deref(), new.map(str::as_bytes));
+            assert_eq!(db.get("other").unwrap().unwrap(), b"x");
+            db.verify().unwrap();
+            db.delete_range("", "z").unwrap();
+            db.compact_all().unwrap();
+            db.close().unwrap();
+        }
+    }
+
+    /// A table was salvaged without its newest entry, and so without its largest sequence number,
+    /// which decides what is newer in level 0. Now the new table takes the place of the old one.
+    #[test]
+    fn a_salvaged_table_keeps_its_place_in_level_0() {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let (dir, builder) = (Path::new("/db"), || Db::builder("/db").fs(Arc::clone(&fs)));
+        let db = builder().compression(crate::Compression::None).open().unwrap();
+        (0..200).for_each(|n| db.put(format!("{n:03}"), [b'v'; 100]).unwrap());
+        db.put("999", "the newest entry").unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        let place = || {
+            let files = read_current(&*fs, dir).unwrap().unwrap().files;
+            let (level, meta) = files.into_values().next().unwrap();
+            (level, meta.number, meta.largest_sequence, meta.entries)
+        };
+        let (level, number, largest, entries) = place();
+        assert_eq!(level, 0);
+        let path = names::table_path(dir, number);
+        let file = fs.open(&path).unwrap();
+        let mut bytes = vec![0; file.len() as usize];
+        file.read_exact_at(0, &mut bytes).unwrap();
+        let newest = bytes.windows(10).position(|window| window == b"the newest").unwrap();
+        bytes[newest] ^= 1;
+        let mut damaged = fs.create(&path).unwrap();
+        damaged.append(&bytes).unwrap();
+        damaged.sync().unwrap();
+        drop(damaged);
+        assert_eq!(builder().repair().unwrap().losses.len(), 1);
+        let (level, salvaged, place, salvaged_entries) = place();
+        assert_eq!((level, place), (0, largest));
+        assert!(salvaged != number && salvaged_entries < entries);
+        let db = builder().open().unwrap();
+        assert!(db.get("000").unwrap().is_some() && db.get("999").unwrap().is_none());
+        db.verify().unwrap();
     }
 }

@@ -302,6 +302,10 @@ impl Repair<'_> {
     ) -> Result<(Option<Arc<TableFile>>, Vec<Hole>)> {
         let filter = self.filter_of(level, meta.map_or(0, |meta| meta.entries));
         let mut table = self.store.create(filter, level)?;
+        if let Some(meta) = meta {
+            // The table keeps its place in level 0, although its newest entry may be lost.
+            table.raise_largest_sequence(meta.largest_sequence);
+        }
         let mut is_empty = true;
         let holes = salvage.entries(|key, value| {
             is_empty = false;

@@ -125,9 +125,7 @@ impl TableBuilder {
         let repeats = self.check(internal_key, value)?;
         self.counting.see(internal_key, value.len(), repeats);
         let user_key = key::user_key(internal_key);
-        if self.block_is_full(internal_key, value) {
-            self.end_data_block(Some(user_key))?;
-        }
+        self.end_full_block(internal_key, value)?;
         if let Some(cuts) = &mut self.cuts {
             cuts.keys += usize::from(!repeats);
         }
@@ -152,6 +150,21 @@ impl TableBuilder {
     pub fn describe_deletions(&mut self, oldest_deletion: u64, range_hides_bytes: u64) {
         self.summary.garbage.oldest_deletion = oldest_deletion;
         self.summary.garbage.range_hides_bytes = range_hides_bytes;
+    }
+
+    /// Writes the data block that is being filled, if an entry with this internal key and value
+    /// would begin the next block. [`TableBuilder::add`] does so too.
+    pub fn end_full_block(&mut self, next_key: &[u8], next_value: &[u8]) -> Result<()> {
+        match self.block_is_full(next_key, next_value) {
+            true => self.end_data_block(Some(key::user_key(next_key))),
+            false => Ok(()),
+        }
+    }
+
+    /// Raises the largest sequence number that the table records to at least `sequence`, although no
+    /// entry may have it.
+    pub fn raise_largest_sequence(&mut self, sequence: SequenceNumber) {
+        self.summary.see_up_to(sequence);
     }
 
     /// Adds a range deletion, before, between or after the entries. The internal keys of range
@@ -188,14 +201,18 @@ impl TableBuilder {
 
     /// The user key of the last entry.
     pub fn last_user_key(&self) -> Option<&[u8]> {
-        // Between calls of [`Self::add`] the last entry is always in the block that is being
-        // filled.
+        // After a call of [`Self::add`] the last entry is in the block that is being filled.
         (!self.data.is_empty()).then(|| key::user_key(self.data.last_key()))
     }
 
     /// Number of entries added, range deletions included.
     pub fn entries(&self) -> u64 {
         self.summary.entries
+    }
+
+    /// Bytes of the file so far, without the data block that is being filled.
+    pub fn written_bytes(&self) -> u64 {
+        self.file.len()
     }
 
     /// Bytes of the file so far, with the data block that is being filled.
@@ -388,6 +405,10 @@ impl TableBuilder {
 impl TableSummary {
     fn see(&mut self, sequence: SequenceNumber) {
         self.smallest_sequence = self.smallest_sequence.min(sequence);
+        self.see_up_to(sequence);
+    }
+
+    fn see_up_to(&mut self, sequence: SequenceNumber) {
         self.largest_sequence = self.largest_sequence.max(sequence);
     }
 }
