@@ -157,8 +157,10 @@ mod tests {
     /// Files of level 0, newest first and all with the same key range, above a table of `below`
     /// bytes.
     fn tree(sizes: &[u64], below: u64) -> Vec<(usize, FileMeta)> {
+        let sequenced =
+            |number, bytes| FileMeta { largest_sequence: number, ..file(number, 0, 9, bytes) };
         let mut files: Vec<_> =
-            (0..).zip(sizes).map(|(i, &bytes)| (0, file(90 - i, 0, 9, bytes))).collect();
+            (0..).zip(sizes).map(|(i, &bytes)| (0, sequenced(90 - i, bytes))).collect();
         files.push((LAST_LEVEL, file(1, 0, 9, below)));
         files
     }
@@ -190,10 +192,26 @@ mod tests {
     #[test]
     fn files_that_are_newer_than_a_memtable_are_not_merged_with_older_ones() {
         let mut files = tree(&[5, 5, 5, 5], 900);
-        files[0].1.largest_sequence = 30;
-        let conditions = Conditions { flushed_before: 30, ..Conditions::default() };
+        files[0].1.largest_sequence = 130;
+        let conditions = Conditions { flushed_before: 130, ..Conditions::default() };
         let plan = Planner::new(&levels(&files), &SHAPE, &busy(&[])).plan_small(&conditions);
         assert_eq!(plan.unwrap().inputs, [89, 88, 87]);
+    }
+
+    /// The output of a merge that began at the second of two files with the same largest sequence
+    /// number would count as newer than the first one.
+    #[test]
+    fn a_merge_does_not_start_behind_a_file_with_the_same_sequence_number() {
+        let plan = |sizes: &[u64], same: [usize; 2]| {
+            let mut files = tree(sizes, 9000);
+            files[same[1]].1.largest_sequence = files[same[0]].1.largest_sequence;
+            let levels = levels(&files);
+            let plan = Planner::new(&levels, &SHAPE, &busy(&[])).plan_small(&Conditions::default());
+            plan.map(|plan| plan.inputs)
+        };
+        assert_eq!(plan(&[5, 50, 60, 300], [0, 1]), None);
+        assert_eq!(plan(&[5, 50, 60, 70], [0, 1]), Some(vec![88, 87]));
+        assert_eq!(plan(&[5, 50, 60, 300], [1, 2]), Some(vec![89, 88]));
     }
 
     #[test]

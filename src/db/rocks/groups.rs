@@ -125,7 +125,7 @@ fn joined(single: impl Iterator<Item = Group>) -> Vec<Group> {
 /// Positions of the groups of level 0, the oldest first.
 fn level_0_oldest_first(groups: &[Group]) -> Vec<usize> {
     let mut level_0: Vec<usize> = (0..groups.len()).filter(|&i| groups[i].level == 0).collect();
-    level_0.sort_by_key(|&i| (groups[i].meta.largest_sequence, groups[i].meta.number));
+    level_0.sort_by_key(|&i| groups[i].meta.place());
     level_0
 }
 
