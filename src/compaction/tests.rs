@@ -22,7 +22,9 @@ use crate::range_tombstones::RangeTombstone;
 use crate::stats::Counters;
 use crate::table::format::identity::Creator;
 use crate::table::{Compression, ScanOptions, TableContext, TableOptions};
-use crate::version::{FileMeta, LevelCursor, TableFile, TableStore, Version, VersionEdit, names};
+use crate::version::{
+    FileMeta, LevelCursor, ObsoleteFiles, TableFile, TableStore, Version, VersionEdit, names,
+};
 
 const DIR: &str = "/db";
 
@@ -60,7 +62,7 @@ pub(super) fn store(fs: Arc<dyn Fs>) -> TableStore {
         },
         creator: Creator::of_lone_table(),
         next_file: AtomicU64::new(1),
-        obsolete: Arc::default(),
+        obsolete: Arc::new(ObsoleteFiles::new(Arc::new(Counters::new()))),
     }
 }
 

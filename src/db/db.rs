@@ -220,6 +220,9 @@ impl Db {
     /// The call waits until a file that another clone is copying or checking is done, unless the
     /// database was opened read-only.
     ///
+    /// If another clone is being closed already, the call waits until that is done, and returns the
+    /// same result.
+    ///
     /// If the database's [`Fs`](crate::fs::Fs) calls `close` inside a job of the database, for
     /// example in a flush, the call returns before the directory is released. The last job to end
     /// releases it.
@@ -241,7 +244,9 @@ impl Db {
     /// # Errors
     ///
     /// If a failure has made the database read-only, this failure; otherwise the failure of the
-    /// sync. The directory is released even then.
+    /// sync. The directory is released even then. [`Error::Panicked`](crate::Error::Panicked) if the
+    /// database's [`Fs`](crate::fs::Fs) panics meanwhile. Then the directory is released when the
+    /// last handle is dropped.
     pub fn close(self) -> Result<()> {
         self.inner.close()
     }

@@ -8,7 +8,7 @@
 //! RealFs    the operating system
 //! DirectFs  like RealFs, but reads bypass the system's cache
 //! MemFs     memory; simulates power losses, which may lose all or some of the unsynced bytes
-//! FaultFs   wraps another Fs: fails the n-th call, counts calls, runs a hook before every change
+//! FaultFs   wraps another Fs: fails the n-th call, counts calls, runs a hook before calls
 //!
 //! OverlappedReader   reads many ranges of many files at one time: a kernel ring, or threads
 //! ```
@@ -55,6 +55,7 @@ mod real;
 mod system;
 
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
@@ -387,6 +388,32 @@ pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     }
     fs.create_dir_all(dir)?;
     missing.into_iter().rev().try_for_each(|created| fs.sync_dir(parent(created)))
+}
+
+/// The names in a directory, sorted, each of them once. A system may list a name twice, above all
+/// while the directory changes, and a file that counted twice would be replayed or removed twice.
+pub(crate) fn names_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<String>> {
+    let mut names = fs.list(dir)?;
+    names.sort_unstable();
+    names.dedup();
+    Ok(names)
+}
+
+/// Removes a file, for a caller that needs its name to be gone. A file that is gone already is no
+/// error.
+pub(crate) fn remove_if_present(fs: &dyn Fs, path: &Path) -> Result<()> {
+    match fs.remove(path) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Removes a file that nothing needs any more. Returns whether it is gone. Destructors call this
+/// function, perhaps while a panic unwinds their thread. So a panic of `fs` counts as a failure and
+/// ends here, because otherwise it would end the process.
+pub(crate) fn tidy_away(fs: &dyn Fs, path: &Path) -> bool {
+    let removed = catch_unwind(AssertUnwindSafe(|| remove_if_present(fs, path)));
+    matches!(removed, Ok(Ok(())))
 }
 
 /// `path` with the symbolic links of its existing part resolved. A path of which no part exists in

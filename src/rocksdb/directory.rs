@@ -35,7 +35,7 @@ impl Directory {
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
         let number = current(fs, dir)?;
         let path = dir.join(names::manifest_name(number));
-        let listed = fs.list(dir)?;
+        let listed = fs::names_in(fs, dir)?;
         refuse_own(fs, dir, &path)?;
         let manifest = Manifest::read(fs, &path, number)?;
         let first = manifest.first_log();

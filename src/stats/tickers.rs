@@ -176,6 +176,9 @@ tickers! {
     /// Built filters that were discarded, because a check did not find an added key in them.
     /// (Ours.)
     FilterBuildFailed = "filter.build.failed",
+    /// Removals of obsolete files that failed. The next opening of the database removes the files.
+    /// (Ours.)
+    FilesNotRemoved = "files.not.removed",
     /// Memtables flushed. (Ours.)
     FlushCount = "flush.count",
     /// Bytes written by flushes.

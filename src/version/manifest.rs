@@ -69,7 +69,7 @@ impl Manifest {
                 // `CURRENT` does not name the new file yet, because a write for which there was no
                 // space has not happened. If the file cannot be removed now, the next opening of
                 // the database removes it.
-                let _ = fs.remove(&path);
+                fs::tidy_away(&**fs, &path);
             }
         })?;
         let first_edit_bytes = log.len();
@@ -79,26 +79,24 @@ impl Manifest {
 
     /// Makes `edit` durable, in this MANIFEST or in a new one. A new MANIFEST gets the number that
     /// `number` returns. Its first edit is what `tree` returns for that number: the whole tree
-    /// after `edit`.
+    /// after `edit`. Returns the old MANIFEST if a new one has replaced it. The old one is obsolete.
     pub fn append(
         &mut self,
         edit: &VersionEdit,
         number: impl FnOnce() -> u64,
         tree: impl FnOnce(u64) -> VersionEdit,
-    ) -> Result<()> {
+    ) -> Result<Option<PathBuf>> {
         let grown = self.log.len() - self.first_edit_bytes;
         let is_large = grown > self.roll_after_bytes.max(self.first_edit_bytes);
         if !is_large && !self.log.has_ended() {
             self.log.append(&[&edit.encode()])?;
-            return self.log.sync();
+            return self.log.sync().map(|()| None);
         }
         let number = number();
         let old = self.dir.join(names::manifest_name(self.number));
         let roll_after = self.roll_after_bytes;
         *self = Manifest::create(&self.fs, &self.dir, number, &tree(number), roll_after)?;
-        // If the old file cannot be removed now, the next opening of the database removes it.
-        let _ = self.fs.remove(&old);
-        Ok(())
+        Ok(Some(old))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::table_file::ObsoleteTables;
+use super::table_file::ObsoleteFiles;
 use super::{FileMeta, TableContents, TableFile, names};
 use crate::cache::PinMetadata;
 use crate::encoding::key::SequenceNumber;
@@ -41,15 +41,20 @@ pub(crate) struct TableStore {
     /// The identities of the database and of its session, which new tables record.
     pub creator: Creator,
     pub next_file: AtomicU64,
-    /// The state, shared by all tables, that a table uses when it is dropped after it has left the
-    /// tree.
-    pub obsolete: Arc<ObsoleteTables>,
+    /// Removes obsolete files.
+    pub obsolete: Arc<ObsoleteFiles>,
 }
 
 impl TableStore {
     /// A file number that no file has had yet.
     pub fn new_number(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Removes an obsolete file of the database. A failure is counted and is no error
+    /// ([`ObsoleteFiles::remove`]).
+    pub fn remove_obsolete(&self, path: &Path) {
+        self.obsolete.remove(&*self.fs, path);
     }
 
     /// Opens the table that `meta` describes, which is or will be in `level`. Fills in the fields
@@ -338,21 +343,16 @@ impl<'a> NewTable<'a> {
             self.store.open(meta, self.level)
         });
         if finished.is_err() {
-            self.discard();
+            self.store.remove_obsolete(&self.path);
         }
         finished
-    }
-
-    fn discard(&self) {
-        // If the file cannot be deleted now, the next opening of the database deletes it.
-        let _ = self.store.fs.remove(&self.path);
     }
 }
 
 impl Drop for NewTable<'_> {
     fn drop(&mut self) {
         if self.builder.is_some() && self.store.obsolete.is_of_this_process() {
-            self.discard();
+            self.store.remove_obsolete(&self.path);
         }
     }
 }

@@ -1,7 +1,12 @@
 //! A table of the tree: its record in the MANIFEST, and the open file.
 //!
 //! A file that has left the tree is *obsolete*. Readers use it until the last version that lists it
-//! is dropped. Then the file is deleted.
+//! is dropped. Then the file is removed.
+//!
+//! **A failed removal is never an error of the database**, because nothing depends on it: no
+//! MANIFEST lists the file, and the next opening removes all such files. The failure is counted
+//! ([`Ticker::FilesNotRemoved`]). This holds for obsolete files of all kinds
+//! ([`ObsoleteFiles::remove`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,14 +17,13 @@ use super::store::check_described;
 use super::{FileMeta, LEVELS};
 use crate::encoding::key::user_key;
 use crate::error::Result;
-use crate::fs::Fs;
-use crate::stats::FileCounts;
+use crate::fs::{self, Fs};
+use crate::stats::{Counters, FileCounts, Ticker};
 use crate::sync::{Process, lock};
 use crate::table::Table;
 
-/// State that all tables of a database share. An obsolete table uses it when it is dropped.
-#[derive(Default)]
-pub(crate) struct ObsoleteTables {
+/// Removes the obsolete files of a database. All tables share it, and use it when they are dropped.
+pub(crate) struct ObsoleteFiles {
     /// The lookup counts of obsolete tables, by the level that each table left.
     counts: Mutex<[FileCounts; LEVELS]>,
     /// The running deletions of files. The lock is not held during a deletion, because that calls
@@ -29,6 +33,8 @@ pub(crate) struct ObsoleteTables {
     removed: Condvar,
     /// The process that opened the database. A forked child deletes no file.
     process: Process,
+    /// Counts the failed deletions.
+    counters: Arc<Counters>,
 }
 
 /// The deletions of files that are running.
@@ -42,11 +48,11 @@ struct Removals {
 }
 
 /// While this value lives, a deletion of its thread is running.
-struct Removal<'a>(&'a ObsoleteTables);
+struct Removal<'a>(&'a ObsoleteFiles);
 
 impl<'a> Removal<'a> {
     /// `None` if the database is closed.
-    fn begin(obsolete: &'a ObsoleteTables) -> Option<Removal<'a>> {
+    fn begin(obsolete: &'a ObsoleteFiles) -> Option<Removal<'a>> {
         let mut removals = lock(&obsolete.removals);
         if removals.closed {
             return None;
@@ -67,7 +73,17 @@ impl Drop for Removal<'_> {
     }
 }
 
-impl ObsoleteTables {
+impl ObsoleteFiles {
+    pub fn new(counters: Arc<Counters>) -> ObsoleteFiles {
+        ObsoleteFiles {
+            counts: Mutex::default(),
+            removals: Mutex::default(),
+            removed: Condvar::new(),
+            process: Process::current(),
+            counters,
+        }
+    }
+
     /// Stops the deletion of files, and waits for running deletions. An iterator may outlive the
     /// database and drop its tables when another owner has already opened the directory.
     ///
@@ -82,11 +98,17 @@ impl ObsoleteTables {
         }
     }
 
-    /// Deletes a file, unless the database is closed.
-    fn remove(&self, fs: &dyn Fs, path: &Path) {
-        if let Some(_running) = Removal::begin(self) {
-            // If the file cannot be deleted now, the next opening of the database deletes it.
-            let _ = fs.remove(path);
+    /// Whether a deletion of this thread is running, for which [`ObsoleteFiles::close`] would wait.
+    pub fn is_removing_here(&self) -> bool {
+        lock(&self.removals).threads.contains(&thread::current().id())
+    }
+
+    /// Deletes an obsolete file, unless the database is closed. If the file cannot be deleted, this
+    /// is counted, and the next opening of the database tries again.
+    pub fn remove(&self, fs: &dyn Fs, path: &Path) {
+        let Some(_running) = Removal::begin(self) else { return };
+        if !fs::tidy_away(fs, path) {
+            self.counters.add(Ticker::FilesNotRemoved, 1);
         }
     }
 
@@ -108,7 +130,7 @@ pub(crate) struct TableFile {
     pub table: Arc<Table>,
     fs: Arc<dyn Fs>,
     path: PathBuf,
-    obsolete: Arc<ObsoleteTables>,
+    obsolete: Arc<ObsoleteFiles>,
     /// The level that the file has left, plus one; 0 while it is in the tree.
     left_level: AtomicUsize,
 }
@@ -119,7 +141,7 @@ impl TableFile {
         table: Arc<Table>,
         fs: Arc<dyn Fs>,
         path: PathBuf,
-        obsolete: Arc<ObsoleteTables>,
+        obsolete: Arc<ObsoleteFiles>,
     ) -> TableFile {
         TableFile { meta, table, fs, path, obsolete, left_level: AtomicUsize::new(0) }
     }

@@ -19,7 +19,7 @@ use std::path::Path;
 
 use super::{FILE_HEADER_BYTES, LogKind, RecordHeader, encode_file_header};
 use crate::error::{Error, Result};
-use crate::fs::{Fs, WritableFile};
+use crate::fs::{self, Fs, WritableFile};
 
 #[derive(Debug)]
 pub(crate) struct LogWriter {
@@ -51,7 +51,7 @@ impl LogWriter {
             drop(file);
             // It does no harm if the file cannot be removed, because the file has no record and its
             // number is not used again.
-            let _ = fs.remove(path);
+            fs::tidy_away(fs, path);
             return Err(error);
         }
         Ok(LogWriter { file, number, synced_to: 0, unsynced: true, ended: None, failed: None })

@@ -445,6 +445,35 @@ fn until_an_iterator_deletes(attempt: impl Fn(&FaultFs, Db, DbIterator) -> bool)
 /// Time enough for a `close` that does not wait.
 const MOMENT: Duration = Duration::from_millis(200);
 
+/// The user's `Fs` closes the database inside a deletion, while another thread is closing it. The
+/// closing waits for the deletion, so the call inside the deletion must not wait for the closing.
+#[test]
+fn a_close_inside_a_deletion_does_not_wait_for_the_close_that_waits_for_the_deletion() {
+    until_an_iterator_deletes(|faults, db, iterator| {
+        let handles = Mutex::new(Some((db.clone(), db)));
+        let (sender, closings) = mpsc::channel();
+        let events = drop_in_thread(faults, iterator, move |events| {
+            let Some((first, second)) = handles.lock().unwrap().take() else { return };
+            let watched = second.clone();
+            sender.send(spawn("closing", move || first.close())).unwrap();
+            while !matches!(watched.get("k"), Err(Error::Closed)) {
+                std::thread::yield_now();
+            }
+            drop(watched);
+            second.close().unwrap();
+            events.send(Event::Deletes).unwrap();
+        });
+        if events.recv_timeout(PATIENCE).expect("the deletion waits for the closing")
+            == Event::Dropped
+        {
+            return false;
+        }
+        let closing = closings.recv().unwrap();
+        closing.recv_timeout(PATIENCE).expect("the closing waits for the deletion").unwrap();
+        true
+    });
+}
+
 /// Regression: the drop of an iterator checked that the database was open, and deleted an obsolete
 /// table after that. The database could be closed and removed in between, and another one made in
 /// the directory, so that the deletion hit a table of the new database. Now `close` waits for the

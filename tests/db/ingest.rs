@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use maypole::table::{SstWriter, TableOptions};
 use maypole::{Builder, Db, Durability, Error, Ticker};
 use rand::rngs::StdRng;
@@ -235,6 +235,33 @@ fn an_ingestion_and_the_writes_of_others_return_while_compact_all_stands_still()
     assert_eq!(db.iter().count(), 402);
     assert_eq!(get(&db, "k000x").unwrap(), "in");
     db.verify().unwrap();
+}
+
+/// Regression: the disk was full at the opening, so the directory was not taken over. Later there
+/// was space. `ingest` copied the file in, and then took the directory over, which removed the
+/// copy, because no MANIFEST listed it. The error said that the caller's file is missing. Now the
+/// directory is taken over before any file is copied.
+#[test]
+fn a_file_is_ingested_after_an_opening_on_a_full_disk() {
+    let (mem, faults, fs) = faults();
+    let db = builder(&fs).open().unwrap();
+    db.put("a", "in the log").unwrap();
+    db.close().unwrap();
+    let file = table(&fs, &["b", "c"], "in the file");
+    faults.fail_from(Target::Only(Operation::Create), 0, Fault::NoSpace);
+    let db = builder(&fs).open().unwrap();
+    // While the disk is full, the error says so, and nothing is copied.
+    let error = db.ingest(&[&file]).unwrap_err();
+    assert!(error.is_out_of_space(), "{error}");
+    let is_table = |name: &String| name.ends_with(".sst");
+    assert!(!mem.list(Path::new("/db")).unwrap().iter().any(is_table));
+    faults.heal();
+    db.ingest(&[&file]).unwrap();
+    assert_eq!(get(&db, "a").unwrap(), "in the log");
+    assert_eq!(get(&db, "c").unwrap(), "in the file");
+    db.close().unwrap();
+    let db = builder(&fs).open().unwrap();
+    assert_eq!((db.len().unwrap(), db.verify().unwrap().tables), (3, 1));
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod budget;
 mod by_hand;
 mod calls;
 mod careless;
+mod closing;
 mod cold;
 mod compaction;
 mod concurrent;
@@ -49,6 +50,7 @@ mod fork;
 mod hidden;
 mod history;
 mod ingest;
+mod interleaved;
 mod kill;
 // These tests set a `ulimit`, which Windows does not have.
 #[cfg(unix)]
@@ -76,6 +78,7 @@ mod rocksdb_dirs;
 mod rocksdb_tools;
 mod soak;
 mod still;
+mod tidying;
 mod worth;
 mod writers;
 

@@ -303,6 +303,50 @@ pub const BUGS: &[Bug] = &[
                a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way",
     },
     Bug {
+        name: "a second close does not wait for the first",
+        file: "src/db/closing.rs",
+        old: "return self.wait_until_closed();",
+        new: "let _ = Self::wait_until_closed;\n            return Ok(());",
+        program: "db",
+        test: "closing::a_second_close_waits_for_the_first_and_returns_its_result",
+    },
+    Bug {
+        name: "an opening reads CURRENT and the MANIFEST before the names of the files",
+        file: "src/db/open/directory.rs",
+        old: "        let names = fs::names_in(fs, dir)?;\n        \
+              let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };\n",
+        new: "        \
+              let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };\n        \
+              let names = fs::names_in(fs, dir)?;\n",
+        program: "db",
+        test: "interleaved::a_reader_sees_every_earlier_write_whatever_a_writer_does_meanwhile",
+    },
+    Bug {
+        name: "a failed removal of an obsolete log makes the database read-only",
+        file: "src/db/background/flushes.rs",
+        old: "            self.store.remove_obsolete(&names::wal_path(&self.store.dir, obsolete));\n",
+        new: "            self.store.fs.remove(&names::wal_path(&self.store.dir, obsolete))?;\n",
+        program: "db",
+        test: "tidying::a_removal_that_fails_is_counted_and_the_next_opening_tries_again",
+    },
+    Bug {
+        name: "a name that is listed twice counts twice",
+        file: "src/fs/mod.rs",
+        old: "    names.dedup();\n",
+        new: "",
+        program: "db",
+        test: "tidying::a_name_that_is_listed_twice_counts_once",
+    },
+    Bug {
+        name: "an ingestion copies its files in before the directory is taken over",
+        file: "src/db/maintenance/ingest.rs",
+        old: "        self.ensure_taken_over(&mut self.writing.lead())?;\n        \
+              let fs = &*self.store.fs;\n",
+        new: "        let fs = &*self.store.fs;\n",
+        program: "db",
+        test: "ingest::a_file_is_ingested_after_an_opening_on_a_full_disk",
+    },
+    Bug {
         name: "close does not sync",
         file: "src/db/closing.rs",
         old: "None => self.sync_wals(),",
@@ -330,7 +374,9 @@ pub const BUGS: &[Bug] = &[
         name: "a log is deleted before the MANIFEST says that its writes are in a table",
         file: "src/db/background/flushes.rs",
         old: "let files = flush.run(&memtable)?;",
-        new: "let files = flush.run(&memtable)?;\n        remove_wals_before(&self.store, next_wal)?;",
+        new: "let files = flush.run(&memtable)?;\n        \
+              for wal in self.writing.drop_wals_before(next_wal) {\n            \
+              self.store.remove_obsolete(&names::wal_path(&self.store.dir, wal));\n        }",
         program: "db",
         test: "faults::power_may_be_lost_before_any_change",
     },

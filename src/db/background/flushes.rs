@@ -8,7 +8,7 @@ use crate::db::inner::Inner;
 use crate::error::Result;
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
-use crate::version::{TableStore, VersionEdit, names};
+use crate::version::{VersionEdit, names};
 
 impl Inner {
     /// Flushes everything that was written before the call, and waits until this is done.
@@ -102,19 +102,10 @@ impl Inner {
         self.install_outputs(0, edit, files, |state| {
             state.frozen.pop_front();
         })?;
-        self.writing.drop_sealed_wals(next_wal);
-        remove_wals_before(&self.store, next_wal)
-    }
-}
-
-/// Deletes the WALs whose writes are all in tables.
-fn remove_wals_before(store: &TableStore, oldest_wal: u64) -> Result<()> {
-    for name in store.fs.list(&store.dir)? {
-        if let Some(names::FileKind::Wal(number)) = names::parse(&name)
-            && number < oldest_wal
-        {
-            store.fs.remove(&store.dir.join(name))?;
+        // Tables hold all writes of the older WALs now.
+        for obsolete in self.writing.drop_wals_before(next_wal) {
+            self.store.remove_obsolete(&names::wal_path(&self.store.dir, obsolete));
         }
+        Ok(())
     }
-    Ok(())
 }

@@ -47,6 +47,15 @@ thread_local! {
     static WORKS_FOR: RefCell<Vec<*const Inner>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Runs `work`, which must not panic. If it calls the user's `Fs`, and that closes the database, the
+/// call does not wait, as in a job.
+pub(crate) fn while_working_for<T>(inner: &Inner, work: impl FnOnce() -> T) -> T {
+    WORKS_FOR.with_borrow_mut(|works_for| works_for.push(inner));
+    let result = work();
+    WORKS_FOR.with_borrow_mut(Vec::pop);
+    result
+}
+
 /// While this value lives, its thread works for the database and counts as one of the database's
 /// jobs.
 pub(crate) struct Working {
@@ -134,12 +143,17 @@ impl Inner {
         Ok(Working::counted(inner))
     }
 
+    /// Whether this thread works for one of the jobs, or is closing the database.
+    pub(crate) fn works_here(&self) -> bool {
+        WORKS_FOR.with_borrow(|works_for| works_for.contains(&(self as *const Inner)))
+    }
+
     /// Waits until no job is left. If this thread works for one of the jobs, returns false without
     /// a wait. Then the last job to end finishes the closing.
     pub(crate) fn wait_for_jobs(&self) -> bool {
         let mut state = self.tree.lock();
         self.tree.notify();
-        if WORKS_FOR.with_borrow(|works_for| works_for.contains(&(self as *const Inner))) {
+        if self.works_here() {
             state.work.closed_by_job = true;
             return false;
         }
@@ -221,7 +235,8 @@ impl Inner {
     }
 }
 
-fn message_of(panic: &(dyn Any + Send)) -> String {
+/// The message of a caught panic, on one line.
+pub(crate) fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     // The lines of the message are joined, because every error prints on one line.

@@ -15,6 +15,8 @@ pub(crate) struct Status {
     /// The failure that made the database read-only.
     latched: OnceLock<Error>,
     closing: AtomicBool,
+    /// The result of the closing, once it has ended.
+    closed: OnceLock<Result<()>>,
     /// The process that opened the database. Any other process is a forked child. It may take no
     /// lock, because a thread of the parent may have held that lock at the fork.
     process: Process,
@@ -32,7 +34,13 @@ impl Status {
         if is_read_only {
             let _ = latched.set(Error::OpenedReadOnly);
         }
-        Status { latched, closing: AtomicBool::new(false), process, open: OpenIn::new(process) }
+        Status {
+            latched,
+            closing: AtomicBool::new(false),
+            closed: OnceLock::new(),
+            process,
+            open: OpenIn::new(process),
+        }
     }
 
     #[inline]
@@ -73,6 +81,16 @@ impl Status {
             self.open.close();
         }
         is_first
+    }
+
+    /// The result of the closing; `None` until it has ended.
+    pub fn closed(&self) -> Option<&Result<()>> {
+        self.closed.get()
+    }
+
+    /// Sets the result of the closing.
+    pub fn set_closed(&self, closed: Result<()>) {
+        let _ = self.closed.set(closed);
     }
 
     /// Set when closing begins.

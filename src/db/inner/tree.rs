@@ -181,12 +181,15 @@ impl Tree {
             .then_some(progress.flushed_sequence);
         edit.skipped.retain(|&(_, last)| last > progress.flushed_sequence);
         let Some(open) = &mut *manifest else { return Err(Error::OpenedReadOnly) };
-        open.append(
+        let replaced = open.append(
             &edit,
             || store.new_number(),
             |number| whole_tree(store, version, &progress, number + 1),
         )?;
         *lock(&self.progress) = progress;
+        if let Some(replaced) = replaced {
+            store.remove_obsolete(&replaced);
+        }
         Ok(manifest)
     }
 

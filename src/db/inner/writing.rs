@@ -14,6 +14,7 @@
 //! wait for this lock. A *sealed* WAL gets no more records. The *take-over* is the part of an
 //! opening that makes the directory writable.
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -56,13 +57,25 @@ pub(crate) struct Write {
 type WriterLock = CombiningLock<Writer, Write, Result<()>>;
 pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
 
-/// WALs that get no more records, oldest first. A WAL leaves the list once it is synced, or once
-/// tables hold all of its writes.
 #[derive(Default)]
 struct SealedWals {
+    /// WALs that get no more records, oldest first. A WAL leaves the list once it is synced, or
+    /// once tables hold all of its writes.
     logs: Vec<(u64, LogWriter)>,
     /// The newest WAL whose name is durable.
     named: u64,
+    /// The numbers of all WALs that are not obsolete, oldest first; the writer's WAL is the last
+    /// one. They are listed here because a flush cannot look for them in the directory: it may have
+    /// any number of files, and then the time of the flushes would be quadratic.
+    needed: VecDeque<u64>,
+}
+
+impl SealedWals {
+    /// No sealed WALs yet. `needed` as in [`Writing::new`].
+    fn of(needed: Vec<u64>) -> SealedWals {
+        let named = needed.last().copied().unwrap_or(0);
+        SealedWals { logs: Vec::new(), named, needed: needed.into() }
+    }
 }
 
 /// See the module.
@@ -78,12 +91,12 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// The name of the writer's WAL must already be durable.
-    pub fn new(writer: Writer, pending: Option<PendingWritable>) -> Writing {
-        let named = writer.wal_number;
+    /// `wals` holds the numbers of the WALs that are not obsolete, oldest first. The last one is the
+    /// writer's, whose name must already be durable. Empty before the take-over.
+    pub fn new(writer: Writer, wals: Vec<u64>, pending: Option<PendingWritable>) -> Writing {
         Writing {
             writer: CombiningLock::new(writer),
-            sealed_wals: Mutex::new(SealedWals { logs: Vec::new(), named }),
+            sealed_wals: Mutex::new(SealedWals::of(wals)),
             pending: Mutex::new(pending),
             ingesting: Mutex::default(),
         }
@@ -114,9 +127,11 @@ impl Writing {
         let number = store.new_number();
         let path = names::wal_path(&store.dir, number);
         let wal = LogWriter::create(&*store.fs, &path, LogKind::Wal, number)?;
+        let mut sealed = lock(&self.sealed_wals);
         if let Some(old) = writer.wal.replace(wal) {
-            lock(&self.sealed_wals).logs.push((writer.wal_number, old));
+            sealed.logs.push((writer.wal_number, old));
         }
+        sealed.needed.push_back(number);
         writer.wal_number = number;
         Ok(())
     }
@@ -160,10 +175,13 @@ impl Writing {
         Ok(())
     }
 
-    /// Closes the sealed WALs with smaller numbers than `oldest_needed`, because tables hold all of
-    /// their writes.
-    pub fn drop_sealed_wals(&self, oldest_needed: u64) {
-        lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
+    /// Closes the WALs with smaller numbers than `oldest_needed`, because tables hold all of their
+    /// writes. Returns the numbers of these WALs, whose files the caller removes.
+    pub fn drop_wals_before(&self, oldest_needed: u64) -> Vec<u64> {
+        let mut sealed = lock(&self.sealed_wals);
+        sealed.logs.retain(|&(number, _)| number >= oldest_needed);
+        let obsolete = sealed.needed.partition_point(|&number| number < oldest_needed);
+        sealed.needed.drain(..obsolete).collect()
     }
 
     /// Locks the take-over of the directory (`open/writable.rs`), which is `None` unless it waits
@@ -178,13 +196,19 @@ impl Writing {
     }
 
     /// Called after the take-over of the directory: sets the WAL that it has made, and the memtable
-    /// for the writes that go to this WAL.
-    pub fn take_over(&self, writer: &mut Writer, wal: (u64, LogWriter), memtable: MemtableWriter) {
+    /// for the writes that go to this WAL. `wals` as in [`Writing::new`].
+    pub fn take_over(
+        &self,
+        writer: &mut Writer,
+        wal: (u64, LogWriter),
+        wals: Vec<u64>,
+        memtable: MemtableWriter,
+    ) {
         let (number, wal) = wal;
         writer.wal = Some(wal);
         writer.wal_number = number;
         writer.memtable = memtable;
-        *lock(&self.sealed_wals) = SealedWals { logs: Vec::new(), named: number };
+        *lock(&self.sealed_wals) = SealedWals::of(wals);
     }
 
     /// Drops the WALs. The closing of the database calls this, because a snapshot that outlives the

@@ -206,7 +206,7 @@ pub(in crate::db) fn make_database<T>(
         fs.create(&mark)?.sync()?;
         fs.sync_dir(dir)?;
         let filled = fill()?;
-        fs.remove(&mark)?;
+        fs::remove_if_present(fs, &mark)?;
         // If this sync fails, a power loss may bring `UNFINISHED_COPY` back. The copy is whole even
         // then, so the error is ignored.
         let _ = fs.sync_dir(dir);
@@ -218,7 +218,7 @@ pub(in crate::db) fn make_database<T>(
             let _ = remove_rest(fs, dir);
         })
     });
-    let _ = fs.remove(&lock_path);
+    fs::tidy_away(fs, &lock_path);
     drop(lock);
     made
 }
@@ -253,17 +253,17 @@ fn is_rest(names: &[String]) -> bool {
 /// Removes the remains of an interrupted copy: `CURRENT` first, so that the other files are no
 /// database, and `UNFINISHED_COPY` last, so that the removal can be started again.
 fn remove_rest(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    let names = fs.list(dir)?;
+    let names = fs::names_in(fs, dir)?;
     if !names.iter().any(|name| name == names::UNFINISHED_COPY) {
         return Ok(());
     }
     if names.iter().any(|name| name == "CURRENT") {
-        fs.remove(&names::current_path(dir))?;
+        fs::remove_if_present(fs, &names::current_path(dir))?;
     }
     let is_made = |name: &&String| names::parse(name).is_some() || is_rocksdbs_own(name);
     for name in names.iter().filter(is_made) {
-        fs.remove(&dir.join(name))?;
+        fs::remove_if_present(fs, &dir.join(name))?;
     }
     fs.sync_dir(dir)?;
-    fs.remove(&names::unfinished_copy_path(dir))
+    fs::remove_if_present(fs, &names::unfinished_copy_path(dir))
 }

@@ -11,6 +11,7 @@
 use crate::db::open::directory::{Directory, no_database};
 use crate::db::options::Builder;
 use crate::error::Result;
+use crate::fs;
 use crate::version::names::FileKind;
 use crate::version::{Recovered, names};
 
@@ -72,28 +73,36 @@ pub(in crate::db) fn destroy(options: &Builder) -> Result<DestroyReport> {
         }
         Ok(directory.most_file_number())
     };
-    Directory::read(&**fs, dir).and_then(owned)?;
-    let lock = fs.lock(&names::lock_path(dir))?;
+    let lock_path = names::lock_path(dir);
+    if let Err(error) = Directory::read(&**fs, dir).and_then(owned) {
+        // An active writer may be the cause, because it may have removed a file that was about to
+        // be read. Then the call fails with `Locked`. The lock is taken only to find this out, and
+        // only if its file is there already.
+        if fs.exists(&lock_path)? {
+            drop(fs.lock(&lock_path)?);
+        }
+        return Err(error);
+    }
+    let lock = fs.lock(&lock_path)?;
     // The directory is read again, because the last owner may have written until this call got the
     // lock.
     let most = Directory::read(&**fs, dir).and_then(owned)?;
 
     let mut report = DestroyReport::default();
     let mut own: Vec<(u8, String)> = Vec::new();
-    for name in fs.list(dir)? {
+    for name in fs::names_in(&**fs, dir)? {
         match step(&name, most) {
             Some(step) => own.push((step, name)),
             None => report.left.push(name),
         }
     }
     own.sort();
-    report.left.sort();
     let mut last_step = 0;
     for (step, name) in own {
         if step != last_step {
             fs.sync_dir(dir)?;
         }
-        fs.remove(&dir.join(name))?;
+        fs::remove_if_present(&**fs, &dir.join(name))?;
         last_step = step;
         report.removed += 1;
     }

@@ -1,6 +1,7 @@
 //! Ingestion: tables from outside enter the tree as one write, newer than all earlier writes.
 //!
 //! ```text
+//!   take the directory over                     if the opening could not, for lack of space
 //!   copy each file in, read it whole            all other calls continue
 //!   does a memtable overlap a file?             it is flushed first; writers continue
 //!   sync the WALs                               writers wait from here on
@@ -90,6 +91,8 @@ impl Inner {
         // `close` waits for jobs. Without this one, another owner of the directory could already
         // give the numbers of the copies to its own files, which the copies would replace.
         let _working = self.work_in_this_thread()?;
+        // The take-over removes the files that no MANIFEST lists, so no copy may be there yet.
+        self.ensure_taken_over(&mut self.writing.lead())?;
         let fs = &*self.store.fs;
         let files: Vec<_> = files.iter().map(|path| lasting(fs, path)).collect::<Result<_>>()?;
         let mut copied = Vec::new();
@@ -114,8 +117,7 @@ impl Inner {
         });
         // `copied` holds only copies that no MANIFEST lists.
         for meta in copied {
-            // A file that cannot be removed now is deleted at the next opening.
-            let _ = self.store.fs.remove(&names::table_path(&self.store.dir, meta.number));
+            self.store.remove_obsolete(&names::table_path(&self.store.dir, meta.number));
         }
         ingested
     }
@@ -167,7 +169,6 @@ impl Inner {
             let ingesting = self.writing.lock_ingestions();
             let mut writer = self.writing.lead();
             self.status.check_writable()?;
-            self.ensure_taken_over(&mut writer)?;
             let Some(overlapping) = self.freeze_overlapping(&mut writer, files)? else {
                 return Ok((ingesting, writer));
             };
@@ -267,7 +268,7 @@ impl Inner {
         let checked = copy_file(&*self.store.fs, path, &own)
             .and_then(|file_bytes| self.check_ingested(&own, number, file_bytes));
         checked.map_err(|error| {
-            let _ = self.store.fs.remove(&own);
+            self.store.remove_obsolete(&own);
             // The copy is gone: the error names the file that the caller knows.
             let error = error.in_place_of(&own, path);
             known_files::or_foreign_file(&*self.store.fs, path, error)

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use crate::db::inner::Inner;
 use crate::error::Result;
-use crate::version::{names, order};
+use crate::fs;
+use crate::version::{Recovered, names, order};
 
 /// What [`Db::verify`](crate::Db::verify) has read, all of it sound.
 ///
@@ -72,7 +73,14 @@ pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
         return Err(disorder);
     }
     report.log_entries = read_state.memtables().map(|memtable| memtable.len()).sum();
-    let most = inner.store.next_file.load(Ordering::Relaxed);
-    report.strays = names::strays(&inner.store.fs.list(&inner.store.dir)?, most);
+    // The names are read before the number, because jobs may create files meanwhile.
+    let names = fs::names_in(&*inner.store.fs, &inner.store.dir)?;
+    let next_file = inner.store.next_file.load(Ordering::Relaxed);
+    let most = match inner.store.keeps_tables_open {
+        // A writer may have created files since this handle was opened.
+        true => Recovered { next_file, ..Recovered::default() }.most_file_number(),
+        false => next_file,
+    };
+    report.strays = names::strays(&names, most);
     Ok(report)
 }

@@ -1,10 +1,35 @@
 //! Reads what a directory holds, and opens its tables.
 //!
 //! ```text
-//!   CURRENT ─► MANIFEST ─► open the tables it lists, compare each with its description there
+//!   names ─► CURRENT ─► MANIFEST ─► open the tables it lists, compare each with its description
 //! ```
 //!
 //! The replay of the WALs comes next: [`super::recover`].
+//!
+//! **Why the names come first.** A writer may be active while a reader reads the directory. The
+//! writer removes a WAL only after the MANIFEST records that tables hold all writes of the WAL, and
+//! it removes a MANIFEST only after `CURRENT` names the next one. So each write that was
+//! acknowledged before the names were read is found:
+//!
+//! - *The names include its WAL.* Either the MANIFEST, which is read later, records that tables hold
+//!   the write, or the WAL is replayed. If the writer has removed the WAL before it is opened, the
+//!   opening fails, and the reader starts again ([`super::read_only`]).
+//! - *The names do not include its WAL.* Then the WAL was already removed, so the MANIFEST that
+//!   `CURRENT` named at that moment recorded the write. `CURRENT` is read later. It names the same
+//!   MANIFEST, which only grows, or a newer one, which begins with the whole tree.
+//!
+//! In the opposite order a WAL could be removed between the two steps. The MANIFEST as it was read
+//! would not list the new table, and the names would not include the WAL, so the writes of this WAL
+//! would be missing, and without a later record no gap would show this.
+//!
+//! The MANIFEST may be newer than the names. Then it may require WALs that the names lack, and the
+//! reader starts again. It may also record writes that came after the names were read. The reader
+//! then sees these writes too, together with all writes before them, because the sequence numbers
+//! of the WALs must follow the MANIFEST's without a gap. So a reader that begins after another one
+//! has ended sees at least what that one saw.
+//!
+//! A system may list a WAL that is created meanwhile, and not list an older one that is created
+//! meanwhile too. That is a gap, or the missing WAL has no writes.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,11 +42,13 @@ use crate::cache::BlockCache;
 use crate::db::options::{Builder, CacheChoice};
 use crate::encoding::key::user_key;
 use crate::error::{Damage, Error, Result};
-use crate::fs::{DescriptorPool, Fs};
+use crate::fs::{self, DescriptorPool, Fs};
 use crate::stats::Counters;
 use crate::table::format::identity::{Creator, new_db_identity};
 use crate::table::{TableContext, TableOptions};
-use crate::version::{FileMeta, Recovered, TableFile, TableStore, Version, names, read_current};
+use crate::version::{
+    FileMeta, ObsoleteFiles, Recovered, TableFile, TableStore, Version, names, read_current,
+};
 use crate::wal::{LogKind, LogReader};
 
 /// What is in a directory.
@@ -39,9 +66,11 @@ pub(crate) struct Directory {
 
 impl Directory {
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
+        // The head of this file says why the names are read before `CURRENT`.
+        let names = fs::names_in(fs, dir)?;
         let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };
         let most = directory.most_file_number();
-        for name in fs.list(dir)? {
+        for name in names {
             directory.is_unfinished_copy |= name == names::UNFINISHED_COPY;
             if let Some(kind) = names::parse(&name)
                 && let Some(number) = kind.number()
@@ -132,6 +161,7 @@ pub(crate) fn table_store(
         CacheChoice::Own(bytes) => BlockCache::new(*bytes),
         CacheChoice::Shared(cache) => Arc::clone(cache),
     };
+    let counters = Arc::new(Counters::new());
     let db_identity = directory.recovered.as_ref().and_then(|it| it.db_identity.clone());
     TableStore {
         fs: Arc::clone(&options.fs),
@@ -143,7 +173,7 @@ pub(crate) fn table_store(
         keeps_tables_open,
         context: TableContext {
             cache,
-            counters: Arc::new(Counters::new()),
+            counters: Arc::clone(&counters),
             pin_metadata: false,
             reads_every_filter: options.reads_every_filter,
             global_sequence: None,
@@ -162,7 +192,7 @@ pub(crate) fn table_store(
         },
         creator: Creator::new(db_identity.unwrap_or_else(new_db_identity)),
         next_file: AtomicU64::new(directory.next_number()),
-        obsolete: Arc::default(),
+        obsolete: Arc::new(ObsoleteFiles::new(counters)),
     }
 }
 
@@ -211,9 +241,9 @@ pub(in crate::db) fn check_disjoint(version: &Version, manifest: &Path) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Db;
     use crate::fs::MemFs;
     use crate::version::{Manifest, ROLL_AFTER_BYTES, VersionEdit};
-    use crate::{Db, fs};
 
     /// Regression: a MANIFEST listed overlapping files in a level from 1 on. A lookup searches only
     /// one file of such a level, so it did not find an acknowledged write. Now the MANIFEST is

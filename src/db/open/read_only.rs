@@ -1,15 +1,15 @@
 //! Opens a database read-only, even while a writer has it open.
 //!
 //! ```text
-//!   CURRENT ─► MANIFEST ─► tables ─► WALs        nothing is written, nothing is locked
-//!        ▲                             │
-//!        └── a file is gone, a gap, something looks damaged: look again ──┘
+//!   names ─► CURRENT ─► MANIFEST ─► tables ─► WALs    nothing is written, nothing is locked
+//!     ▲                                        │
+//!     └── a file is gone, a gap, something looks damaged: look again
 //! ```
 //!
 //! A writer may continue meanwhile. It may delete a table or a WAL that the MANIFEST lists. It
 //! copies a record into its log piece by piece, so that a reader may see half of one record with a
 //! whole record after it. All this looks like damage, but is none. So after any such *obstacle*,
-//! everything except the open tables is read again from `CURRENT` on. The obstacle is *believed*,
+//! everything except the open tables is read again. The obstacle is *believed*,
 //! which means that no writer is taken to be its cause, if [`BELIEVED_AFTER`] attempts in a row
 //! meet it while nothing in the directory changes, or after [`MAX_LOOKS`] attempts. If the obstacle
 //! is a gap in the sequence numbers, the opening then succeeds with the writes before the gap.
@@ -17,7 +17,8 @@
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the
-//! WALs that were read, whatever the writer has deleted since.
+//! WALs that were read, whatever the writer has deleted since. The head of `directory.rs` says why
+//! every write that was acknowledged before the opening is among them.
 
 use std::thread;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use super::writable::only_read;
 use crate::db::inner::Inner;
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
-use crate::fs::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
+use crate::fs::{self, OpenFilesLimit, open_files_limit, raise_open_files_limit};
 use crate::table::TableContext;
 
 /// An obstacle is believed after this number of consecutive attempts have met it.
@@ -72,8 +73,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
             Err(error) if error.is_damage() => (error.to_string(), Err(error)),
             Err(error) => return Err(error),
         };
-        let mut files = options.fs.list(&options.path)?;
-        files.sort();
+        let files = fs::names_in(&*options.fs, &options.path)?;
         let obstacle = Obstacle { what, manifest, files };
         met = if last.as_ref() == Some(&obstacle) { met + 1 } else { 1 };
         if met >= BELIEVED_AFTER || look >= MAX_LOOKS {

@@ -58,6 +58,14 @@ struct TakenOver {
     progress: Progress,
 }
 
+impl TakenOver {
+    /// The numbers of the WALs that are not obsolete, oldest first: the recovered WAL, if there is
+    /// one, and the new one.
+    fn wals(&self) -> Vec<u64> {
+        self.progress.durable_wals.keys().copied().chain([self.wal_number]).collect()
+    }
+}
+
 pub(crate) fn open(options: Builder) -> Result<Inner> {
     let dir = options.path.clone();
     prepare_directory(&*options.fs, &dir, options.create_if_missing)?;
@@ -112,6 +120,7 @@ fn assemble(
             }
         }
     };
+    let wals = taken.as_ref().map_or(Vec::new(), TakenOver::wals);
     let (wal, wal_number, manifest, progress) = match taken {
         Some(TakenOver { wal, wal_number, manifest, progress }) => {
             (Some(wal), wal_number, Some(manifest), progress)
@@ -152,7 +161,7 @@ fn assemble(
         options,
         store,
         reading,
-        writing: Writing::new(writer, pending),
+        writing: Writing::new(writer, wals, pending),
         tree: Tree::new(state, manifest, progress),
         background: Background::new(publishing, lock),
     }
@@ -176,7 +185,7 @@ fn open_writable(
     if taken.as_ref().is_err_and(Error::is_out_of_space) {
         // No MANIFEST lists these logs. The next successful take-over deletes those that cannot be
         // removed now.
-        new.iter().for_each(|path| drop(store.fs.remove(path)));
+        new.iter().for_each(|path| store.remove_obsolete(path));
     }
     taken
 }
@@ -233,7 +242,7 @@ fn recovered_wal(
 fn remove_unlisted(store: &TableStore, version: &Version, oldest_wal: u64, manifest: u64) {
     let listed: HashSet<u64> = version.files().map(|(_, file)| file.meta.number).collect();
     let most = store.next_file.load(Ordering::Relaxed);
-    for name in store.fs.list(&store.dir).unwrap_or_default() {
+    for name in fs::names_in(&*store.fs, &store.dir).unwrap_or_default() {
         let keep = match names::parse(&name) {
             None => true,
             // No file of this database ever had such a number, so the file is not ours.
@@ -244,7 +253,7 @@ fn remove_unlisted(store: &TableStore, version: &Version, oldest_wal: u64, manif
             Some(names::FileKind::Temporary) => false,
         };
         if !keep {
-            let _ = store.fs.remove(&store.dir.join(name));
+            store.remove_obsolete(&store.dir.join(name));
         }
     }
 }
@@ -284,8 +293,9 @@ impl Inner {
             Err(error) => return Err(self.latch(error)),
         };
         let Some(PendingWritable { replayed, .. }) = pending.take() else { return Ok(()) };
+        let wals = taken.wals();
         let wal = (taken.wal_number, taken.wal);
-        self.writing.take_over(writer, wal, replayed.writer);
+        self.writing.take_over(writer, wal, wals, replayed.writer);
         self.tree.take_over(taken.manifest, taken.progress);
         let mut state = self.tree.lock();
         state.version = replayed.version;

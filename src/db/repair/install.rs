@@ -21,6 +21,7 @@ use super::report::RepairReport;
 use super::work::{FileLocation, LOST, Repair};
 use crate::db::maintenance::ingest::copy_file;
 use crate::error::{Error, Result};
+use crate::fs;
 use crate::version::names::FileKind;
 use crate::version::{Manifest, VersionEdit, current_manifest, names};
 
@@ -45,7 +46,7 @@ impl Repair<'_> {
         self.is_done = true;
 
         let mut report = std::mem::take(&mut self.report);
-        report.moved = self.remove_first_names(replaced)?;
+        report.moved = self.remove_first_names(replaced, &mut report.problems)?;
         report.tables = self.tree.len();
         report.entries = self.tree.iter().map(|(_, file, _)| file.meta.entries).sum();
         Ok(report)
@@ -85,13 +86,13 @@ impl Repair<'_> {
         let manifest = self.dir.join(names::manifest_name(manifest_number));
         let remove = || {
             if self.fs.exists(&manifest)? {
-                self.fs.remove(&manifest)?;
+                fs::remove_if_present(&*self.fs, &manifest)?;
                 self.fs.sync_dir(&self.dir)?;
             }
             for (_, file, location) in &self.tree {
                 let path = names::table_path(&self.dir, file.meta.number);
                 if !matches!(location, FileLocation::InPlace) && self.fs.exists(&path)? {
-                    self.fs.remove(&path)?;
+                    fs::remove_if_present(&*self.fs, &path)?;
                 }
             }
             Ok::<(), Error>(())
@@ -127,7 +128,7 @@ impl Repair<'_> {
         let (fs, lost_dir) = (&self.fs, self.dir.join(LOST));
         let stays: HashSet<u64> = self.tree.iter().map(|(_, file, _)| file.meta.number).collect();
         let most = self.store.next_file.load(Ordering::Relaxed);
-        let mut names: Vec<String> = fs.list(&self.dir)?;
+        let mut names = fs::names_in(&**fs, &self.dir)?;
         names.retain(|name| match names::parse(name) {
             Some(FileKind::Table(number)) if stays.contains(&number) => false,
             // A temporary file gets no second name, because it has no value. Besides, its first
@@ -137,7 +138,6 @@ impl Repair<'_> {
             Some(kind) => kind.number() < Some(most),
             None => name == "CURRENT",
         });
-        names.sort();
         let mut replaced = Vec::new();
         for name in names {
             let mut lost = lost_dir.join(&name);
@@ -158,13 +158,22 @@ impl Repair<'_> {
         Ok(replaced)
     }
 
-    /// Removes the first names of the replaced files. Returns their paths in `lost/`.
-    fn remove_first_names(&self, replaced: Vec<Replaced>) -> Result<Vec<PathBuf>> {
+    /// Removes the first names of the replaced files. Returns their paths in `lost/`. If a name
+    /// cannot be removed, `problems` gets a line, but the repair has succeeded all the same.
+    fn remove_first_names(
+        &self,
+        replaced: Vec<Replaced>,
+        problems: &mut Vec<String>,
+    ) -> Result<Vec<PathBuf>> {
         let mut moved = Vec::new();
         for Replaced { name, lost, is_linked } in replaced {
             let first = self.dir.join(&name);
             match (name == "CURRENT", is_linked) {
-                (false, true) => self.fs.remove(&first)?,
+                (false, true) => {
+                    if let Err(error) = fs::remove_if_present(&*self.fs, &first) {
+                        problems.push(format!("{error}; the next opening removes this file"));
+                    }
+                }
                 (false, false) => self.fs.rename(&first, &lost)?,
                 // The name belongs to the new `CURRENT` by now.
                 (true, true) => {}

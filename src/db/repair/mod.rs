@@ -65,7 +65,7 @@ pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     }
 
     let mut kinds = Vec::new();
-    for name in fs.list(dir)? {
+    for name in fs::names_in(&**fs, dir)? {
         kinds.extend(names::parse(&name));
     }
     let manifests: Vec<u64> = kinds
@@ -163,7 +163,7 @@ impl<'a> Repair<'a> {
             options: whole.options.clone(),
             creator: whole.creator.clone(),
             next_file: AtomicU64::new(whole.next_file.load(Ordering::Relaxed)),
-            obsolete: Arc::default(),
+            obsolete: Arc::clone(&whole.obsolete),
         };
         let tables = directory.files.iter().filter_map(|(_, kind)| kind.table());
         Ok(Repair {
@@ -250,7 +250,7 @@ impl<'a> Repair<'a> {
     /// Numbers of the WALs from `oldest` on, ascending.
     fn wals(&self, oldest: u64) -> Result<Vec<u64>> {
         let mut wals = Vec::new();
-        for name in self.fs.list(&self.dir)? {
+        for name in fs::names_in(&*self.fs, &self.dir)? {
             if let Some(FileKind::Wal(number)) = names::parse(&name)
                 && number >= oldest
                 && number < self.whole.next_file.load(Ordering::Relaxed)

@@ -19,7 +19,7 @@ use crate::db::maintenance::ingest::smallest_and_largest;
 use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::{Damage, Error, Result};
-use crate::fs::Fs;
+use crate::fs::{self, Fs};
 use crate::known_files;
 use crate::range_tombstones::RangeTombstone;
 use crate::table::{Hole, Salvage, Survey, Table, property_names as property, readable_properties};
@@ -384,7 +384,7 @@ fn keys_of(meta: &FileMeta) -> Keys {
 /// Examines the tables of a directory without any MANIFEST. Rejects tables of other programs, and
 /// tables of several column families, because equal keys of two families would collide.
 pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    let names = fs.list(dir)?;
+    let names = fs::names_in(fs, dir)?;
     let kinds: Vec<FileKind> = names.iter().filter_map(|name| names::parse(name)).collect();
     if kinds.iter().any(|kind| matches!(kind, FileKind::Manifest(_))) {
         return Ok(());

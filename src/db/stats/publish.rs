@@ -1,5 +1,6 @@
 //! Writes the file `STATS`, and reads it.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use super::published::{PublishedStats, Shown};
 use crate::db::inner::Inner;
 use crate::db::open::directory::no_database;
 use crate::db::options::Builder;
-use crate::error::{Damage, Result};
-use crate::fs::Fs;
+use crate::error::{Damage, Error, Result};
+use crate::fs::{self, Fs};
 use crate::sync::lock;
 use crate::version::names;
 
@@ -59,20 +60,25 @@ fn replace(fs: &dyn Fs, dir: &Path, bytes: &[u8]) -> Result<()> {
         drop(file);
         fs.rename(&temporary, &path)
     };
-    write().inspect_err(|_| drop(fs.remove(&temporary)))
+    write().inspect_err(|_| {
+        fs::tidy_away(fs, &temporary);
+    })
 }
 
 /// See [`Builder::published_stats`].
 pub(crate) fn read(options: &Builder) -> Result<Option<PublishedStats>> {
     let (fs, dir) = (&options.fs, &options.path);
     let path = names::stats_path(dir);
-    if !fs.exists(&path)? {
-        return match fs.exists(&names::current_path(dir))? {
-            true => Ok(None),
-            false => Err(no_database(dir)),
-        };
-    }
-    let file = fs.open(&path)?;
+    let file = match fs.open(&path) {
+        Ok(file) => file,
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            return match fs.exists(&names::current_path(dir))? {
+                true => Ok(None),
+                false => Err(no_database(dir)),
+            };
+        }
+        Err(error) => return Err(error),
+    };
     if file.len() > MAX_BYTES {
         let expected = format_args!("at most {MAX_BYTES} bytes of published counters");
         let damage = Damage::new(0, expected, format_args!("{} bytes", file.len()));

@@ -259,6 +259,10 @@ impl fmt::Display for Stats {
         if let Some(error) = &self.out_of_space {
             writeln!(f, "  waits         {error}")?;
         }
+        let left = self.tickers.get(Ticker::FilesNotRemoved);
+        if left > 0 {
+            writeln!(f, "  not removed   {left} obsolete files, which the next opening removes")?;
+        }
         if !self.damaged.is_empty() {
             writeln!(f, "\nSet aside from compaction")?;
         }

@@ -1,7 +1,7 @@
 //! A file system that fails on demand.
 //!
 //! Every call of an [`Operation`] passes [`Control::decide`], which counts the call, runs the hook
-//! if the call can change files, and decides whether the call fails. A test runs its workload once
+//! of such calls, and decides whether the call fails. A test runs its workload once
 //! to count the calls. Then, for each counted call, it runs the workload again and makes that call
 //! fail, as in the example of [`FaultFs`].
 //!
@@ -86,12 +86,38 @@ impl FaultFs {
         self.control.state().faults
     }
 
-    /// Runs `hook` before every call for which [`Operation::is_change`] holds. The hook gets the
-    /// number of earlier such calls, the operation and the path. It may take an image of the
-    /// wrapped file system, as [`MemFs::crash`](super::MemFs::crash) does. It must not change files
-    /// through this `FaultFs`, because that would run the hook again.
+    /// Like [`FaultFs::before_calls`], for every call for which [`Operation::is_change`] holds.
     pub fn before_changes(&self, hook: impl Fn(u64, Operation, &Path) + Send + Sync + 'static) {
-        self.control.state().hook = Some(Hook(Arc::new(hook)));
+        self.before_calls(Target::Changes, hook);
+    }
+
+    /// Runs `hook` before every call of `target`, in place of an earlier hook. The hook gets the
+    /// number of earlier such calls, the operation and the path. It may take an image of the
+    /// wrapped file system, as [`MemFs::crash`](super::MemFs::crash) does, or change the wrapped
+    /// file system, as another process may do at any moment. It must make no call of `target`
+    /// through this `FaultFs`, because that would run the hook again.
+    ///
+    /// ```
+    /// use maypole::fs::{FaultFs, Fs, MemFs, Target};
+    /// use std::{path::Path, sync::Arc};
+    ///
+    /// let (mem, path) = (MemFs::new(), Path::new("a"));
+    /// let fs = FaultFs::new(Arc::new(mem.clone()));
+    /// fs.before_calls(Target::Any, move |nth, _, path| {
+    ///     if nth == 1 {
+    ///         mem.create(path).unwrap();
+    ///     }
+    /// });
+    /// assert!(!fs.exists(path)?);
+    /// assert!(fs.exists(path)?);
+    /// # Ok::<(), maypole::Error>(())
+    /// ```
+    pub fn before_calls(
+        &self,
+        target: Target,
+        hook: impl Fn(u64, Operation, &Path) + Send + Sync + 'static,
+    ) {
+        self.control.state().hook = Some((target, Hook(Arc::new(hook))));
     }
 }
 

@@ -146,7 +146,8 @@ pub(super) struct FaultState {
     changes: u64,
     pub(super) rules: Vec<Rule>,
     pub(super) faults: u64,
-    pub(super) hook: Option<Hook>,
+    /// The calls before which the hook runs, and the hook.
+    pub(super) hook: Option<(Target, Hook)>,
 }
 
 #[derive(Debug)]
@@ -208,17 +209,16 @@ impl Control {
     /// Counts the call and decides whether it succeeds.
     pub(super) fn decide(&self, operation: Operation, path: &Path) -> Result<(), Fault> {
         let mut state = self.state();
+        let hook = state.hook.clone().filter(|(target, _)| target.includes(operation));
+        let hook = hook.map(|(target, hook)| (state.calls(target), hook));
         state.calls_of[operation as usize] += 1;
-        if operation.is_change() {
-            let before = state.changes;
-            state.changes += 1;
-            if let Some(Hook(hook)) = state.hook.clone() {
-                // The lock is released first, because the hook may be slow and may read the counts,
-                // which takes the lock.
-                drop(state);
-                hook(before, operation, path);
-                state = self.state();
-            }
+        state.changes += u64::from(operation.is_change());
+        if let Some((before, Hook(hook))) = hook {
+            // The lock is released first, because the hook may be slow and may read the counts,
+            // which takes the lock.
+            drop(state);
+            hook(before, operation, path);
+            state = self.state();
         }
         state.fault(operation, path).map_or(Ok(()), Err)
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::encoding::key;
 use crate::encoding::key::EntryKind;
 use crate::error::{Error, Result};
-use crate::fs::{Fs, RealFs};
+use crate::fs::{self, Fs, RealFs};
 use crate::range_tombstones::{RangeTombstone, reversed_range};
 use crate::sync::Process;
 use crate::table::builder::TableBuilder;
@@ -59,7 +59,7 @@ impl Drop for Unfinished {
         if !self.named && self.process.is_current() {
             // The error is ignored, because a drop cannot report it, and the file's name marks the
             // file as temporary.
-            let _ = self.fs.remove(&self.temporary);
+            fs::tidy_away(&*self.fs, &self.temporary);
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::db::options::lasting;
 use crate::error::{Error, Result};
 use crate::filter::{Family, FilterEncoding, FilterSpec};
 use crate::filter_policy::FilterPolicy;
+use crate::fs;
 use crate::rocksdb::{ListedTable, NewDatabase};
 use crate::table::format::identity::new_db_identity;
 use crate::table::{BYTEWISE_COMPARATOR, Table, property_names as property};
@@ -158,7 +159,10 @@ impl Export<'_> {
                 }
                 // `refilter` cannot write this table again, because only RocksDB writes its layout.
                 // So its filter is one that RocksDB knows, and the table is exported with it.
-                Err(Error::Unsupported { .. }) => self.inner.store.fs.remove(&target)?,
+                // If the started file stays, the link fails, and a copy replaces the file.
+                Err(Error::Unsupported { .. }) => {
+                    fs::tidy_away(&*self.inner.store.fs, &target);
+                }
                 Err(error) => return Err(error),
             }
         }
