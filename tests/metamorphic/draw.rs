@@ -1,0 +1,476 @@
+//! Draws the program of a seed.
+//!
+//! A program is a row of *motifs*: short passages of operations that bring the tree into a form
+//! where rules of flushes and compactions apply, for example a flush of many deletions, which
+//! becomes several tables, or an ingestion of files that delete what others write. Each run draws a
+//! weight for each motif, often 0, so that some runs consist of few kinds of calls, and reach states
+//! that a uniform mixture never reaches (Groce et al., *Swarm Testing*, ISSTA 2012).
+
+use maypole::fs::{Fault, Operation as Call};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::disks::Kind;
+use super::keys::{Form, Key, Value};
+use super::model::Write;
+use super::operation::{Act, Leave, Operation, Program, Steps};
+use super::settings::Settings;
+
+/// A run has about this many operations, those within a fill and within a batch not counted.
+const LENGTH: usize = 160;
+
+type Motif = fn(&mut Draw);
+
+const MOTIFS: [Motif; 20] = [
+    Draw::some_writes,
+    Draw::batches,
+    Draw::small_flush,
+    Draw::range_over_old_and_new,
+    Draw::deletions,
+    Draw::toggle,
+    Draw::ingest,
+    Draw::large_values,
+    Draw::fill,
+    Draw::compact,
+    Draw::queue,
+    Draw::reads,
+    Draw::hold,
+    Draw::read_beside,
+    Draw::copies,
+    Draw::reopen,
+    Draw::close_twice,
+    Draw::lose_power,
+    Draw::repair,
+    Draw::faults,
+];
+
+struct Draw {
+    rng: StdRng,
+    /// The number of keys.
+    keys: u32,
+    /// The usual length of a value.
+    length: u32,
+    /// Writes of one passage are near this key.
+    here: Key,
+    values: u32,
+    operations: Vec<Operation>,
+}
+
+/// The program of a seed: always the same one.
+pub fn program(seed: u64) -> Program {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let form = Form::ALL[rng.random_range(0..Form::ALL.len())];
+    let keys = match form {
+        Form::Huge => [5, 20, 40][rng.random_range(0..3)],
+        _ => [8, 100, 600, 2000, 3000][rng.random_range(0..5)],
+    };
+    let disk = match rng.random_range(0..20) {
+        0..15 => Kind::Memory,
+        15..17 => Kind::Tmpfs,
+        17..19 => Kind::Disk,
+        _ => Kind::Direct,
+    };
+    let is_calm = rng.random_bool(0.3);
+    let settings = Settings::draw(&mut rng);
+    let length = [0, 10, 40, 40, 300][rng.random_range(0..5)];
+    let weights = MOTIFS.map(|_| [0, 0, 1, 3, 9][rng.random_range(0..5)]);
+    let mut draw = Draw { rng, keys, length, here: 0, values: 0, operations: Vec::new() };
+    if draw.rng.random_bool(0.8) {
+        draw.base();
+    }
+    let total: u32 = weights.iter().sum();
+    while draw.operations.len() < LENGTH {
+        draw.here = draw.key();
+        let mut ticket = draw.rng.random_range(0..=total);
+        for (motif, weight) in MOTIFS.iter().zip(weights) {
+            if ticket < weight {
+                motif(&mut draw);
+                break;
+            }
+            ticket = ticket.saturating_sub(weight);
+        }
+        draw.pause();
+    }
+    Program { seed, disk, form, keys, is_calm, settings, operations: draw.operations }
+}
+
+impl Draw {
+    fn push(&mut self, operation: Operation) {
+        self.operations.push(operation);
+    }
+
+    fn one_in(&mut self, n: u32) -> bool {
+        self.rng.random_range(0..n) == 0
+    }
+
+    fn key(&mut self) -> Key {
+        self.rng.random_range(0..self.keys)
+    }
+
+    /// A key near those of this passage.
+    fn near(&mut self) -> Key {
+        if self.one_in(8) {
+            return self.key();
+        }
+        (self.here + self.rng.random_range(0..40)) % self.keys
+    }
+
+    /// A range of at most `most` keys near here; rarely a wide one.
+    fn range(&mut self, most: u32) -> (Key, Key) {
+        let from = self.near();
+        let to = if self.one_in(25) { self.keys } else { from + self.rng.random_range(0..=most) };
+        (from, to.min(self.keys))
+    }
+
+    fn value(&mut self) -> Value {
+        let length = match self.rng.random_range(0..40) {
+            0 => 0,
+            1 => self.rng.random_range(0..5000),
+            2 => self.rng.random_range(0..40_000),
+            _ => self.length + self.rng.random_range(0..10),
+        };
+        self.value_of(length)
+    }
+
+    fn value_of(&mut self, length: u32) -> Value {
+        self.values += 1;
+        Value { number: self.values, length, is_noise: self.rng.random_bool(0.7) }
+    }
+
+    /// Values of the usual length, whose numbers follow each other.
+    fn values(&mut self, count: u32) -> Value {
+        let value = self.value_of(self.length);
+        self.values += count;
+        value
+    }
+
+    fn write(&mut self) -> Write {
+        match self.rng.random_range(0..10) {
+            0..6 => Write::Put(self.near(), self.value()),
+            6..9 => Write::Delete(self.near()),
+            _ => {
+                let (from, to) = self.range(20);
+                Write::DeleteRange(from, to)
+            }
+        }
+    }
+
+    fn steps(&mut self, most: usize) -> Steps {
+        let forward = [0.1, 0.5, 0.9][self.rng.random_range(0..3)];
+        (0..self.rng.random_range(1..most)).map(|_| self.rng.random_bool(forward)).collect()
+    }
+
+    fn snapshot(&mut self) -> Option<usize> {
+        self.rng.random_bool(0.3).then(|| self.rng.random_range(0..8))
+    }
+
+    /// Between two passages: often nothing, sometimes a wait or a comparison of the whole content.
+    fn pause(&mut self) {
+        match self.rng.random_range(0..16) {
+            0..3 => self.push(Operation::Wait),
+            3..5 => self.push(Operation::Check),
+            5 => self.push(Operation::Verify),
+            6 => self.push(Operation::Release(0)),
+            7 => self.push(Operation::DropCursor(0)),
+            8 => self.push(Operation::DropReader(0)),
+            _ => {}
+        }
+    }
+
+    // -- the motifs ---------------------------------------------------------------------------
+
+    /// Most keys, in the last level: level 0 is small in comparison, and merges within itself.
+    fn base(&mut self) {
+        let value = self.values(self.keys);
+        self.push(Operation::Fill { first: 0, step: 1, count: self.keys, value });
+        self.push(Operation::CompactAll);
+    }
+
+    fn some_writes(&mut self) {
+        for _ in 0..self.rng.random_range(1..12) {
+            let operation = match self.write() {
+                Write::Put(key, value) => Operation::Put(key, value),
+                Write::Delete(key) => Operation::Delete(key),
+                Write::DeleteRange(from, to) => Operation::DeleteRange(from, to),
+            };
+            self.push(operation);
+        }
+    }
+
+    fn batches(&mut self) {
+        for _ in 0..self.rng.random_range(1..4) {
+            let writes = (0..self.rng.random_range(0..20)).map(|_| self.write()).collect();
+            let sync = self.one_in(4);
+            self.push(Operation::Batch { writes, sync });
+        }
+        if self.one_in(6) {
+            self.push(Operation::Persist);
+        }
+    }
+
+    /// A table of a few entries.
+    fn small_flush(&mut self) {
+        let (first, count) = (self.here, self.rng.random_range(1..30));
+        let value = self.values(count);
+        let step = [1, 1, 7, 101][self.rng.random_range(0..4)];
+        self.push(Operation::Fill { first, step, count, value });
+        self.push(Operation::Flush);
+    }
+
+    /// New keys and a range deletion over them and over older keys, with a snapshot in between: the
+    /// flush keeps both, and cuts them into several tables.
+    fn range_over_old_and_new(&mut self) {
+        let count = self.rng.random_range(1..60);
+        let value = self.values(count);
+        self.push(Operation::Fill { first: self.here, step: 1, count, value });
+        if !self.one_in(3) {
+            self.push(Operation::Snapshot);
+        }
+        let (before, after) = (self.rng.random_range(0..30), self.rng.random_range(0..30));
+        let from = self.here.saturating_sub(before);
+        self.push(Operation::DeleteRange(from, (self.here + count + after).min(self.keys)));
+        if !self.one_in(4) {
+            self.push(Operation::Flush);
+        }
+        if self.one_in(2) {
+            self.push(Operation::Wait);
+        }
+    }
+
+    /// A long run of deletions, which becomes tables of its own, next to other writes.
+    fn deletions(&mut self) {
+        for _ in 0..self.rng.random_range(0..3) {
+            let key = self.key();
+            self.push(Operation::Delete(key));
+        }
+        let count = [1, 10, 70, 200, 600][self.rng.random_range(0..5)].min(self.keys);
+        self.push(Operation::DeleteEach { first: self.here, step: 1, count });
+        if self.one_in(2) {
+            let (first, count) = (self.key(), self.rng.random_range(1..12));
+            self.push(Operation::DeleteEach { first, step: 1, count });
+        }
+        if self.one_in(2) {
+            self.some_writes();
+        }
+        self.push(Operation::Flush);
+    }
+
+    /// One key is written and deleted, with a flush after each.
+    fn toggle(&mut self) {
+        let key = self.near();
+        for _ in 0..self.rng.random_range(1..4) {
+            let value = self.value();
+            self.push(Operation::Put(key, value));
+            self.push(Operation::Flush);
+            self.push(Operation::Delete(key));
+            self.push(Operation::Flush);
+        }
+    }
+
+    /// Files of different sizes that enter together, over what the tree has in the same range. Their
+    /// ranges do not overlap each other, and their order is any.
+    fn ingest(&mut self) {
+        let mut files = Vec::new();
+        let mut start = self.here;
+        for _ in 0..self.rng.random_range(1..5) {
+            let room = [3, 30, 120, 400][self.rng.random_range(0..4)];
+            let end = (start + room).min(self.keys);
+            let (mut file, mut key) = (Vec::new(), start);
+            let deletes = [0.1, 0.5, 1.0][self.rng.random_range(0..3)];
+            let most_step = [1, 1, 5][self.rng.random_range(0..3)];
+            while key < end {
+                file.push(match self.rng.random_bool(deletes) {
+                    true => Write::Delete(key),
+                    false => Write::Put(key, self.value()),
+                });
+                key += self.rng.random_range(1..=most_step);
+            }
+            if end > start && self.one_in(3) {
+                let from = self.rng.random_range(start..end);
+                let to = self.rng.random_range(from..end) + 1;
+                file.push(Write::DeleteRange(from, to));
+            }
+            files.insert(self.rng.random_range(0..=files.len()), file);
+            start = end + self.rng.random_range(0..20);
+        }
+        if self.one_in(2) {
+            self.small_flush();
+        }
+        self.push(Operation::Ingest(files));
+    }
+
+    /// Values larger than blocks and tables; most compress to little.
+    fn large_values(&mut self) {
+        let length = [1000, 5_000, 20_000, 100_000][self.rng.random_range(0..4)];
+        let count = self.rng.random_range(1..40_u32).min(4_000_000 / length);
+        let mut value = self.value_of(length);
+        value.is_noise = self.one_in(5);
+        self.values += count;
+        let step = [1, 3][self.rng.random_range(0..2)];
+        self.push(Operation::Fill { first: self.here, step, count, value });
+        self.push(Operation::Flush);
+        self.push(Operation::Wait);
+    }
+
+    fn fill(&mut self) {
+        let count = self.rng.random_range(1..=self.keys);
+        let value = self.values(count);
+        let step = [1, 1, 3][self.rng.random_range(0..3)];
+        self.push(Operation::Fill { first: self.here, step, count, value });
+    }
+
+    fn compact(&mut self) {
+        let (from, to) = self.range(self.keys);
+        let operation = match self.rng.random_range(0..4) {
+            0 => Operation::CompactAll,
+            1 => Operation::CompactRange(from, to),
+            2 => Operation::Flush,
+            _ => Operation::Wait,
+        };
+        self.push(operation);
+    }
+
+    fn queue(&mut self) {
+        for _ in 0..self.rng.random_range(1..15) {
+            self.push(Operation::PopFirst);
+            if self.one_in(3) {
+                let (key, value) = (self.keys - 1 - self.key() / 4, self.value());
+                self.push(Operation::Put(key, value));
+            }
+        }
+    }
+
+    fn reads(&mut self) {
+        for _ in 0..self.rng.random_range(1..12) {
+            let snapshot = self.snapshot();
+            let key = self.near();
+            let operation = match self.rng.random_range(0..6) {
+                0 => Operation::Get { key, snapshot },
+                1 => {
+                    let keys = (0..self.rng.random_range(0..30)).map(|_| self.near()).collect();
+                    Operation::MultiGet { keys, snapshot }
+                }
+                2 => Operation::Ends,
+                3 => {
+                    let (from, to) = self.range(100);
+                    Operation::Range { from, to, steps: self.steps(100), snapshot }
+                }
+                4 => {
+                    let length = self.rng.random_range(0..12);
+                    Operation::Prefix { key, length, snapshot }
+                }
+                _ => {
+                    let backward = self.rng.random_bool(0.5);
+                    Operation::Walk { start: key, backward, steps: self.steps(60), snapshot }
+                }
+            };
+            self.push(operation);
+        }
+    }
+
+    /// Snapshots and cursors that see what later operations change.
+    fn hold(&mut self) {
+        match self.rng.random_range(0..4) {
+            0..2 => self.push(Operation::Snapshot),
+            2 => {
+                let start = self.near();
+                self.push(Operation::HoldCursor { start });
+            }
+            _ => {
+                let which = self.rng.random_range(0..8);
+                let steps = self.steps(60);
+                self.push(Operation::MoveCursor { which, steps });
+            }
+        }
+    }
+
+    /// A reader opens the directory while the writer writes, flushes and compacts.
+    fn read_beside(&mut self) {
+        self.some_writes();
+        let mut acts: Vec<(u32, Act)> = (0..self.rng.random_range(0..5))
+            .map(|_| {
+                let call = self.rng.random_range(0..16);
+                let act = match self.rng.random_range(0..4) {
+                    0 => Act::Write(self.write()),
+                    1 => Act::CompactAll,
+                    _ => Act::Flush,
+                };
+                (call, act)
+            })
+            .collect();
+        acts.sort_by_key(|&(call, _)| call);
+        let settings = Settings::draw(&mut self.rng);
+        let hold = self.one_in(3);
+        self.push(Operation::Read { acts, hold, settings });
+    }
+
+    fn copies(&mut self) {
+        let settings = Settings::draw(&mut self.rng);
+        let operation = match self.rng.random_range(0..4) {
+            0..2 => Operation::Checkpoint(settings),
+            2 => Operation::CopyWithFilters(settings.filter),
+            _ => Operation::Export,
+        };
+        self.push(operation);
+    }
+
+    fn leave(&mut self, leave: Leave) {
+        let settings = Settings::draw(&mut self.rng);
+        self.push(Operation::Reopen(leave, settings));
+    }
+
+    fn reopen(&mut self) {
+        let leave = [Leave::Close, Leave::Drop, Leave::Kill][self.rng.random_range(0..3)];
+        self.leave(leave);
+    }
+
+    fn close_twice(&mut self) {
+        self.some_writes();
+        self.leave(Leave::CloseTwice);
+    }
+
+    fn lose_power(&mut self) {
+        self.some_writes();
+        let (seed, again) = (self.rng.random(), self.one_in(3));
+        self.leave(Leave::LosePower { seed, again });
+    }
+
+    fn repair(&mut self) {
+        let (loses_current, loses_manifest) = (self.one_in(2), self.one_in(3));
+        self.leave(Leave::Repair { loses_current, loses_manifest });
+    }
+
+    /// A call fails, or all from one on; other passages follow, and then the disk works again.
+    fn faults(&mut self) {
+        const CALLS: [Call; 11] = [
+            Call::Create,
+            Call::Open,
+            Call::Rename,
+            Call::Remove,
+            Call::Exists,
+            Call::List,
+            Call::SyncDir,
+            Call::Append,
+            Call::Flush,
+            Call::Sync,
+            Call::ReadExactAt,
+        ];
+        let call = (!self.one_in(4)).then(|| CALLS[self.rng.random_range(0..CALLS.len())]);
+        let fault = [Fault::Io, Fault::NoSpace, Fault::ShortWrite][self.rng.random_range(0..3)];
+        let nth = self.rng.random_range(0..12);
+        let forever = self.one_in(3);
+        self.push(Operation::Fail { call, nth, fault, forever });
+        for _ in 0..self.rng.random_range(1..5) {
+            let passage = self.rng.random_range(0..11);
+            MOTIFS[passage](self);
+        }
+        if self.one_in(3) {
+            self.push(Operation::Check);
+        }
+        self.push(Operation::Heal);
+        self.some_writes();
+        if self.one_in(2) {
+            self.reopen();
+        }
+    }
+}
