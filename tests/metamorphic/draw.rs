@@ -21,27 +21,27 @@ const LENGTH: usize = 160;
 
 type Motif = fn(&mut Draw);
 
-const MOTIFS: [Motif; 20] = [
-    Draw::some_writes,
-    Draw::batches,
-    Draw::small_flush,
-    Draw::range_over_old_and_new,
-    Draw::deletions,
-    Draw::toggle,
-    Draw::ingest,
-    Draw::large_values,
-    Draw::fill,
-    Draw::compact,
-    Draw::queue,
-    Draw::reads,
-    Draw::hold,
-    Draw::read_beside,
-    Draw::copies,
-    Draw::reopen,
-    Draw::close_twice,
-    Draw::lose_power,
-    Draw::repair,
-    Draw::faults,
+const MOTIFS: [(&str, Motif); 20] = [
+    ("some_writes", Draw::some_writes),
+    ("batches", Draw::batches),
+    ("small_flush", Draw::small_flush),
+    ("range_over_old_and_new", Draw::range_over_old_and_new),
+    ("deletions", Draw::deletions),
+    ("toggle", Draw::toggle),
+    ("ingest", Draw::ingest),
+    ("large_values", Draw::large_values),
+    ("fill", Draw::fill),
+    ("compact", Draw::compact),
+    ("queue", Draw::queue),
+    ("reads", Draw::reads),
+    ("hold", Draw::hold),
+    ("read_beside", Draw::read_beside),
+    ("copies", Draw::copies),
+    ("reopen", Draw::reopen),
+    ("close_twice", Draw::close_twice),
+    ("lose_power", Draw::lose_power),
+    ("repair", Draw::repair),
+    ("faults", Draw::faults),
 ];
 
 struct Draw {
@@ -56,8 +56,8 @@ struct Draw {
     operations: Vec<Operation>,
 }
 
-/// The program of a seed: always the same one.
-pub fn program(seed: u64) -> Program {
+/// The program of a seed: always the same one. It has none of the motifs that `without` names.
+pub fn program(seed: u64, without: &str) -> Program {
     let mut rng = StdRng::seed_from_u64(seed);
     let form = Form::ALL[rng.random_range(0..Form::ALL.len())];
     let keys = match form {
@@ -73,7 +73,11 @@ pub fn program(seed: u64) -> Program {
     let is_calm = rng.random_bool(0.3);
     let settings = Settings::draw(&mut rng);
     let length = [0, 10, 40, 40, 300][rng.random_range(0..5)];
-    let weights = MOTIFS.map(|_| [0, 0, 1, 3, 9][rng.random_range(0..5)]);
+    let is_left_out = |name| without.split(',').any(|other| other == name);
+    let weights = MOTIFS.map(|(name, _)| {
+        let weight = [0, 0, 1, 3, 9][rng.random_range(0..5)];
+        if is_left_out(name) { 0 } else { weight }
+    });
     let mut draw = Draw { rng, keys, length, here: 0, values: 0, operations: Vec::new() };
     if draw.rng.random_bool(0.8) {
         draw.base();
@@ -82,7 +86,7 @@ pub fn program(seed: u64) -> Program {
     while draw.operations.len() < LENGTH {
         draw.here = draw.key();
         let mut ticket = draw.rng.random_range(0..=total);
-        for (motif, weight) in MOTIFS.iter().zip(weights) {
+        for ((_, motif), weight) in MOTIFS.iter().zip(weights) {
             if ticket < weight {
                 motif(&mut draw);
                 break;
@@ -321,7 +325,8 @@ impl Draw {
 
     fn compact(&mut self) {
         let (from, to) = self.range(self.keys);
-        let operation = match self.rng.random_range(0..4) {
+        let operation = match self.rng.random_range(0..5) {
+            4 => Operation::WarmUp,
             0 => Operation::CompactAll,
             1 => Operation::CompactRange(from, to),
             2 => Operation::Flush,
@@ -462,7 +467,7 @@ impl Draw {
         self.push(Operation::Fail { call, nth, fault, forever });
         for _ in 0..self.rng.random_range(1..5) {
             let passage = self.rng.random_range(0..11);
-            MOTIFS[passage](self);
+            MOTIFS[passage].1(self);
         }
         if self.one_in(3) {
             self.push(Operation::Check);

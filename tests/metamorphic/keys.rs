@@ -85,7 +85,6 @@ fn short_string(mut n: u32) -> Vec<u8> {
 /// All keys of a run, in order.
 #[derive(Debug, Clone)]
 pub struct Universe {
-    pub form: Form,
     sorted: Vec<Vec<u8>>,
     end: Vec<u8>,
 }
@@ -98,7 +97,7 @@ impl Universe {
         let sorted: Vec<_> = keys.into_iter().collect();
         assert_eq!(sorted.len(), count as usize, "two keys of {form:?} are equal");
         let end = [&sorted.last().expect("there is a key")[..], &[0]].concat();
-        Universe { form, sorted, end }
+        Universe { sorted, end }
     }
 
     pub fn count(&self) -> u32 {
@@ -108,10 +107,6 @@ impl Universe {
     /// The bytes of a key.
     pub fn bytes(&self, key: Key) -> &[u8] {
         self.sorted.get(key as usize).unwrap_or(&self.end)
-    }
-
-    pub fn all(&self) -> &[Vec<u8>] {
-        &self.sorted
     }
 
     /// The key with these bytes.
