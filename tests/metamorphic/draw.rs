@@ -16,6 +16,9 @@ use super::model::Write;
 use super::operation::{Act, Leave, Operation, Program, Steps};
 use super::settings::Settings;
 
+/// The last keys are used again and again, and half of them are not in the base.
+const HOT: u32 = 6;
+
 /// A run has about this many operations, those within a fill and within a batch not counted.
 const LENGTH: usize = 160;
 
@@ -44,8 +47,59 @@ const MOTIFS: [(&str, Motif); 20] = [
     ("faults", Draw::faults),
 ];
 
+/// How trees of a run look.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mood {
+    /// As the options fall.
+    Wild,
+    /// A large last level under a few small tables of level 0, which are merged among themselves.
+    /// Only explicit flushes make them, so each has what a motif writes.
+    LevelZero,
+}
+
+impl Mood {
+    fn settings(self, rng: &mut StdRng) -> Settings {
+        let drawn = Settings::draw(rng);
+        match self {
+            Mood::Wild => drawn,
+            Mood::LevelZero => Settings {
+                memtable_bytes: 16 << 20,
+                table_bytes: 16 << 10,
+                level_base_bytes: 64 << 20,
+                block_bytes: drawn.block_bytes.min(4096),
+                ..drawn
+            },
+        }
+    }
+
+    /// The usual lengths of values.
+    fn lengths(self) -> [u32; 5] {
+        match self {
+            Mood::Wild => [0, 10, 40, 40, 300],
+            // The last level must be large in comparison with tables of a few entries, each of
+            // which takes a kilobyte.
+            Mood::LevelZero => [100, 100, 100, 200, 300],
+        }
+    }
+
+    /// The weight of a motif, of which `drawn` is drawn.
+    fn weight(self, name: &str, drawn: u32) -> u32 {
+        const OF_LEVEL_0: [&str; 5] =
+            ["small_flush", "range_over_old_and_new", "deletions", "toggle", "ingest"];
+        match self {
+            Mood::LevelZero if OF_LEVEL_0.contains(&name) => 4 * drawn + 2,
+            Mood::LevelZero => drawn.min(1),
+            Mood::Wild => drawn,
+        }
+    }
+}
+
+/// The place of the last motif.
+const FAULTS: usize = MOTIFS.len() - 1;
+
 struct Draw {
     rng: StdRng,
+    mood: Mood,
     /// The number of keys.
     keys: u32,
     /// The usual length of a value.
@@ -53,6 +107,7 @@ struct Draw {
     /// Writes of one passage are near this key.
     here: Key,
     values: u32,
+    weights: [u32; MOTIFS.len()],
     operations: Vec<Operation>,
 }
 
@@ -60,39 +115,33 @@ struct Draw {
 pub fn program(seed: u64, without: &str) -> Program {
     let mut rng = StdRng::seed_from_u64(seed);
     let form = Form::ALL[rng.random_range(0..Form::ALL.len())];
+    let mood = [Mood::Wild, Mood::LevelZero][rng.random_range(0..2)];
     let keys = match form {
+        form if mood == Mood::LevelZero && form != Form::Huge => 3000,
         Form::Huge => [5, 20, 40][rng.random_range(0..3)],
         _ => [8, 100, 600, 2000, 3000][rng.random_range(0..5)],
     };
-    let disk = match rng.random_range(0..20) {
-        0..15 => Kind::Memory,
-        15..17 => Kind::Tmpfs,
-        17..19 => Kind::Disk,
+    let disk = match rng.random_range(0..40) {
+        0..34 => Kind::Memory,
+        34..38 => Kind::Tmpfs,
+        38 => Kind::Disk,
         _ => Kind::Direct,
     };
     let is_calm = rng.random_bool(0.3);
-    let settings = Settings::draw(&mut rng);
-    let length = [0, 10, 40, 40, 300][rng.random_range(0..5)];
+    let settings = mood.settings(&mut rng);
+    let length = mood.lengths()[rng.random_range(0..5)];
     let is_left_out = |name| without.split(',').any(|other| other == name);
     let weights = MOTIFS.map(|(name, _)| {
-        let weight = [0, 0, 1, 3, 9][rng.random_range(0..5)];
+        let weight = mood.weight(name, [0, 0, 1, 3, 9][rng.random_range(0..5)]);
         if is_left_out(name) { 0 } else { weight }
     });
-    let mut draw = Draw { rng, keys, length, here: 0, values: 0, operations: Vec::new() };
-    if draw.rng.random_bool(0.8) {
+    let (values, operations) = (0, Vec::new());
+    let mut draw = Draw { rng, mood, keys, length, here: 0, values, weights, operations };
+    if mood == Mood::LevelZero || draw.rng.random_bool(0.8) {
         draw.base();
     }
-    let total: u32 = weights.iter().sum();
     while draw.operations.len() < LENGTH {
-        draw.here = draw.key();
-        let mut ticket = draw.rng.random_range(0..=total);
-        for ((_, motif), weight) in MOTIFS.iter().zip(weights) {
-            if ticket < weight {
-                motif(&mut draw);
-                break;
-            }
-            ticket = ticket.saturating_sub(weight);
-        }
+        draw.passage();
         draw.pause();
     }
     Program { seed, disk, form, keys, is_calm, settings, operations: draw.operations }
@@ -101,6 +150,21 @@ pub fn program(seed: u64, without: &str) -> Program {
 impl Draw {
     fn push(&mut self, operation: Operation) {
         self.operations.push(operation);
+    }
+
+    /// A motif, at a place of its own.
+    fn passage(&mut self) {
+        self.here = self.key();
+        let total: u32 = self.weights.iter().sum();
+        let mut ticket = self.rng.random_range(0..total.max(1));
+        for ((_, motif), weight) in MOTIFS.iter().zip(self.weights) {
+            if ticket < weight {
+                return motif(self);
+            }
+            ticket -= weight;
+        }
+        // All weights are 0.
+        self.some_writes();
     }
 
     fn one_in(&mut self, n: u32) -> bool {
@@ -117,6 +181,10 @@ impl Draw {
             return self.key();
         }
         (self.here + self.rng.random_range(0..40)) % self.keys
+    }
+
+    fn hot(&mut self) -> Key {
+        self.keys - 1 - self.rng.random_range(0..HOT.min(self.keys))
     }
 
     /// A range of at most `most` keys near here; rarely a wide one.
@@ -170,7 +238,8 @@ impl Draw {
 
     /// Between two passages: often nothing, sometimes a wait or a comparison of the whole content.
     fn pause(&mut self) {
-        match self.rng.random_range(0..16) {
+        match self.rng.random_range(0..18) {
+            16..18 if self.mood == Mood::LevelZero => self.push(Operation::Check),
             0..3 => self.push(Operation::Wait),
             3..5 => self.push(Operation::Check),
             5 => self.push(Operation::Verify),
@@ -181,12 +250,22 @@ impl Draw {
         }
     }
 
+    /// In one passage of two, waits for compactions and compares all.
+    fn settle_and_check(&mut self) {
+        if self.one_in(2) {
+            self.push(Operation::Wait);
+            self.push(Operation::Check);
+        }
+    }
+
     // -- the motifs ---------------------------------------------------------------------------
 
     /// Most keys, in the last level: level 0 is small in comparison, and merges within itself.
     fn base(&mut self) {
-        let value = self.values(self.keys);
-        self.push(Operation::Fill { first: 0, step: 1, count: self.keys, value });
+        let mut value = self.values(self.keys);
+        value.is_noise |= self.mood == Mood::LevelZero;
+        let count = self.keys - self.keys.min(HOT) / 2;
+        self.push(Operation::Fill { first: 0, step: 1, count, value });
         self.push(Operation::CompactAll);
     }
 
@@ -236,9 +315,7 @@ impl Draw {
         if !self.one_in(4) {
             self.push(Operation::Flush);
         }
-        if self.one_in(2) {
-            self.push(Operation::Wait);
-        }
+        self.settle_and_check();
     }
 
     /// A long run of deletions, which becomes tables of its own, next to other writes.
@@ -254,15 +331,22 @@ impl Draw {
             self.push(Operation::DeleteEach { first, step: 1, count });
         }
         if self.one_in(2) {
+            let (key, value) = (self.hot(), self.value());
+            self.push(Operation::Put(key, value));
+        }
+        if self.one_in(4) {
             self.some_writes();
         }
         self.push(Operation::Flush);
+        if self.one_in(2) {
+            self.toggle();
+        }
     }
 
     /// One key is written and deleted, with a flush after each.
     fn toggle(&mut self) {
-        let key = self.near();
-        for _ in 0..self.rng.random_range(1..4) {
+        let key = if self.one_in(3) { self.near() } else { self.hot() };
+        for _ in 0..self.rng.random_range(1..3) {
             let value = self.value();
             self.push(Operation::Put(key, value));
             self.push(Operation::Flush);
@@ -297,10 +381,14 @@ impl Draw {
             files.insert(self.rng.random_range(0..=files.len()), file);
             start = end + self.rng.random_range(0..20);
         }
-        if self.one_in(2) {
-            self.small_flush();
+        for _ in 0..self.rng.random_range(0..4) {
+            let count = [10, 60, 200][self.rng.random_range(0..3)];
+            let (value, step) = (self.values(count), self.rng.random_range(1..6));
+            self.push(Operation::Fill { first: self.here, step, count, value });
+            self.push(Operation::Flush);
         }
         self.push(Operation::Ingest(files));
+        self.settle_and_check();
     }
 
     /// Values larger than blocks and tables; most compress to little.
@@ -404,13 +492,13 @@ impl Draw {
             })
             .collect();
         acts.sort_by_key(|&(call, _)| call);
-        let settings = Settings::draw(&mut self.rng);
+        let settings = self.mood.settings(&mut self.rng);
         let hold = self.one_in(3);
         self.push(Operation::Read { acts, hold, settings });
     }
 
     fn copies(&mut self) {
-        let settings = Settings::draw(&mut self.rng);
+        let settings = self.mood.settings(&mut self.rng);
         let operation = match self.rng.random_range(0..4) {
             0..2 => Operation::Checkpoint(settings),
             2 => Operation::CopyWithFilters(settings.filter),
@@ -420,7 +508,7 @@ impl Draw {
     }
 
     fn leave(&mut self, leave: Leave) {
-        let settings = Settings::draw(&mut self.rng);
+        let settings = self.mood.settings(&mut self.rng);
         self.push(Operation::Reopen(leave, settings));
     }
 
@@ -465,10 +553,12 @@ impl Draw {
         let nth = self.rng.random_range(0..12);
         let forever = self.one_in(3);
         self.push(Operation::Fail { call, nth, fault, forever });
+        // No faults during the faults.
+        let weights = std::mem::replace(&mut self.weights[FAULTS], 0);
         for _ in 0..self.rng.random_range(1..5) {
-            let passage = self.rng.random_range(0..11);
-            MOTIFS[passage].1(self);
+            self.passage();
         }
+        self.weights[FAULTS] = weights;
         if self.one_in(3) {
             self.push(Operation::Check);
         }

@@ -6,10 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use maypole::fs::{MemFs, Operation as Call};
-use maypole::{Db, Error};
+use maypole::{Db, Error, RepairReport};
 
+use super::keys::show_value;
 use super::model::{Loss, Model};
 use super::operation::Leave;
+use super::reading::content;
 use super::settings::Settings;
 use super::store::Store;
 
@@ -41,10 +43,17 @@ impl Store {
             self.readers.clear();
         }
         self.settings = settings;
+        let mut uncertain = None;
         if let Leave::Repair { loses_current, loses_manifest } = leave {
-            self.repair(loses_current, loses_manifest);
+            // Doubtful writes and keys that a repair may have lost together would allow anything.
+            let loses_manifest = loses_manifest && self.model.doubtful() == 0;
+            let report = self.repair(loses_current, loses_manifest);
+            uncertain = loses_manifest.then_some(report);
         }
         self.open();
+        if let Some(report) = uncertain {
+            self.restore(&report);
+        }
         let db = self.db.as_ref().expect("it was opened");
         Store::recognize(&mut self.model, &self.keys, db, loss)
             .unwrap_or_else(|error| panic!("it cannot be read after the opening: {error}"));
@@ -160,9 +169,8 @@ impl Store {
         opened.unwrap_or_else(|error| panic!("after a power loss that follows close: {error}"));
     }
 
-    /// The closed store, of which CURRENT or the MANIFEST may be lost, is repaired. It then has
-    /// everything.
-    fn repair(&mut self, loses_current: bool, loses_manifest: bool) {
+    /// The closed store, of which CURRENT or the MANIFEST may be lost, is repaired.
+    fn repair(&mut self, loses_current: bool, loses_manifest: bool) -> RepairReport {
         self.disk.heal();
         let fs = Arc::clone(self.disk.fs());
         let loses = |name: &str| {
@@ -174,11 +182,41 @@ impl Store {
         }
         let report = self.settings.builder(self.disk.dir(), &fs).repair();
         let report = report.unwrap_or_else(|error| panic!("it cannot be repaired: {error}"));
-        assert!(report.losses.is_empty(), "repair of sound files: {report}");
-        assert!(
-            loses_manifest || !report.deleted_keys_may_return,
-            "repair of a sound directory: {report}"
-        );
+        if !loses_manifest {
+            let is_sound = report.losses.is_empty() && !report.deleted_keys_may_return;
+            assert!(is_sound, "a repair of sound files lost something: {:?}", report.losses);
+        }
+        report
+    }
+
+    /// Without a MANIFEST, a repair may lose what it reports, and deleted keys may come back. All
+    /// other keys have their values. What differs is written again.
+    fn restore(&mut self, report: &RepairReport) {
+        let db = self.db().clone();
+        let found = content(&db, &self.keys).expect("the repaired store can be read");
+        for key in 0..self.keys.count() {
+            let (bytes, wanted) = (self.keys.bytes(key), self.model.now().get(&key).copied());
+            let is_same = match (found.get(&key), wanted) {
+                (Some(found), Some(wanted)) => wanted.is(found),
+                (found, wanted) => found.is_none() && wanted.is_none(),
+            };
+            if is_same {
+                continue;
+            }
+            let may_differ = report.losses.iter().any(|loss| loss.concerns(bytes))
+                || (wanted.is_none() && report.deleted_keys_may_return);
+            assert!(
+                may_differ,
+                "after a repair without a MANIFEST {} is {}, and no loss is reported",
+                self.keys.show(key),
+                show_value(found.get(&key).map(|value| &value[..]))
+            );
+            let done = match wanted {
+                Some(value) => db.put(bytes, value.bytes()),
+                None => db.delete(bytes),
+            };
+            done.expect("the repaired store takes writes");
+        }
     }
 
     /// The current state, by an iterator.

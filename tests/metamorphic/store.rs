@@ -50,10 +50,10 @@ pub(super) struct HeldCursor {
 
 /// A call of `wait_for_compaction` fails the run if it takes longer than this, or if more
 /// compactions than [`MOST_COMPACTIONS`] run meanwhile.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Far more than any tree of a run needs to settle.
-const MOST_COMPACTIONS: u64 = 1500;
+const MOST_COMPACTIONS: u64 = 1000;
 
 /// The item that `number` refers to: see `operation.rs`.
 pub(super) fn pick<T>(items: &[T], number: usize) -> Option<usize> {
