@@ -446,7 +446,8 @@ impl Draw {
                 2 => Operation::Ends,
                 3 => {
                     let (from, to) = self.range(100);
-                    Operation::Range { from, to, steps: self.steps(100), snapshot }
+                    let form = self.rng.random_range(0..9);
+                    Operation::Range { from, to, form, steps: self.steps(100), snapshot }
                 }
                 4 => {
                     let length = self.rng.random_range(0..12);
@@ -477,20 +478,24 @@ impl Draw {
         }
     }
 
+    /// What a writer does while something else is going on.
+    fn acts(&mut self) -> Vec<Act> {
+        (0..self.rng.random_range(0..5))
+            .map(|_| match self.rng.random_range(0..4) {
+                0..2 => Act::Write(self.write()),
+                2 => Act::Flush,
+                _ if self.one_in(3) => Act::CompactAll,
+                _ => Act::Flush,
+            })
+            .collect()
+    }
+
     /// A reader opens the directory while the writer writes, flushes and compacts.
     fn read_beside(&mut self) {
         self.some_writes();
-        let mut acts: Vec<(u32, Act)> = (0..self.rng.random_range(0..5))
-            .map(|_| {
-                let call = self.rng.random_range(0..16);
-                let act = match self.rng.random_range(0..4) {
-                    0 => Act::Write(self.write()),
-                    1 => Act::CompactAll,
-                    _ => Act::Flush,
-                };
-                (call, act)
-            })
-            .collect();
+        let calls = [12, 16, 60][self.rng.random_range(0..3)];
+        let mut acts: Vec<(u32, Act)> =
+            (self.acts().into_iter()).map(|act| (self.rng.random_range(0..calls), act)).collect();
         acts.sort_by_key(|&(call, _)| call);
         let settings = self.mood.settings(&mut self.rng);
         let hold = self.one_in(3);
@@ -500,7 +505,7 @@ impl Draw {
     fn copies(&mut self) {
         let settings = self.mood.settings(&mut self.rng);
         let operation = match self.rng.random_range(0..4) {
-            0..2 => Operation::Checkpoint(settings),
+            0..2 => Operation::Checkpoint { acts: self.acts(), settings },
             2 => Operation::CopyWithFilters(settings.filter),
             _ => Operation::Export,
         };

@@ -2,6 +2,7 @@
 //! through other handles and copies.
 
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use maypole::fs::Fs;
 use maypole::{Db, Error, FilterPolicy, Result};
@@ -73,24 +74,7 @@ impl Store {
         let opened = settings.builder(self.disk.dir(), &fs).open_read_only();
         between.stop();
         let acted = std::mem::take(&mut *acted.lock().unwrap());
-        let earliest = self.model.now().clone();
-        let mut failed = Ok(());
-        let mut states = vec![earliest];
-        for (write, done) in acted {
-            match write {
-                Some(write) => {
-                    failed = failed.and(self.wrote(vec![write], done));
-                    states.push(self.model.now().clone());
-                }
-                None => {
-                    if done.is_ok() {
-                        self.model.sync();
-                    }
-                    failed = failed.and(done);
-                }
-            }
-        }
-        failed?;
+        let states = self.follow(acted)?;
         let reader = opened?;
         let state = state_of(&reader, &self.keys, &states)?;
         let expected = Expected { keys: &self.keys, map: &state, name: "a read-only handle" };
@@ -101,33 +85,62 @@ impl Store {
         Ok(())
     }
 
-    /// A file system whose calls let the writer act, and what the writer has done: writes, and
-    /// flushes as `None`.
+    /// Notes in the model what the writer has done; returns all states from the one before to the
+    /// last.
+    fn follow(&mut self, acted: Vec<Acted>) -> Result<Vec<Map>> {
+        let mut states = vec![self.model.now().clone()];
+        let mut failed = Ok(());
+        for (act, done) in acted {
+            failed = failed.and(match act {
+                Act::Write(write) => {
+                    let done = self.wrote(vec![write], done);
+                    states.push(self.model.now().clone());
+                    done
+                }
+                Act::Flush if done.is_ok() => {
+                    self.model.sync();
+                    done
+                }
+                _ => done,
+            });
+        }
+        failed.map(|()| states)
+    }
+
+    /// A file system whose calls let the writer act, and what the writer has done.
     fn acting(&self, acts: &[(u32, Act)]) -> (Between, Arc<Mutex<Vec<Acted>>>) {
         let acted: Arc<Mutex<Vec<Acted>>> = Arc::default();
         let (told, db, keys) = (Arc::clone(&acted), self.db().clone(), self.keys.clone());
         let acts = acts.to_vec();
         let between = Between::new(Arc::clone(self.disk.fs()), move |call| {
-            for (_, act) in acts.iter().filter(|&&(at, _)| at == call) {
-                let done = match *act {
-                    Act::Write(write) => (Some(write), write_one(&db, &keys, write)),
-                    Act::Flush => (None, db.flush()),
-                    Act::CompactAll => (None, db.compact_all()),
-                };
-                told.lock().unwrap().push(done);
+            for &(_, act) in acts.iter().filter(|&&(at, _)| at == call) {
+                told.lock().unwrap().push((act, act_on(&db, &keys, act)));
             }
         });
         (between, acted)
     }
 
-    /// A checkpoint, opened with other options, shows the current state.
-    pub(super) fn checkpoint(&mut self, settings: &Settings) -> Result<()> {
+    /// A checkpoint is made while another thread acts. Opened with other options, it shows one of
+    /// the states of this time.
+    pub(super) fn checkpoint(&mut self, acts: &[Act], settings: &Settings) -> Result<()> {
         let dir = self.disk.fresh("copy");
-        self.db().checkpoint(&dir)?;
-        self.model.sync();
+        let (db, keys) = (self.db(), &self.keys);
+        let (copied, acted) = thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                acts.iter().map(|&act| (act, act_on(db, keys, act))).collect::<Vec<Acted>>()
+            });
+            (db.checkpoint(&dir), writer.join().expect("the writer does not panic"))
+        });
+        let states = self.follow(acted)?;
+        copied?;
+        if acts.is_empty() {
+            self.model.sync();
+        }
         let builder = settings.builder(&dir, self.disk.fs()).create_if_missing(false);
         let copy = builder.clone().open()?;
-        self.compare_copy(&copy, "a checkpoint")?;
+        let state = state_of(&copy, &self.keys, &states)?;
+        let expected = Expected { keys: &self.keys, map: &state, name: "a checkpoint" };
+        self.tally.comparisons += expected.all(&copy, true)?;
         copy.close()?;
         builder.destroy().map(drop)
     }
@@ -192,18 +205,22 @@ impl Store {
     }
 }
 
-/// What the writer did in between: a write, or `None` for a flush.
-type Acted = (Option<Write>, Result<()>);
+/// What the writer did meanwhile, and how it went.
+type Acted = (Act, Result<()>);
 
-fn write_one(db: &Db, keys: &Universe, write: Write) -> Result<()> {
-    match write {
-        Write::Put(key, value) => db.put(keys.bytes(key), value.bytes()),
-        Write::Delete(key) => db.delete(keys.bytes(key)),
-        Write::DeleteRange(from, to) => db.delete_range(keys.bytes(from), keys.bytes(to)),
+fn act_on(db: &Db, keys: &Universe, act: Act) -> Result<()> {
+    match act {
+        Act::Flush => db.flush(),
+        Act::CompactAll => db.compact_all(),
+        Act::Write(Write::Put(key, value)) => db.put(keys.bytes(key), value.bytes()),
+        Act::Write(Write::Delete(key)) => db.delete(keys.bytes(key)),
+        Act::Write(Write::DeleteRange(from, to)) => {
+            db.delete_range(keys.bytes(from), keys.bytes(to))
+        }
     }
 }
 
-/// Which of the states the reader shows; panics if it is none of them.
+/// Which of the states a reader or a copy shows; panics if it is none of them.
 fn state_of(reader: &Db, keys: &Universe, states: &[Map]) -> Result<Map> {
     let found = content(reader, keys)?;
     let is_shown = |state: &&Map| {
@@ -212,8 +229,8 @@ fn state_of(reader: &Db, keys: &Universe, states: &[Map]) -> Result<Map> {
     };
     let Some(state) = states.iter().rev().find(is_shown) else {
         panic!(
-            "a read-only handle shows {} entries, and none of the {} states of its opening, which \
-             had {} at the beginning and {} at the end",
+            "a reader or a copy shows {} entries, and none of the {} states of its making, which had \
+             {} at the beginning and {} at the end",
             found.len(),
             states.len(),
             states[0].len(),
@@ -232,7 +249,9 @@ fn look_at(
         Operation::Get { key, .. } => expected.get(view, *key),
         Operation::MultiGet { keys, .. } => expected.multi_get(view, keys),
         Operation::Ends => expected.ends(view),
-        Operation::Range { from, to, steps, .. } => expected.range(view, *from, *to, steps),
+        Operation::Range { from, to, form, steps, .. } => {
+            expected.range(view, (*from, *to), *form, steps)
+        }
         Operation::Prefix { key, length, .. } => expected.prefix(view, *key, *length),
         Operation::Walk { start, backward, steps, .. } => {
             let mut cursor = view.cursor();

@@ -123,6 +123,7 @@ pub enum Operation {
     Range {
         from: Key,
         to: Key,
+        form: usize,
         steps: Steps,
         snapshot: Option<usize>,
     },
@@ -150,7 +151,11 @@ pub enum Operation {
         settings: Settings,
     },
     DropReader(usize),
-    Checkpoint(Settings),
+    /// Copies the store while another thread acts. The copy is opened with these settings.
+    Checkpoint {
+        acts: Vec<Act>,
+        settings: Settings,
+    },
     CopyWithFilters(&'static str),
     Export,
 
@@ -257,8 +262,14 @@ impl Operation {
                 all.extend(settings.simpler().into_iter().map(|s| Operation::Reopen(leave, s)));
                 all
             }
-            Operation::Checkpoint(settings) => {
-                settings.simpler().into_iter().map(Operation::Checkpoint).collect()
+            Operation::Checkpoint { acts, settings } => {
+                let plain = settings.simpler().into_iter();
+                let plain = plain.map(|settings| (acts.clone(), settings));
+                let fewer = without(&acts).into_iter().map(|acts| (acts, settings));
+                let none = (!acts.is_empty()).then_some((Vec::new(), settings));
+                (none.into_iter().chain(fewer).chain(plain))
+                    .map(|(acts, settings)| Operation::Checkpoint { acts, settings })
+                    .collect()
             }
             _ => Vec::new(),
         }
@@ -274,9 +285,27 @@ fn write_text(write: &Write, keys: &Universe) -> String {
     }
 }
 
+/// Writes in a row, where those of neighbours are drawn together: `put(3..=17, …)`.
 fn writes_text(writes: &[Write], keys: &Universe) -> String {
-    let texts: Vec<_> = writes.iter().map(|write| write_text(write, keys)).collect();
-    texts.join("; ")
+    let continues = |a: &Write, b: &Write| match (a, b) {
+        (Write::Put(a, _), Write::Put(b, _)) | (Write::Delete(a), Write::Delete(b)) => a + 1 == *b,
+        _ => false,
+    };
+    let texts = writes.chunk_by(continues).map(|row| match (row[0], row[row.len() - 1]) {
+        (Write::Put(from, value), Write::Put(to, _)) if from < to => {
+            format!("put({from}..={to}, {value}…)")
+        }
+        (Write::Delete(from), Write::Delete(to)) if from < to => format!("delete({from}..={to})"),
+        (write, _) => write_text(&write, keys),
+    });
+    texts.collect::<Vec<_>>().join("; ")
+}
+
+fn act_text(act: &Act, keys: &Universe) -> String {
+    match act {
+        Act::Write(write) => write_text(write, keys),
+        act => format!("{act:?}"),
+    }
 }
 
 impl Operation {
@@ -315,12 +344,8 @@ impl Operation {
             Operation::Wait => "db.wait_for_compaction()".into(),
             Operation::Snapshot => "snapshots.push(db.snapshot())".into(),
             Operation::Read { acts, hold, settings } => {
-                let acts: Vec<_> = acts
-                    .iter()
-                    .map(|(call, act)| match act {
-                        Act::Write(write) => format!("{call}: {}", write_text(write, keys)),
-                        act => format!("{call}: {act:?}"),
-                    })
+                let acts: Vec<_> = (acts.iter())
+                    .map(|(call, act)| format!("{call}: {}", act_text(act, keys)))
                     .collect();
                 let held = if *hold { "readers.push" } else { "check" };
                 format!(
@@ -328,8 +353,10 @@ impl Operation {
                     acts.join(", ")
                 )
             }
-            Operation::Checkpoint(settings) => {
-                format!("check(db.checkpoint(), builder(){settings}.open())")
+            Operation::Checkpoint { acts, settings } => {
+                let acts: Vec<_> = acts.iter().map(|act| act_text(act, keys)).collect();
+                let acts = acts.join("; ");
+                format!("check(db.checkpoint(), during {{ {acts} }}, builder(){settings}.open())")
             }
             Operation::Reopen(leave, settings) => {
                 format!("{leave:?}; db = builder(){settings}.open()")

@@ -14,6 +14,7 @@ use super::model::Map;
 pub trait Readable {
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
     fn get_length(&self, key: &[u8]) -> Result<Option<usize>>;
+    fn explain(&self, key: &[u8]) -> Result<Option<Slice>>;
     fn contains_key(&self, key: &[u8]) -> Result<bool>;
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Slice>>>;
     fn range(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> DbIterator;
@@ -33,6 +34,9 @@ macro_rules! readable {
             }
             fn get_length(&self, key: &[u8]) -> Result<Option<usize>> {
                 <$Type>::get_with(self, key, <[u8]>::len)
+            }
+            fn explain(&self, key: &[u8]) -> Result<Option<Slice>> {
+                Ok(<$Type>::explain(self, key)?.value)
             }
             fn contains_key(&self, key: &[u8]) -> Result<bool> {
                 <$Type>::contains_key(self, key)
@@ -115,16 +119,17 @@ impl Expected<'_> {
         }
     }
 
-    /// `get`, `get_with` and `contains_key` of one key.
+    /// `get`, `get_with`, `contains_key` and `explain` of one key.
     pub fn get(&self, view: &impl Readable, key: Key) -> Result<u64> {
         let bytes = self.keys.bytes(key);
         self.same_value("get", key, view.get(bytes)?.as_deref());
+        self.same_value("explain", key, view.explain(bytes)?.as_deref());
         let length = self.map.get(&key).map(|value| value.length as usize);
         let shown = self.keys.show(key);
         assert_eq!(view.get_length(bytes)?, length, "get_with of {shown}, {}", self.name);
         let contains = view.contains_key(bytes)?;
         assert_eq!(contains, length.is_some(), "contains_key of {shown}, {}", self.name);
-        Ok(3)
+        Ok(4)
     }
 
     pub fn multi_get(&self, view: &impl Readable, keys: &[Key]) -> Result<u64> {
@@ -175,9 +180,26 @@ impl Expected<'_> {
         Ok(compared)
     }
 
-    pub fn range(&self, view: &impl Readable, from: Key, to: Key, steps: &[bool]) -> Result<u64> {
-        let (lower, upper) = (self.keys.bytes(from), self.keys.bytes(to));
-        let found = view.range((Bound::Included(lower), Bound::Excluded(upper)));
+    /// The keys from `from` to before `to`, with one of the forms that the bounds may have.
+    pub fn range(
+        &self,
+        view: &impl Readable,
+        (from, to): (Key, Key),
+        form: usize,
+        steps: &[bool],
+    ) -> Result<u64> {
+        let (count, key) = (self.keys.count(), |key| self.keys.bytes(key));
+        let lower = match form % 3 {
+            1 if from > 0 => Bound::Excluded(key(from - 1)),
+            2 if from == 0 => Bound::Unbounded,
+            _ => Bound::Included(key(from)),
+        };
+        let upper = match form / 3 % 3 {
+            1 if to > 0 && to <= count => Bound::Included(key(to - 1)),
+            2 if to == count => Bound::Unbounded,
+            _ => Bound::Excluded(key(to)),
+        };
+        let found = view.range((lower, upper));
         self.both_ends("range", found, (from, to), steps.iter().copied())
     }
 

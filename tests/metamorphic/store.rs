@@ -172,7 +172,7 @@ impl Store {
                 }
                 Ok(())
             }
-            Operation::Checkpoint(settings) => self.checkpoint(settings),
+            Operation::Checkpoint { acts, settings } => self.checkpoint(acts, settings),
             Operation::CopyWithFilters(policy) => self.copy_with_filters(policy),
             Operation::Export => self.export(),
             &Operation::Fail { call, nth, fault, forever } => {
