@@ -16,7 +16,8 @@ use super::model::Write;
 use super::operation::{Act, Leave, Operation, Program, Steps};
 use super::settings::Settings;
 
-/// The last keys are used again and again, and half of them are not in the base.
+/// So many keys, at equal distances, are written again and again. They are not in the base, so that
+/// their deletions are dropped early.
 const HOT: u32 = 6;
 
 /// A run has about this many operations, those within a fill and within a batch not counted.
@@ -64,7 +65,8 @@ impl Mood {
             Mood::Wild => drawn,
             Mood::LevelZero => Settings {
                 memtable_bytes: 16 << 20,
-                table_bytes: 16 << 10,
+                // A table that is rewritten for a sixteenth of this is cheap.
+                table_bytes: [16 << 10, 64 << 10, 1 << 20][rng.random_range(0..3)],
                 level_base_bytes: 64 << 20,
                 block_bytes: drawn.block_bytes.min(4096),
                 ..drawn
@@ -106,6 +108,8 @@ struct Draw {
     length: u32,
     /// Writes of one passage are near this key.
     here: Key,
+    /// The last keys that were overwritten: the first one, the distance and the number.
+    recent: (Key, u32, u32),
     values: u32,
     weights: [u32; MOTIFS.len()],
     operations: Vec<Operation>,
@@ -121,10 +125,10 @@ pub fn program(seed: u64, without: &str) -> Program {
         Form::Huge => [5, 20, 40][rng.random_range(0..3)],
         _ => [8, 100, 600, 2000, 3000][rng.random_range(0..5)],
     };
-    let disk = match rng.random_range(0..40) {
-        0..34 => Kind::Memory,
-        34..38 => Kind::Tmpfs,
-        38 => Kind::Disk,
+    let disk = match rng.random_range(0..80) {
+        0..72 => Kind::Memory,
+        72..78 => Kind::Tmpfs,
+        78 => Kind::Disk,
         _ => Kind::Direct,
     };
     let is_calm = rng.random_bool(0.3);
@@ -136,7 +140,8 @@ pub fn program(seed: u64, without: &str) -> Program {
         if is_left_out(name) { 0 } else { weight }
     });
     let (values, operations) = (0, Vec::new());
-    let mut draw = Draw { rng, mood, keys, length, here: 0, values, weights, operations };
+    let (here, recent) = (0, (0, 1, 1));
+    let mut draw = Draw { rng, mood, keys, length, here, recent, values, weights, operations };
     if mood == Mood::LevelZero || draw.rng.random_bool(0.8) {
         draw.base();
     }
@@ -152,9 +157,11 @@ impl Draw {
         self.operations.push(operation);
     }
 
-    /// A motif, at a place of its own.
+    /// A motif, at a place of its own or at that of the last one.
     fn passage(&mut self) {
-        self.here = self.key();
+        if self.one_in(2) {
+            self.here = self.key();
+        }
         let total: u32 = self.weights.iter().sum();
         let mut ticket = self.rng.random_range(0..total.max(1));
         for ((_, motif), weight) in MOTIFS.iter().zip(self.weights) {
@@ -184,7 +191,8 @@ impl Draw {
     }
 
     fn hot(&mut self) -> Key {
-        self.keys - 1 - self.rng.random_range(0..HOT.min(self.keys))
+        let step = self.keys.div_ceil(HOT);
+        (step / 2 + step * self.rng.random_range(0..HOT)) % self.keys
     }
 
     /// A range of at most `most` keys near here; rarely a wide one.
@@ -264,8 +272,9 @@ impl Draw {
     fn base(&mut self) {
         let mut value = self.values(self.keys);
         value.is_noise |= self.mood == Mood::LevelZero;
-        let count = self.keys - self.keys.min(HOT) / 2;
-        self.push(Operation::Fill { first: 0, step: 1, count, value });
+        self.push(Operation::Fill { first: 0, step: 1, count: self.keys, value });
+        let step = self.keys.div_ceil(HOT);
+        self.push(Operation::DeleteEach { first: step / 2, step, count: self.keys / step });
         self.push(Operation::CompactAll);
     }
 
@@ -296,6 +305,7 @@ impl Draw {
         let (first, count) = (self.here, self.rng.random_range(1..30));
         let value = self.values(count);
         let step = [1, 1, 7, 101][self.rng.random_range(0..4)];
+        self.recent = (first, step, count);
         self.push(Operation::Fill { first, step, count, value });
         self.push(Operation::Flush);
     }
@@ -318,19 +328,17 @@ impl Draw {
         self.settle_and_check();
     }
 
-    /// A long run of deletions, which becomes tables of its own, next to other writes.
+    /// A long run of deletions, which becomes tables of its own, between others of keys that were
+    /// overwritten lately and the write of a hot key, whose versions are merged later.
     fn deletions(&mut self) {
-        for _ in 0..self.rng.random_range(0..3) {
-            let key = self.key();
-            self.push(Operation::Delete(key));
+        let (first, step, count) = self.recent;
+        if !self.one_in(3) {
+            self.push(Operation::DeleteEach { first, step, count });
         }
         let count = [1, 10, 70, 200, 600][self.rng.random_range(0..5)].min(self.keys);
-        self.push(Operation::DeleteEach { first: self.here, step: 1, count });
-        if self.one_in(2) {
-            let (first, count) = (self.key(), self.rng.random_range(1..12));
-            self.push(Operation::DeleteEach { first, step: 1, count });
-        }
-        if self.one_in(2) {
+        let first = if self.one_in(2) { self.here } else { self.key() };
+        self.push(Operation::DeleteEach { first, step: 1, count });
+        if !self.one_in(3) {
             let (key, value) = (self.hot(), self.value());
             self.push(Operation::Put(key, value));
         }
@@ -338,8 +346,10 @@ impl Draw {
             self.some_writes();
         }
         self.push(Operation::Flush);
+        self.settle_and_check();
         if self.one_in(2) {
             self.toggle();
+            self.settle_and_check();
         }
     }
 

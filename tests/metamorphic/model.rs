@@ -65,6 +65,8 @@ pub struct Model {
     journal: Vec<Entry>,
     /// The number of entries of the journal that survive a power loss.
     synced: usize,
+    /// Keys that were written since [`Model::forget_touched`].
+    touched: BTreeSet<Key>,
 }
 
 /// What a crash may take.
@@ -88,8 +90,23 @@ impl Model {
 
     /// An acknowledged write.
     pub fn write(&mut self, writes: Vec<Write>) {
-        writes.iter().for_each(|write| write.apply(&mut self.now, |_| {}));
+        let touched = &mut self.touched;
+        for write in &writes {
+            write.apply(&mut self.now, |key| {
+                touched.insert(key);
+            });
+        }
         self.journal.push(Entry { writes, is_doubtful: false });
+    }
+
+    /// The keys that were written since all keys were last compacted. Wrong answers are the most
+    /// likely for them.
+    pub fn touched(&self) -> impl Iterator<Item = Key> + '_ {
+        self.touched.iter().copied()
+    }
+
+    pub fn forget_touched(&mut self) {
+        self.touched.clear();
     }
 
     /// A write whose call failed.

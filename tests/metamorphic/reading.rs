@@ -260,17 +260,14 @@ impl Expected<'_> {
         Ok((compared, at))
     }
 
-    /// The whole content by every kind of read. If not `thorough`, only some keys are looked up one
-    /// by one.
-    pub fn all(&self, view: &impl Readable, thorough: bool) -> Result<u64> {
-        let keys: Vec<Key> = (0..self.keys.count()).collect();
-        let every = if thorough { 1 } else { keys.len().div_ceil(100).max(1) };
+    /// The whole content by iterators and cursors, and these keys by lookups too.
+    pub fn all(&self, view: &impl Readable, keys: &[Key]) -> Result<u64> {
         let mut compared = self.ends(view)?;
-        for &key in keys.iter().step_by(every) {
+        for &key in keys {
             self.same_value("get", key, view.get(self.keys.bytes(key))?.as_deref());
             compared += 1;
         }
-        compared += self.multi_get(view, &keys)?;
+        compared += self.multi_get(view, keys)?;
         let whole = (0, self.keys.count() + 1);
         let bounds = || (Bound::Unbounded, Bound::Unbounded);
         let forward = std::iter::repeat(true);

@@ -141,7 +141,11 @@ impl Store {
             &Operation::CompactRange(from, to) => {
                 self.db().compact_range(self.keys.bytes(from)..self.keys.bytes(to))
             }
-            Operation::CompactAll => self.db().compact_all(),
+            Operation::CompactAll => {
+                self.db().compact_all()?;
+                self.model.forget_touched();
+                Ok(())
+            }
             Operation::Wait => self.settle(),
             Operation::WarmUp => self.db().warm_up().map(drop),
             Operation::Verify => self.verify(),
