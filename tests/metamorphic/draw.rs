@@ -16,8 +16,9 @@ use super::model::Write;
 use super::operation::{Act, Leave, Operation, Program, Steps};
 use super::settings::Settings;
 
-/// So many keys, at equal distances, are written again and again. They are not in the base, so that
-/// their deletions are dropped early.
+/// So many keys, at equal distances, and the last one are written again and again. They are not in
+/// the base. A merge drops deletions of keys that are in the range of no older table, so most of
+/// them are the first and the last key.
 const HOT: u32 = 6;
 
 /// A run has about this many operations, those within a fill and within a batch not counted.
@@ -25,12 +26,13 @@ const LENGTH: usize = 160;
 
 type Motif = fn(&mut Draw);
 
-const MOTIFS: [(&str, Motif); 20] = [
+const MOTIFS: [(&str, Motif); 21] = [
     ("some_writes", Draw::some_writes),
     ("batches", Draw::batches),
     ("small_flush", Draw::small_flush),
     ("range_over_old_and_new", Draw::range_over_old_and_new),
     ("deletions", Draw::deletions),
+    ("at_an_edge", Draw::at_an_edge),
     ("toggle", Draw::toggle),
     ("ingest", Draw::ingest),
     ("large_values", Draw::large_values),
@@ -66,7 +68,7 @@ impl Mood {
             Mood::LevelZero => Settings {
                 memtable_bytes: 16 << 20,
                 // A table that is rewritten for a sixteenth of this is cheap.
-                table_bytes: [16 << 10, 64 << 10, 1 << 20][rng.random_range(0..3)],
+                table_bytes: [16 << 10, 16 << 10, 64 << 10, 1 << 20][rng.random_range(0..4)],
                 level_base_bytes: 64 << 20,
                 block_bytes: drawn.block_bytes.min(4096),
                 ..drawn
@@ -86,8 +88,14 @@ impl Mood {
 
     /// The weight of a motif, of which `drawn` is drawn.
     fn weight(self, name: &str, drawn: u32) -> u32 {
-        const OF_LEVEL_0: [&str; 5] =
-            ["small_flush", "range_over_old_and_new", "deletions", "toggle", "ingest"];
+        const OF_LEVEL_0: [&str; 6] = [
+            "at_an_edge",
+            "small_flush",
+            "range_over_old_and_new",
+            "deletions",
+            "toggle",
+            "ingest",
+        ];
         match self {
             Mood::LevelZero if OF_LEVEL_0.contains(&name) => 4 * drawn + 2,
             Mood::LevelZero => drawn.min(1),
@@ -192,7 +200,11 @@ impl Draw {
 
     fn hot(&mut self) -> Key {
         let step = self.keys.div_ceil(HOT);
-        (step / 2 + step * self.rng.random_range(0..HOT)) % self.keys
+        match self.rng.random_range(0..4) {
+            0 => 0,
+            1 => self.keys - 1,
+            _ => (step * self.rng.random_range(0..HOT)) % self.keys,
+        }
     }
 
     /// A range of at most `most` keys near here; rarely a wide one.
@@ -274,7 +286,8 @@ impl Draw {
         value.is_noise |= self.mood == Mood::LevelZero;
         self.push(Operation::Fill { first: 0, step: 1, count: self.keys, value });
         let step = self.keys.div_ceil(HOT);
-        self.push(Operation::DeleteEach { first: step / 2, step, count: self.keys / step });
+        self.push(Operation::DeleteEach { first: 0, step, count: self.keys / step });
+        self.push(Operation::Delete(self.keys - 1));
         self.push(Operation::CompactAll);
     }
 
@@ -311,46 +324,81 @@ impl Draw {
     }
 
     /// New keys and a range deletion over them and over older keys, with a snapshot in between: the
-    /// flush keeps both, and cuts them into several tables.
+    /// flush keeps both, and cuts them into several tables where older tables start.
     fn range_over_old_and_new(&mut self) {
+        let here = self.here;
+        for _ in 0..self.rng.random_range(0..4) {
+            self.here = self.key();
+            self.small_flush();
+        }
+        self.here = here;
         let count = self.rng.random_range(1..60);
         let value = self.values(count);
-        self.push(Operation::Fill { first: self.here, step: 1, count, value });
-        if !self.one_in(3) {
+        self.push(Operation::Fill { first: here, step: 1, count, value });
+        if !self.one_in(4) {
             self.push(Operation::Snapshot);
         }
-        let (before, after) = (self.rng.random_range(0..30), self.rng.random_range(0..30));
-        let from = self.here.saturating_sub(before);
-        self.push(Operation::DeleteRange(from, (self.here + count + after).min(self.keys)));
+        let most = [30, 100, 300][self.rng.random_range(0..3)];
+        let (before, after) = (self.rng.random_range(0..most), self.rng.random_range(0..most));
+        let to = (here + count + after).min(self.keys);
+        self.push(Operation::DeleteRange(here.saturating_sub(before), to));
+        self.push(Operation::Flush);
         if !self.one_in(4) {
-            self.push(Operation::Flush);
+            self.push(Operation::Wait);
+            self.push(Operation::Check);
         }
-        self.settle_and_check();
     }
 
-    /// A long run of deletions, which becomes tables of its own, between others of keys that were
-    /// overwritten lately and the write of a hot key, whose versions are merged later.
+    /// A long run of deletions, which becomes tables of its own, among other writes.
     fn deletions(&mut self) {
         let (first, step, count) = self.recent;
-        if !self.one_in(3) {
+        if self.one_in(2) {
             self.push(Operation::DeleteEach { first, step, count });
         }
         let count = [1, 10, 70, 200, 600][self.rng.random_range(0..5)].min(self.keys);
-        let first = if self.one_in(2) { self.here } else { self.key() };
-        self.push(Operation::DeleteEach { first, step: 1, count });
-        if !self.one_in(3) {
-            let (key, value) = (self.hot(), self.value());
-            self.push(Operation::Put(key, value));
-        }
-        if self.one_in(4) {
+        self.push(Operation::DeleteEach { first: self.here, step: 1, count });
+        if self.one_in(2) {
             self.some_writes();
         }
         self.push(Operation::Flush);
         self.settle_and_check();
-        if self.one_in(2) {
-            self.toggle();
-            self.settle_and_check();
+    }
+
+    /// A few keys beside the first or the last key are overwritten and deleted, next to a long run of
+    /// deletions. The first or last key itself, which is in the range of no older table, is written
+    /// last. Then it is written and deleted again, so that merges drop the newest entry of a table.
+    fn at_an_edge(&mut self) {
+        let (hot, few, between) = match self.one_in(2) {
+            true => (0, 1, 60),
+            false => (self.keys - 1, self.keys.saturating_sub(31), self.keys.saturating_sub(60)),
+        };
+        let count = self.rng.random_range(1..30.min(self.keys));
+        for _ in 0..self.rng.random_range(1..4) {
+            let value = self.values(count);
+            self.push(Operation::Fill { first: few, step: 1, count, value });
+            self.push(Operation::Flush);
         }
+        self.push(Operation::DeleteEach { first: few, step: 1, count });
+        if !self.one_in(4) {
+            // So that the deletions are two runs.
+            let value = self.value();
+            self.push(Operation::Put(between % self.keys, value));
+        }
+        let run = [70, 200, 600, 900][self.rng.random_range(0..4)].min(self.keys);
+        self.push(Operation::DeleteEach { first: self.here, step: 1, count: run });
+        let value = self.value();
+        self.push(Operation::Put(hot, value));
+        self.push(Operation::Flush);
+        self.settle_and_check();
+        for _ in 0..self.rng.random_range(1..4) {
+            let value = self.value();
+            self.push(Operation::Put(hot, value));
+            self.push(Operation::Flush);
+            self.push(Operation::Delete(hot));
+            self.push(Operation::Flush);
+        }
+        self.push(Operation::Wait);
+        self.push(Operation::Check);
     }
 
     /// One key is written and deleted, with a flush after each.
