@@ -20,7 +20,8 @@
 //! | `model.rs` | maps, and the states that a crash may leave |
 //! | `settings.rs` | the options of an opening |
 //! | `operation.rs` | the calls, as data |
-//! | `draw.rs` | the program of a seed |
+//! | `text.rs` | programs as text |
+//! | `draw.rs`, `shapes.rs`, `motifs.rs` | the program of a seed, and the passages that it consists of |
 //! | `store.rs` | executes a program |
 //! | `looking.rs`, `reading.rs` | reads, copies and readers, compared |
 //! | `opening.rs` | closing, killing, losing power, repairing |
@@ -34,7 +35,7 @@
 //! | `MAYPOLE_METAMORPHIC_SEED` | | runs this seed alone |
 //! | `MAYPOLE_METAMORPHIC_SHORTEN` | 60 | for how many seconds a failing program is shortened |
 //! | `MAYPOLE_METAMORPHIC_FAILURES` | 1 | new seeds are run until so many of them have failed |
-//! | `MAYPOLE_METAMORPHIC_WITHOUT` | | motifs (`draw.rs`) to leave out, such as `repair,faults` |
+//! | `MAYPOLE_METAMORPHIC_WITHOUT` | | motifs (`motifs.rs`) to leave out, such as `repair,faults` |
 //!
 //! ```sh
 //! MAYPOLE_METAMORPHIC_SECONDS=3600 cargo test --release --test metamorphic -- --nocapture
@@ -47,13 +48,16 @@ mod draw;
 mod keys;
 mod looking;
 mod model;
+mod motifs;
 mod opening;
 mod operation;
 mod reading;
 mod run;
 mod settings;
+mod shapes;
 mod shorten;
 mod store;
+mod text;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
