@@ -1,5 +1,6 @@
 //! Runs a program, in a thread that may panic or hang.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once, mpsc};
@@ -36,12 +37,17 @@ fn keep_panics() {
         panic::set_hook(Box::new(move |info| match thread::current().name() {
             Some(RUN) => PANIC.with_borrow_mut(|kept| {
                 let place = info.location().map_or(String::new(), |at| format!(" ({at})"));
-                let text = info.payload_as_str().unwrap_or("a panic");
+                let text = message_of(info.payload());
                 *kept = Some(format!("{text}{place}"));
             }),
             _ => print(info),
         }));
     });
+}
+
+fn message_of(payload: &dyn Any) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or(payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
 /// Runs the program from beginning to end.

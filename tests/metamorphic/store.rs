@@ -62,7 +62,7 @@ pub(super) fn pick<T>(items: &[T], number: usize) -> Option<usize> {
 
 impl Store {
     pub fn new(program: &Program) -> Store {
-        let fails = program.seed % 3 != 0;
+        let fails = !program.seed.is_multiple_of(3);
         let mut store = Store {
             keys: Universe::new(program.form, program.keys),
             disk: Disk::new(program.disk, fails),
@@ -343,7 +343,7 @@ impl Store {
         let expected = Expected { keys: &self.keys, map: &held.map, name: "a held cursor" };
         if held.at.is_none() {
             let middle = self.keys.count() / 2;
-            held.at = expected.seek(&mut held.cursor, middle, steps.len() % 2 == 0)?;
+            held.at = expected.seek(&mut held.cursor, middle, steps.len().is_multiple_of(2))?;
         }
         let (compared, at) = expected.walk(&mut held.cursor, held.at, steps)?;
         self.tally.comparisons += compared;
