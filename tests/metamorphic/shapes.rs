@@ -145,11 +145,11 @@ impl Draw {
     pub(super) fn ingest(&mut self) {
         let mut files = Vec::new();
         let mut start = self.here;
-        for _ in 0..self.rng.random_range(1..5) {
-            let room = [3, 30, 120, 400][self.rng.random_range(0..4)];
+        for _ in 0..[1, 2, 2, 2, 4][self.rng.random_range(0..5)] {
+            let room = [3, 30, 100, 300][self.rng.random_range(0..4)];
             let end = (start + room).min(self.keys);
             let (mut file, mut key) = (Vec::new(), start);
-            let deletes = [0.1, 0.5, 1.0][self.rng.random_range(0..3)];
+            let deletes = [0.0, 0.2, 1.0, 1.0][self.rng.random_range(0..4)];
             let most_step = [1, 1, 5][self.rng.random_range(0..3)];
             while key < end {
                 file.push(match self.rng.random_bool(deletes) {
@@ -166,14 +166,20 @@ impl Draw {
             files.insert(self.rng.random_range(0..=files.len()), file);
             start = end + self.rng.random_range(0..20);
         }
+        // What they change is in level 0, so that they enter there too.
         for _ in 0..self.rng.random_range(0..4) {
-            let count = [10, 60, 200][self.rng.random_range(0..3)];
-            let (value, step) = (self.values(count), self.rng.random_range(1..6));
+            let step = self.rng.random_range(1..6);
+            let count = (start.saturating_sub(self.here) / step).max(1);
+            let value = self.values(count);
             self.push(Operation::Fill { first: self.here, step, count, value });
             self.push(Operation::Flush);
         }
         self.push(Operation::Ingest(files));
-        self.settle_and_check();
+        for _ in 0..self.rng.random_range(0..3) {
+            self.small_flush();
+        }
+        self.push(Operation::Wait);
+        self.push(Operation::Check);
     }
 
     /// Values larger than blocks and tables; most compress to little.
