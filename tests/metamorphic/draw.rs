@@ -124,7 +124,10 @@ pub fn program(seed: u64, without: &str) -> Program {
     if mood == Mood::LevelZero || draw.rng.random_bool(0.8) {
         draw.base();
     }
-    while draw.operations.len() < LENGTH {
+    // A sync of a real disk takes as long as a hundred operations.
+    let is_slow = matches!(disk, Kind::Disk | Kind::Direct);
+    let most = if is_slow { LENGTH / 4 } else { LENGTH };
+    while draw.operations.len() < most {
         draw.passage();
         draw.pause();
     }
