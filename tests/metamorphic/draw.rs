@@ -71,6 +71,8 @@ impl Mood {
             "ingest",
         ];
         match self {
+            // It is the longest, and rarely goes as far as it should.
+            Mood::LevelZero if name == "at_an_edge" => 6 * drawn + 12,
             Mood::LevelZero if OF_LEVEL_0.contains(&name) => 4 * drawn + 2,
             Mood::LevelZero => drawn.min(1),
             Mood::Wild => drawn,

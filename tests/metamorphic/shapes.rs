@@ -100,18 +100,18 @@ impl Draw {
             false => (self.keys - 1, self.keys.saturating_sub(31), self.keys.saturating_sub(60)),
         };
         let count = self.rng.random_range(1..30.min(self.keys));
-        for _ in 0..self.rng.random_range(1..4) {
+        for _ in 0..self.rng.random_range(2..4) {
             let value = self.values(count);
             self.push(Operation::Fill { first: few, step: 1, count, value });
             self.push(Operation::Flush);
         }
         self.push(Operation::DeleteEach { first: few, step: 1, count });
-        if !self.one_in(4) {
+        if !self.one_in(8) {
             // So that the deletions are two runs.
             let value = self.value();
             self.push(Operation::Put(between % self.keys, value));
         }
-        let run = [70, 200, 600, 900][self.rng.random_range(0..4)].min(self.keys);
+        let run = [70, 400, 600, 900][self.rng.random_range(0..4)].min(self.keys);
         self.push(Operation::DeleteEach { first: self.here, step: 1, count: run });
         let value = self.value();
         self.push(Operation::Put(hot, value));
