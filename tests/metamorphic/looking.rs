@@ -1,0 +1,280 @@
+//! The operations that only read: of the current state, of snapshots, of whatever is held, and
+//! through other handles and copies.
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use maypole::fs::Fs;
+use maypole::{Db, Error, FilterPolicy, Result};
+
+use super::between::Between;
+use super::keys::{Key, Universe};
+use super::model::{Map, Model, Write};
+use super::operation::{Act, Operation};
+use super::reading::{Expected, content};
+use super::settings::Settings;
+use super::store::{Store, pick};
+
+impl Store {
+    /// One read of the current state or of a snapshot.
+    pub(super) fn look(&mut self, operation: &Operation) -> Result<()> {
+        let snapshot = match operation {
+            Operation::Get { snapshot, .. }
+            | Operation::MultiGet { snapshot, .. }
+            | Operation::Range { snapshot, .. }
+            | Operation::Prefix { snapshot, .. }
+            | Operation::Walk { snapshot, .. } => *snapshot,
+            _ => None,
+        };
+        let held = snapshot.and_then(|which| pick(&self.snapshots, which));
+        let compared = match held {
+            Some(which) => {
+                let (view, map) = &self.snapshots[which];
+                look_at(view, &Expected { keys: &self.keys, map, name: "a snapshot" }, operation)
+            }
+            None => {
+                let map = self.model.now();
+                look_at(self.db(), &Expected { keys: &self.keys, map, name: "now" }, operation)
+            }
+        }?;
+        self.tally.comparisons += compared;
+        Ok(())
+    }
+
+    /// The whole content now, at each snapshot and in each reader; and what is in directories.
+    pub(super) fn check(&mut self) -> Result<()> {
+        let expected = |map, name| Expected { keys: &self.keys, map, name };
+        let few = self.sample(100);
+        let mut compared = expected(self.model.now(), "now").all(self.db(), &self.to_look_up())?;
+        for (snapshot, map) in &self.snapshots {
+            compared += expected(map, "a snapshot").all(snapshot, &few)?;
+        }
+        for (reader, map) in &self.readers {
+            compared += expected(map, "a read-only handle").all(reader, &few)?;
+        }
+        for held in &mut self.cursors {
+            let expected = Expected { keys: &self.keys, map: &held.map, name: "a held cursor" };
+            let (count, at) = expected.walk(&mut held.cursor, held.at, &[true; 50])?;
+            held.at = at;
+            compared += count;
+        }
+        self.tally.comparisons += compared;
+        Ok(())
+    }
+
+    /// About `count` keys, others each time.
+    fn sample(&self, count: u32) -> Vec<Key> {
+        let step = self.keys.count().div_ceil(count).max(1);
+        let first = (self.tally.operations % u64::from(step)) as Key;
+        (first..self.keys.count()).step_by(step as usize).collect()
+    }
+
+    /// The keys that a comparison looks up one by one: those that may be in several tables, and some
+    /// of the others.
+    fn to_look_up(&self) -> Vec<Key> {
+        let mut keys: Vec<Key> = self.model.touched().chain(self.sample(200)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// Opens the directory read-only while the writer acts. The reader shows one state of those
+    /// between the beginning and the end of its opening.
+    pub(super) fn read(
+        &mut self,
+        acts: &[(u32, Act)],
+        hold: bool,
+        settings: &Settings,
+    ) -> Result<()> {
+        let (between, acted) = self.acting(acts);
+        let fs: Arc<dyn Fs> = Arc::new(between.clone());
+        let opened = settings.builder(self.disk.dir(), &fs).open_read_only();
+        between.stop();
+        let acted = std::mem::take(&mut *acted.lock().unwrap());
+        let states = self.follow(acted)?;
+        let reader = opened?;
+        let state = state_of(&reader, &self.keys, &states)?;
+        let expected = Expected { keys: &self.keys, map: &state, name: "a read-only handle" };
+        self.tally.comparisons += expected.all(&reader, &self.to_look_up())?;
+        if hold {
+            self.readers.push((reader, state));
+        }
+        Ok(())
+    }
+
+    /// Notes in the model what the writer has done; returns all states from the one before to the
+    /// last.
+    fn follow(&mut self, acted: Vec<Acted>) -> Result<Vec<Map>> {
+        let mut states = vec![self.model.now().clone()];
+        let mut failed = Ok(());
+        for (act, done) in acted {
+            failed = failed.and(match act {
+                Act::Write(write) => {
+                    let done = self.wrote(vec![write], done);
+                    states.push(self.model.now().clone());
+                    done
+                }
+                Act::Flush if done.is_ok() => {
+                    self.model.sync();
+                    done
+                }
+                _ => done,
+            });
+        }
+        failed.map(|()| states)
+    }
+
+    /// A file system whose calls let the writer act, and what the writer has done.
+    fn acting(&self, acts: &[(u32, Act)]) -> (Between, Arc<Mutex<Vec<Acted>>>) {
+        let acted: Arc<Mutex<Vec<Acted>>> = Arc::default();
+        let (told, db, keys) = (Arc::clone(&acted), self.db().clone(), self.keys.clone());
+        let acts = acts.to_vec();
+        let between = Between::new(Arc::clone(self.disk.fs()), move |call| {
+            for &(_, act) in acts.iter().filter(|&&(at, _)| at == call) {
+                told.lock().unwrap().push((act, act_on(&db, &keys, act)));
+            }
+        });
+        (between, acted)
+    }
+
+    /// A checkpoint is made while another thread acts. Opened with other options, it shows one of
+    /// the states of this time.
+    pub(super) fn checkpoint(&mut self, acts: &[Act], settings: &Settings) -> Result<()> {
+        let dir = self.disk.fresh("copy");
+        let (db, keys) = (self.db(), &self.keys);
+        let (copied, acted) = thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                acts.iter().map(|&act| (act, act_on(db, keys, act))).collect::<Vec<Acted>>()
+            });
+            (db.checkpoint(&dir), writer.join().expect("the writer does not panic"))
+        });
+        let states = self.follow(acted)?;
+        copied?;
+        if acts.is_empty() {
+            self.model.sync();
+        }
+        let builder = settings.builder(&dir, self.disk.fs()).create_if_missing(false);
+        let copy = builder.clone().open()?;
+        let state = state_of(&copy, &self.keys, &states)?;
+        let expected = Expected { keys: &self.keys, map: &state, name: "a checkpoint" };
+        self.tally.comparisons += expected.all(&copy, &self.to_look_up())?;
+        copy.close()?;
+        builder.destroy().map(drop)
+    }
+
+    pub(super) fn copy_with_filters(&mut self, policy: &str) -> Result<()> {
+        let dir = self.disk.fresh("copy");
+        let policy: FilterPolicy = policy.parse().unwrap();
+        self.db().copy_with_filters(&dir, &policy)?;
+        self.model.sync();
+        let builder = Db::builder(&dir).fs(Arc::clone(self.disk.fs())).create_if_missing(false);
+        let copy = builder.clone().open()?;
+        self.compare_copy(&copy, "a copy with other filters")?;
+        copy.close()?;
+        builder.destroy().map(drop)
+    }
+
+    /// Exports the store as one of RocksDB's, reads it, and imports it again.
+    pub(super) fn export(&mut self) -> Result<()> {
+        let (dir, back) = (self.disk.fresh("export"), self.disk.fresh("import"));
+        match self.db().export_rocksdb(&dir, None) {
+            // RocksDB cannot order the tables of level 0.
+            Err(Error::Unsupported { .. }) => return Ok(()),
+            done => done.map(drop)?,
+        }
+        self.model.sync();
+        let fs = Arc::clone(self.disk.fs());
+        let at = |dir| Db::builder(dir).fs(Arc::clone(&fs));
+        let rocks = at(&dir).open_rocksdb()?;
+        let exported = rocks.column_family("default")?;
+        self.compare_copy(&exported, "an export")?;
+        drop(exported);
+        rocks.import("default", &back)?;
+        let imported = at(&back).open()?;
+        self.compare_copy(&imported, "an import")?;
+        imported.close()?;
+        at(&back).destroy().map(drop)
+    }
+
+    pub(super) fn compare_copy(&mut self, copy: &Db, name: &str) -> Result<()> {
+        let expected = Expected { keys: &self.keys, map: self.model.now(), name };
+        self.tally.comparisons += expected.all(copy, &self.to_look_up())?;
+        Ok(())
+    }
+
+    /// Makes the state that was found after a crash the current one; panics if no crash may leave
+    /// it.
+    pub(super) fn recognize(
+        model: &mut Model,
+        keys: &Universe,
+        db: &Db,
+        loss: super::model::Loss,
+    ) -> Result<()> {
+        let found = content(db, keys)?;
+        let is_found = |key, value: Option<&super::keys::Value>| match (found.get(&key), value) {
+            (Some(bytes), Some(value)) => value.is(bytes),
+            (found, value) => found.is_none() && value.is_none(),
+        };
+        if let Err(difference) = model.recover(loss, 0..keys.count(), is_found) {
+            panic!("{difference}");
+        }
+        Ok(())
+    }
+}
+
+/// What the writer did meanwhile, and how it went.
+type Acted = (Act, Result<()>);
+
+fn act_on(db: &Db, keys: &Universe, act: Act) -> Result<()> {
+    match act {
+        Act::Flush => db.flush(),
+        Act::CompactAll => db.compact_all(),
+        Act::Write(Write::Put(key, value)) => db.put(keys.bytes(key), value.bytes()),
+        Act::Write(Write::Delete(key)) => db.delete(keys.bytes(key)),
+        Act::Write(Write::DeleteRange(from, to)) => {
+            db.delete_range(keys.bytes(from), keys.bytes(to))
+        }
+    }
+}
+
+/// Which of the states a reader or a copy shows; panics if it is none of them.
+fn state_of(reader: &Db, keys: &Universe, states: &[Map]) -> Result<Map> {
+    let found = content(reader, keys)?;
+    let is_shown = |state: &&Map| {
+        state.len() == found.len()
+            && state.iter().zip(&found).all(|((a, value), (b, bytes))| a == b && value.is(bytes))
+    };
+    let Some(state) = states.iter().rev().find(is_shown) else {
+        panic!(
+            "a reader or a copy shows {} entries, and none of the {} states of its making, which had \
+             {} at the beginning and {} at the end",
+            found.len(),
+            states.len(),
+            states[0].len(),
+            states[states.len() - 1].len()
+        );
+    };
+    Ok(state.clone())
+}
+
+fn look_at(
+    view: &impl super::reading::Readable,
+    expected: &Expected,
+    operation: &Operation,
+) -> Result<u64> {
+    match operation {
+        Operation::Get { key, .. } => expected.get(view, *key),
+        Operation::MultiGet { keys, .. } => expected.multi_get(view, keys),
+        Operation::Ends => expected.ends(view),
+        Operation::Range { from, to, form, steps, .. } => {
+            expected.range(view, (*from, *to), *form, steps)
+        }
+        Operation::Prefix { key, length, .. } => expected.prefix(view, *key, *length),
+        Operation::Walk { start, backward, steps, .. } => {
+            let mut cursor = view.cursor();
+            let at = expected.seek(&mut cursor, *start, *backward)?;
+            Ok(expected.walk(&mut cursor, at, steps)?.0 + 1)
+        }
+        other => unreachable!("{other:?} is no read"),
+    }
+}

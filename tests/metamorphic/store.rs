@@ -1,0 +1,367 @@
+//! A store under test beside its model: executes the operations of a program.
+//!
+//! **Errors.** A call may return an error only if a call to the file system was made to fail since
+//! the last opening. A write that returned an error is doubtful from then on (see `model.rs`). In
+//! this state too, whatever a read returns is right.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use maypole::table::SstWriter;
+use maypole::{Db, DbCursor, Durability, Error, Result, Snapshot, Ticker, WriteBatch};
+
+use super::disks::Disk;
+use super::keys::{Key, Universe};
+use super::model::{MAX_DOUBTFUL, Map, Model, Write};
+use super::operation::{Leave, Operation, Program, Steps};
+use super::reading::Expected;
+use super::settings::Settings;
+
+/// What a run has done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tally {
+    pub operations: u64,
+    pub comparisons: u64,
+}
+
+pub struct Store {
+    pub(super) keys: Universe,
+    pub(super) disk: Disk,
+    pub(super) db: Option<Db>,
+    pub(super) settings: Settings,
+    pub(super) model: Model,
+    pub(super) snapshots: Vec<(Snapshot, Map)>,
+    pub(super) cursors: Vec<HeldCursor>,
+    /// Handles that were opened read-only, each with the state that it shows.
+    pub(super) readers: Vec<(Db, Map)>,
+    /// Calls that had failed at the last opening.
+    pub(super) faults_at_opening: u64,
+    is_calm: bool,
+    pub tally: Tally,
+}
+
+/// A cursor over the state of its making, on the key `at`.
+pub(super) struct HeldCursor {
+    pub cursor: DbCursor,
+    pub map: Map,
+    pub at: Option<Key>,
+}
+
+/// A call of `wait_for_compaction` fails the run if it takes longer than this, or if more
+/// compactions than [`MOST_COMPACTIONS`] run meanwhile.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Far more than any tree of a run needs to settle.
+const MOST_COMPACTIONS: u64 = 1000;
+
+/// The item that `number` refers to: see `operation.rs`.
+pub(super) fn pick<T>(items: &[T], number: usize) -> Option<usize> {
+    (!items.is_empty()).then(|| number % items.len())
+}
+
+impl Store {
+    pub fn new(program: &Program) -> Store {
+        let fails = !program.seed.is_multiple_of(3);
+        let mut store = Store {
+            keys: Universe::new(program.form, program.keys),
+            disk: Disk::new(program.disk, fails),
+            db: None,
+            settings: program.settings,
+            model: Model::default(),
+            snapshots: Vec::new(),
+            cursors: Vec::new(),
+            readers: Vec::new(),
+            faults_at_opening: 0,
+            is_calm: program.is_calm,
+            tally: Tally::default(),
+        };
+        store.open();
+        store
+    }
+
+    pub(super) fn db(&self) -> &Db {
+        self.db.as_ref().expect("the store is open")
+    }
+
+    /// Whether calls may return errors.
+    pub(super) fn is_troubled(&self) -> bool {
+        self.disk.faults() > self.faults_at_opening
+    }
+
+    /// Executes an operation; panics where the store and the model differ.
+    pub fn execute(&mut self, operation: &Operation) {
+        self.tally.operations += operation.size();
+        let mut done = self.attempt(operation);
+        if done.is_ok() && self.is_calm {
+            done = self.settle();
+        }
+        if let Err(error) = done {
+            assert!(self.is_troubled(), "an error without a cause: {error}");
+            if self.model.doubtful() >= MAX_DOUBTFUL {
+                self.reopen(Leave::Close, self.settings);
+            }
+        }
+    }
+
+    fn attempt(&mut self, operation: &Operation) -> Result<()> {
+        match operation {
+            &Operation::Put(key, value) => {
+                let bytes = self.keys.bytes(key);
+                let done = self.db().put(bytes, value.bytes());
+                self.wrote(vec![Write::Put(key, value)], done)
+            }
+            &Operation::Delete(key) => self.delete(key),
+            &Operation::DeleteRange(from, to) => {
+                let done = self.db().delete_range(self.keys.bytes(from), self.keys.bytes(to));
+                self.wrote(vec![Write::DeleteRange(from, to)], done)
+            }
+            Operation::Batch { writes, sync } => self.batch(writes, *sync),
+            &Operation::Fill { first, step, count, value } => (0..count).try_for_each(|i| {
+                let key = (first + step * i) % self.keys.count();
+                let value = super::keys::Value { number: value.number + i, ..value };
+                let done = self.db().put(self.keys.bytes(key), value.bytes());
+                self.wrote(vec![Write::Put(key, value)], done)
+            }),
+            &Operation::DeleteEach { first, step, count } => {
+                (0..count).try_for_each(|i| self.delete((first + step * i) % self.keys.count()))
+            }
+            Operation::PopFirst => self.pop_first(),
+            Operation::Persist => {
+                self.db().persist()?;
+                self.model.sync();
+                Ok(())
+            }
+            Operation::Ingest(files) => self.ingest(files),
+            Operation::Flush => {
+                self.db().flush()?;
+                self.model.sync();
+                Ok(())
+            }
+            &Operation::CompactRange(from, to) => {
+                self.db().compact_range(self.keys.bytes(from)..self.keys.bytes(to))
+            }
+            Operation::CompactAll => {
+                self.db().compact_all()?;
+                self.model.forget_touched();
+                Ok(())
+            }
+            Operation::Wait => self.settle(),
+            Operation::WarmUp => self.db().warm_up().map(drop),
+            Operation::Verify => self.verify(),
+            Operation::Snapshot => {
+                let held = (self.db().snapshot(), self.model.now().clone());
+                self.snapshots.push(held);
+                Ok(())
+            }
+            &Operation::Release(which) => {
+                if let Some(which) = pick(&self.snapshots, which) {
+                    self.snapshots.swap_remove(which);
+                }
+                Ok(())
+            }
+            &Operation::HoldCursor { start } => self.hold_cursor(start),
+            Operation::MoveCursor { which, steps } => self.move_cursor(*which, steps),
+            &Operation::DropCursor(which) => {
+                if let Some(which) = pick(&self.cursors, which) {
+                    self.cursors.swap_remove(which);
+                }
+                Ok(())
+            }
+            Operation::Check => self.check(),
+            Operation::Read { acts, hold, settings } => self.read(acts, *hold, settings),
+            &Operation::DropReader(which) => {
+                if let Some(which) = pick(&self.readers, which) {
+                    self.readers.swap_remove(which);
+                }
+                Ok(())
+            }
+            Operation::Checkpoint { acts, settings } => self.checkpoint(acts, settings),
+            Operation::CopyWithFilters(policy) => self.copy_with_filters(policy),
+            Operation::Export => self.export(),
+            &Operation::Fail { call, nth, fault, forever } => {
+                self.disk.fail(call, nth, fault, forever);
+                Ok(())
+            }
+            Operation::Heal => {
+                self.disk.heal();
+                Ok(())
+            }
+            &Operation::Reopen(leave, settings) => {
+                self.reopen(leave, settings);
+                Ok(())
+            }
+            read => self.look(read),
+        }
+    }
+
+    /// Notes a write in the model.
+    pub(super) fn wrote(&mut self, writes: Vec<Write>, done: Result<()>) -> Result<()> {
+        match &done {
+            Ok(()) => self.model.write(writes),
+            // The call was rejected before it wrote anything.
+            Err(Error::ReadOnly(_)) => {}
+            Err(_) => self.model.doubt(writes),
+        }
+        done
+    }
+
+    fn delete(&mut self, key: Key) -> Result<()> {
+        let done = self.db().delete(self.keys.bytes(key));
+        self.wrote(vec![Write::Delete(key)], done)
+    }
+
+    fn batch(&mut self, writes: &[Write], sync: bool) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        for write in writes {
+            match *write {
+                Write::Put(key, value) => batch.put(self.keys.bytes(key), value.bytes()),
+                Write::Delete(key) => batch.delete(self.keys.bytes(key)),
+                Write::DeleteRange(from, to) => {
+                    batch.delete_range(self.keys.bytes(from), self.keys.bytes(to))
+                }
+            };
+        }
+        let durability = if sync { Durability::Sync } else { Durability::Buffered };
+        let done = self.db().write_opt(batch, durability);
+        self.wrote(writes.to_vec(), done)?;
+        if sync {
+            self.model.sync();
+        }
+        Ok(())
+    }
+
+    fn pop_first(&mut self) -> Result<()> {
+        let first = self.model.now().keys().next().copied();
+        let popped = self.db().pop_first();
+        let writes = first.map(Write::Delete).into_iter().collect();
+        match popped {
+            Ok(popped) => {
+                let popped = popped.and_then(|(key, _)| self.keys.find(&key));
+                assert_eq!(popped, first, "pop_first");
+                self.wrote(writes, Ok(()))
+            }
+            Err(error) => self.wrote(writes, Err(error)),
+        }
+    }
+
+    /// Writes tables as another program would, and ingests them in one call.
+    fn ingest(&mut self, files: &[Vec<Write>]) -> Result<()> {
+        let mut paths = Vec::new();
+        let mut all = Vec::new();
+        for writes in files.iter().filter(|writes| !writes.is_empty()) {
+            let path = self.disk.fresh("in").with_extension("sst");
+            self.write_table(&path, writes)?;
+            paths.push(path);
+            // A range deletion of a file hides older entries, and none of its own.
+            let is_range = |write: &&Write| matches!(write, Write::DeleteRange(..));
+            all.extend(writes.iter().filter(is_range));
+            all.extend(writes.iter().filter(|write| !is_range(write)));
+        }
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let done = self.db().ingest(&paths);
+        self.wrote(all, done)?;
+        self.model.sync();
+        paths.iter().try_for_each(|path| self.disk.fs().remove(path))
+    }
+
+    fn write_table(&self, path: &std::path::Path, writes: &[Write]) -> Result<()> {
+        let fs = std::sync::Arc::clone(self.disk.fs());
+        let mut writer = SstWriter::create_in(fs, path, self.settings.of_table())?;
+        for write in writes {
+            match *write {
+                Write::Put(key, value) => writer.put(self.keys.bytes(key), &value.bytes())?,
+                Write::Delete(key) => writer.delete(self.keys.bytes(key))?,
+                Write::DeleteRange(from, to) => {
+                    writer.delete_range(self.keys.bytes(from), self.keys.bytes(to))?;
+                }
+            }
+        }
+        writer.finish().map(drop)
+    }
+
+    /// Waits until no compaction is due, which must come to an end.
+    pub(super) fn settle(&self) -> Result<()> {
+        let db = self.db();
+        let (sender, receiver) = mpsc::channel();
+        let waiting = db.clone();
+        let waiter = thread::spawn(move || {
+            let done = waiting.wait_for_compaction();
+            drop(waiting);
+            // If the receiver is gone, nobody waits any more.
+            drop(sender.send(done));
+        });
+        let start = Instant::now();
+        let compactions = |db: &Db| db.stats().tickers.get(Ticker::CompactionCount);
+        let before = compactions(db);
+        loop {
+            if let Ok(done) = receiver.recv_timeout(Duration::from_millis(200)) {
+                waiter.join().expect("it has sent its result");
+                return done;
+            }
+            let ran = compactions(db) - before;
+            if ran > MOST_COMPACTIONS || start.elapsed() > PATIENCE {
+                let tree: Vec<_> = (db.stats().levels.iter())
+                    .map(|level| {
+                        format!("L{} {} tables {} B", level.level, level.files, level.file_bytes)
+                    })
+                    .collect();
+                drop(db.clone().close());
+                panic!(
+                    "compaction does not end: {ran} compactions in {:.1} s; {}",
+                    start.elapsed().as_secs_f64(),
+                    tree.join(", ")
+                );
+            }
+        }
+    }
+
+    fn verify(&mut self) -> Result<()> {
+        let report = self.db().verify()?;
+        assert_eq!(report.filter_misses, 0, "a filter denies a key of its table");
+        assert!(report.not_understood.is_empty(), "{:?}", report.not_understood);
+        Ok(())
+    }
+
+    fn hold_cursor(&mut self, start: Key) -> Result<()> {
+        let mut cursor = self.db().cursor();
+        let map = self.model.now().clone();
+        let expected = Expected { keys: &self.keys, map: &map, name: "a held cursor" };
+        let at = expected.seek(&mut cursor, start, false)?;
+        self.tally.comparisons += 1;
+        self.cursors.push(HeldCursor { cursor, map, at });
+        Ok(())
+    }
+
+    /// Moves a held cursor, which shows the moment of its making. One that was past an end is
+    /// placed anew.
+    fn move_cursor(&mut self, which: usize, steps: &Steps) -> Result<()> {
+        let Some(which) = pick(&self.cursors, which) else { return Ok(()) };
+        let mut held = self.cursors.swap_remove(which);
+        let expected = Expected { keys: &self.keys, map: &held.map, name: "a held cursor" };
+        if held.at.is_none() {
+            let middle = self.keys.count() / 2;
+            held.at = expected.seek(&mut held.cursor, middle, steps.len().is_multiple_of(2))?;
+        }
+        let (compared, at) = expected.walk(&mut held.cursor, held.at, steps)?;
+        self.tally.comparisons += compared;
+        self.cursors.push(HeldCursor { at, ..held });
+        Ok(())
+    }
+
+    /// Ends the run: everything is compared once more, settled, compacted, and opened again.
+    pub fn finish(&mut self) {
+        self.disk.heal();
+        if self.is_troubled() {
+            self.reopen(Leave::Close, self.settings);
+        }
+        let mut rest = vec![Operation::Check, Operation::Flush, Operation::Wait, Operation::Check];
+        rest.extend(self.snapshots.iter().map(|_| Operation::Release(0)));
+        rest.extend([Operation::CompactAll, Operation::Check, Operation::Verify]);
+        rest.push(Operation::Reopen(Leave::Close, self.settings));
+        rest.extend([Operation::Wait, Operation::Check]);
+        rest.iter().for_each(|operation| self.execute(operation));
+    }
+}
