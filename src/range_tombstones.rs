@@ -286,6 +286,20 @@ fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl 
     }
 }
 
+/// The ranges of keys that range deletions cover without a gap, ascending, each as its first key and
+/// its exclusive end.
+pub(crate) fn joined(mut ranges: Vec<RangeTombstone<'_>>) -> Vec<(&[u8], &[u8])> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<(&[u8], &[u8])> = Vec::new();
+    for RangeTombstone { start, end, .. } in ranges {
+        match joined.last_mut() {
+            Some((_, last)) if start <= *last => *last = end.max(*last),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
 /// Does [`RangeTombstones::fragment_at`] for a list of sets, as if they were one set. No set may
 /// reach beyond the start of the next one in the list.
 pub(crate) fn fragment_of_disjoint<'a>(
@@ -495,6 +509,21 @@ mod tests {
         assert_eq!(set.covering(&keys[9_999], 77), 77);
         assert_eq!(set.covering(&keys[19_999], MAX_SEQUENCE), 0, "the end is exclusive");
         assert_eq!(set.span(), Some((&keys[0][..], &keys[19_999][..])));
+    }
+
+    /// A program that keeps a window of keys by range deletions deletes adjacent ranges, one after
+    /// the other. A flush treats them as one range.
+    #[test]
+    fn range_deletions_that_meet_are_one_range() {
+        let ranges = [("d", "f"), ("a", "b"), ("b", "c"), ("e", "z"), ("e", "g")];
+        let range = |(start, end): (&'static str, &'static str)| RangeTombstone {
+            start: start.as_bytes(),
+            end: end.as_bytes(),
+            sequence: 1,
+        };
+        let pair = |start: &'static str, end: &'static str| (start.as_bytes(), end.as_bytes());
+        assert_eq!(joined(ranges.map(range).into()), [pair("a", "c"), pair("d", "z")]);
+        assert_eq!(joined(Vec::new()), []);
     }
 
     #[test]
