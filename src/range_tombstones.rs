@@ -323,6 +323,10 @@ pub(crate) fn fragment_of_disjoint<'a>(
     fragment
 }
 
+/// A set of this many ranges is not merged with others. A merge of two smaller ones takes a few
+/// milliseconds.
+const LARGE_SET: usize = 1 << 12;
+
 /// Several sets that are queried as one. A memtable adds a set for each range deletion. Sets of
 /// similar size are merged, so there are few sets, and each range is merged only a few times
 /// ([`RangeTombstoneSets::with`]).
@@ -331,12 +335,14 @@ pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
 impl RangeTombstoneSets {
     /// A copy with one more range. The range becomes a new set, into which the last sets are merged
-    /// as long as they are not larger than it. So n ranges are in at most about log n sets, and
-    /// each range is sorted at most about log n times.
+    /// as long as they are not larger than it. So each range is sorted at most about log n times,
+    /// and n ranges are in at most about log n sets, apart from sets of at least [`LARGE_SET`]
+    /// ranges. These are merged no more, because all writers wait for a merge.
     pub fn with(&self, range: RangeTombstone<'_>) -> RangeTombstoneSets {
         let mut sets = self.0.clone();
         let mut top = RangeTombstones::new([range]);
-        while let Some(last) = sets.pop_if(|last| last.len() <= top.len()) {
+        while let Some(last) = sets.pop_if(|last| last.len() <= top.len() && top.len() < LARGE_SET)
+        {
             top = RangeTombstones::new(last.iter().chain(top.iter()));
         }
         if !top.is_empty() {

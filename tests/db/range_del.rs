@@ -8,6 +8,8 @@ use std::thread;
 use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
 use maypole::{Compression, Db, Error, FilterKeys, Ticker, WriteBatch};
 
+use crate::device::eventually;
+
 fn key(n: usize) -> String {
     format!("key/{n:06}")
 }
@@ -120,6 +122,22 @@ fn nested_range_deletions_with_a_snapshot_after_each_make_a_small_table() {
     db.compact_range(..).unwrap();
     assert_eq!(db.verify().unwrap().range_deletions, 0);
     assert_eq!(db.iter().count(), 0);
+}
+
+/// Regression: the range deletions of a memtable were limited by their memory only. A memtable of
+/// the largest size took millions of them, and each lookup queried them all. Now a memtable with
+/// 32,768 range deletions is flushed, whatever its size.
+#[test]
+fn a_large_memtable_with_many_range_deletions_is_flushed() {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let db = Db::builder("/db").fs(fs).memtable_bytes(2 << 30).open().unwrap();
+    db.put(key(999_999), "").unwrap();
+    db.flush().unwrap();
+    for n in 0..33_000 {
+        db.delete_range(key(2 * n), key(2 * n + 1)).unwrap();
+    }
+    eventually(|| db.stats().memtable_entries < 300);
+    assert_eq!(db.iter().count(), 1);
 }
 
 /// The filter of the table with the range deletion holds neither the deleted keys nor their

@@ -893,6 +893,14 @@ pub const BUGS: &[Bug] = &[
         test: "compaction::ranges::tests::every_reader_finds_the_range_deletion_that_it_found_before_and_there_are_few",
     },
     Bug {
+        name: "writers wait while all range deletions of a memtable are merged",
+        file: "src/range_tombstones.rs",
+        old: "last.len() <= top.len() && top.len() < LARGE_SET",
+        new: "last.len() <= top.len()",
+        program: "lib",
+        test: "memtable::tests::range_deletions_are_merged_in_small_numbers_and_fill_a_memtable",
+    },
+    Bug {
         name: "an ingested file goes below a running compaction's span",
         file: "src/db/maintenance/ingest.rs",
         old: "            || running.iter().any(|output| output.excludes(&below))\n",
