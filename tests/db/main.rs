@@ -49,6 +49,7 @@ mod fork;
 mod hidden;
 mod history;
 mod ingest;
+mod kept;
 mod kill;
 // These tests set a `ulimit`, which Windows does not have.
 #[cfg(unix)]

@@ -901,6 +901,14 @@ pub const BUGS: &[Bug] = &[
         test: "memtable::tests::range_deletions_are_merged_in_small_numbers_and_fill_a_memtable",
     },
     Bug {
+        name: "a table that readers have released counts as held",
+        file: "src/version/table_file.rs",
+        old: "self.obsolete.used_bytes.fetch_sub(self.meta.file_bytes, Ordering::Relaxed);",
+        new: "",
+        program: "db",
+        test: "kept::the_memory_and_the_tables_that_iterators_keep_are_shown_while_they_are_kept",
+    },
+    Bug {
         name: "an ingested file goes below a running compaction's span",
         file: "src/db/maintenance/ingest.rs",
         old: "            || running.iter().any(|output| output.excludes(&below))\n",
