@@ -87,9 +87,9 @@ pub use {
     cache::{BlockCache, BlockKind, KindUsage, PinMetadata},
     db::{
         BatchOperation, Builder, ColumnFamily, DamagedTable, Db, DbCursor, DbIterator,
-        DestroyReport, Durability, ExportReport, FileStats, ImportReport, KeyBounds, LevelStats,
-        Loss, PublishedStats, RepairReport, RocksDb, Snapshot, Stats, VerifyReport, WarmUpReport,
-        WriteBatch, WriteStall, WriteStallCause, explain,
+        DestroyReport, Durability, ExportReport, FileStats, HeldByCursors, ImportReport, KeyBounds,
+        LevelStats, Loss, PublishedStats, RepairReport, RocksDb, Snapshot, Stats, VerifyReport,
+        WarmUpReport, WriteBatch, WriteStall, WriteStallCause, explain,
     },
     encoding::key::SequenceNumber,
     filter_policy::FilterPolicy,

@@ -286,6 +286,20 @@ fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl 
     }
 }
 
+/// The ranges of keys that range deletions cover without a gap, ascending, each as its first key and
+/// its exclusive end.
+pub(crate) fn joined(mut ranges: Vec<RangeTombstone<'_>>) -> Vec<(&[u8], &[u8])> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<(&[u8], &[u8])> = Vec::new();
+    for RangeTombstone { start, end, .. } in ranges {
+        match joined.last_mut() {
+            Some((_, last)) if start <= *last => *last = end.max(*last),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
 /// Does [`RangeTombstones::fragment_at`] for a list of sets, as if they were one set. No set may
 /// reach beyond the start of the next one in the list.
 pub(crate) fn fragment_of_disjoint<'a>(
@@ -309,6 +323,10 @@ pub(crate) fn fragment_of_disjoint<'a>(
     fragment
 }
 
+/// A set of this many ranges is not merged with others. A merge of two smaller ones takes a few
+/// milliseconds.
+const LARGE_SET: usize = 1 << 12;
+
 /// Several sets that are queried as one. A memtable adds a set for each range deletion. Sets of
 /// similar size are merged, so there are few sets, and each range is merged only a few times
 /// ([`RangeTombstoneSets::with`]).
@@ -317,12 +335,14 @@ pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
 impl RangeTombstoneSets {
     /// A copy with one more range. The range becomes a new set, into which the last sets are merged
-    /// as long as they are not larger than it. So n ranges are in at most about log n sets, and
-    /// each range is sorted at most about log n times.
+    /// as long as they are not larger than it. So each range is sorted at most about log n times,
+    /// and n ranges are in at most about log n sets, apart from sets of at least [`LARGE_SET`]
+    /// ranges. These are merged no more, because all writers wait for a merge.
     pub fn with(&self, range: RangeTombstone<'_>) -> RangeTombstoneSets {
         let mut sets = self.0.clone();
         let mut top = RangeTombstones::new([range]);
-        while let Some(last) = sets.pop_if(|last| last.len() <= top.len()) {
+        while let Some(last) = sets.pop_if(|last| last.len() <= top.len() && top.len() < LARGE_SET)
+        {
             top = RangeTombstones::new(last.iter().chain(top.iter()));
         }
         if !top.is_empty() {
@@ -495,6 +515,21 @@ mod tests {
         assert_eq!(set.covering(&keys[9_999], 77), 77);
         assert_eq!(set.covering(&keys[19_999], MAX_SEQUENCE), 0, "the end is exclusive");
         assert_eq!(set.span(), Some((&keys[0][..], &keys[19_999][..])));
+    }
+
+    /// A program that keeps a window of keys by range deletions deletes adjacent ranges, one after
+    /// the other. A flush treats them as one range.
+    #[test]
+    fn range_deletions_that_meet_are_one_range() {
+        let ranges = [("d", "f"), ("a", "b"), ("b", "c"), ("e", "z"), ("e", "g")];
+        let range = |(start, end): (&'static str, &'static str)| RangeTombstone {
+            start: start.as_bytes(),
+            end: end.as_bytes(),
+            sequence: 1,
+        };
+        let pair = |start: &'static str, end: &'static str| (start.as_bytes(), end.as_bytes());
+        assert_eq!(joined(ranges.map(range).into()), [pair("a", "c"), pair("d", "z")]);
+        assert_eq!(joined(Vec::new()), []);
     }
 
     #[test]

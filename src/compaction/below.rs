@@ -98,11 +98,13 @@ impl<'a> Below<'a> {
     /// The approximate bytes between `start` and `end` in those older tables that lie only partly
     /// in this range.
     pub fn bytes_cut(&self, start: &[u8], end: &[u8]) -> u64 {
-        let is_cut = |file: &&Arc<TableFile>| {
-            user_key(&file.meta.smallest) < start || user_key(&file.meta.largest) >= end
-        };
-        let files = self.in_range(start, end).filter(is_cut);
+        let files = self.in_range(start, end).filter(|file| is_cut(file, start, end));
         files.map(|file| bytes_between(file, start, end)).sum()
+    }
+
+    /// Whether an older table lies completely between `start` and `end`.
+    pub fn has_table_within(&self, start: &[u8], end: &[u8]) -> bool {
+        self.in_range(start, end).any(|file| !is_cut(file, start, end))
     }
 
     /// The approximate bytes between `start` and `end` in all older tables.
@@ -123,6 +125,11 @@ impl<'a> Below<'a> {
         // `end` is exclusive, so a file that starts with `end` is outside.
         level_0.chain(deeper).filter(move |file| user_key(&file.meta.smallest) < end)
     }
+}
+
+/// Whether a file that overlaps the range from `start` to before `end` lies only partly in it.
+fn is_cut(file: &TableFile, start: &[u8], end: &[u8]) -> bool {
+    user_key(&file.meta.smallest) < start || !file.meta.ends_before(end)
 }
 
 /// The approximate bytes of the file between `start` and `end`. 0 if the index cannot be read,

@@ -19,7 +19,7 @@ use crate::encoding::key::internal_key;
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::fs::MemFs;
 use crate::range_tombstones::RangeTombstone;
-use crate::table::{Compression, TableOptions};
+use crate::table::{Compression, MetadataForm, TableOptions};
 use crate::version::{LEVELS, TableFile, TableStore, Version, VersionEdit, order};
 
 /// A tree that takes random flushes, and is compacted after each.
@@ -44,6 +44,7 @@ impl Tree {
         store.options = TableOptions {
             block_bytes: block_bytes[rng.random_range(0..5)],
             compression: [Compression::None, Compression::Lz4][rng.random_range(0..2)],
+            metadata: [MetadataForm::Whole, MetadataForm::Parts][rng.random_range(0..2)],
             ..TableOptions::default()
         };
         let policies = ["bloom(10)", "budget(2KiB, bloom)", "budget(2KiB, fuse)", "none"];
@@ -105,6 +106,7 @@ impl Tree {
         let opened: HashMap<_, _> = opened.into_iter().map(|it| (it.meta.number, it)).collect();
         let version = self.version.apply(edit, &opened);
         order::assert_change(&self.version, &version, !edit.removed.is_empty(), &self.snapshots);
+        assert!(order::find_disorder(&version, || Ok(())).unwrap().is_none(), "cannot be read");
         self.version = version;
     }
 

@@ -489,7 +489,7 @@ fn a_compaction_of_range_deletions_changes_nothing_for_any_reader() {
     assert!(dropped > 5 && kept > 30, "{dropped} {kept}");
 }
 
-fn table_of(
+pub(super) fn table_of(
     store: &TableStore,
     entries: &[(&str, u64, u8)],
     range: Option<(&str, &str, u64)>,
@@ -505,7 +505,7 @@ fn table_of(
     table.finish().unwrap()
 }
 
-fn version_of(files: &[(usize, Arc<TableFile>)]) -> Version {
+pub(super) fn version_of(files: &[(usize, Arc<TableFile>)]) -> Version {
     let added = files.iter().map(|(level, file)| (*level, file.meta.clone())).collect();
     let opened = files.iter().map(|(_, file)| (file.meta.number, Arc::clone(file))).collect();
     Version::default().apply(&VersionEdit { added, ..VersionEdit::default() }, &opened)

@@ -31,7 +31,7 @@ use crate::encoding::key::{EntryKind, SequenceNumber, kind_byte, user_key};
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::memtable::Memtable;
-use crate::range_tombstones::RangeTombstones;
+use crate::range_tombstones::{RangeTombstone, joined};
 use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_1970};
 
 /// A run of deletions gets tables of its own if it is at least 1 / `LONG_RUN_FRACTION` of the
@@ -69,9 +69,9 @@ impl Flush<'_> {
         let nothing = Version::default();
         let below = || self.older.map_or_else(|| Below::unknown(&nothing), Below::memtable);
         let sets = memtable.ranges();
-        let ranges = RangeTombstones::new(sets.iter().flat_map(|set| set.iter()));
+        let ranges: Vec<RangeTombstone<'_>> = sets.iter().flat_map(|set| set.iter()).collect();
         let below_ranges = below();
-        let cuts = self.cuts(memtable, &ranges, &below_ranges)?;
+        let cuts = self.cuts(memtable, ranges.clone(), &below_ranges)?;
         let mut tables = Tables {
             flush: self,
             deleted: &Ranges::of(ranges, &self.snapshots, &below_ranges),
@@ -105,14 +105,15 @@ impl Flush<'_> {
     fn cuts(
         &self,
         memtable: &Memtable,
-        ranges: &RangeTombstones,
+        ranges: Vec<RangeTombstone<'_>>,
         below: &Below,
     ) -> Result<Vec<Vec<u8>>> {
         let much = ((memtable.bytes() / LONG_RUN_FRACTION) as u64).max(MIN_HIDDEN_BYTES);
-        let hides_much = |(start, end): &(Vec<u8>, Vec<u8>)| {
-            self.covers_a_table(start, end) || below.bytes(start, end) >= much
+        let hides_much = |&(start, end): &(&[u8], &[u8])| {
+            below.has_table_within(start, end) || below.bytes(start, end) >= much
         };
         let hiding = joined(ranges).into_iter().filter(hides_much).take(MAX_CUTS);
+        let hiding = hiding.map(|(start, end)| (start.to_vec(), end.to_vec()));
         let runs = long_runs(memtable)?.into_iter().map(|run| (run, false));
         let mut cuts: Vec<Vec<u8>> = Vec::new();
         for ((start, end), is_of_ranges) in runs.chain(hiding.map(|run| (run, true))) {
@@ -149,30 +150,6 @@ impl Flush<'_> {
     fn create(&self) -> Result<NewTable<'_>> {
         self.store.create(self.filter, 0)
     }
-
-    fn covers_a_table(&self, start: &[u8], end: &[u8]) -> bool {
-        let mut files = self.older.into_iter().flat_map(Version::files);
-        files.any(|(_, file)| user_key(&file.meta.smallest) >= start && file.meta.ends_before(end))
-    }
-}
-
-/// The ranges that range deletions cover without a gap, each as its first key and its exclusive
-/// end.
-fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut bounds: Vec<(&[u8], &[u8])> = ranges.iter().map(|r| (r.start, r.end)).collect();
-    bounds.sort_unstable();
-    let mut joined: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-    for (start, end) in bounds {
-        match joined.last_mut() {
-            Some((_, last)) if start <= &last[..] => {
-                if end > &last[..] {
-                    *last = end.to_vec();
-                }
-            }
-            _ => joined.push((start.to_vec(), end.to_vec())),
-        }
-    }
-    joined
 }
 
 /// The `MAX_CUTS` longest of the long runs of deleted keys, each as its first key and a key after
@@ -257,27 +234,5 @@ impl<'a> Tables<'a> {
         self.finished.extend(ended);
         self.lower = upper;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::range_tombstones::RangeTombstone;
-
-    /// A program that keeps a window of keys by range deletions deletes adjacent ranges, one after
-    /// the other. A flush treats them as one range.
-    #[test]
-    fn range_deletions_that_meet_are_one_range() {
-        let range = |start: &'static [u8], end: &'static [u8], sequence| RangeTombstone {
-            start,
-            end,
-            sequence,
-        };
-        let set = [range(b"d", b"f", 1), range(b"a", b"b", 2), range(b"b", b"c", 9)];
-        let set = RangeTombstones::new(set.into_iter().chain([range(b"e", b"z", 5)]));
-        let pair = |start: &[u8], end: &[u8]| (start.to_vec(), end.to_vec());
-        assert_eq!(joined(&set), [pair(b"a", b"c"), pair(b"d", b"z")]);
-        assert_eq!(joined(&RangeTombstones::default()), []);
     }
 }

@@ -57,7 +57,7 @@ pub use options::Builder;
 pub use repair::{Loss, RepairReport};
 pub use rocks::{ColumnFamily, ExportReport, ImportReport, RocksDb};
 pub use snapshot::Snapshot;
-pub use stats::{DamagedTable, FileStats, LevelStats, PublishedStats, Stats};
+pub use stats::{DamagedTable, FileStats, HeldByCursors, LevelStats, PublishedStats, Stats};
 pub use write::batch::{BatchOperation, WriteBatch};
 pub use write::durability::Durability;
 pub use write::write_stall::{WriteStall, WriteStallCause};

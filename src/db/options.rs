@@ -225,10 +225,10 @@ impl Builder {
         Builder { block_bytes: bytes, ..self }
     }
 
-    /// The size at which a memtable is full and is flushed. Default 16 MiB. Up to three memtables
-    /// exist at a time: the one that takes writes, and two that wait for their flush. A flushed
-    /// memtable stays in memory only while a reader uses it. Larger memtables mean fewer, larger
-    /// flushes and a longer recovery.
+    /// The size at which a memtable is full and is flushed. Default 16 MiB. A memtable with 32,768
+    /// range deletions is full too. Up to three memtables exist at a time: the one that takes
+    /// writes, and two that wait for their flush. A flushed memtable stays in memory only while a
+    /// reader uses it. Larger memtables mean fewer, larger flushes and a longer recovery.
     #[doc(alias = "write_buffer_size")]
     pub fn memtable_bytes(mut self, bytes: usize) -> Builder {
         self.memtable_bytes = bytes;

@@ -71,6 +71,11 @@ impl Retired for RangeTombstoneSets {}
 /// replacements were made, the writer frees the replaced values that no thread reads any more.
 const COLLECT_EVERY: usize = 64;
 
+/// A memtable with this many range deletions is full. Large sets of range deletions are not merged
+/// ([`RangeTombstoneSets::with`]), so without this limit a large memtable would have many sets, and
+/// every lookup would query all of them.
+const MANY_RANGES: usize = 1 << 15;
+
 impl Memtable {
     /// An empty memtable that is expected to grow to `arena_bytes`, and its writer.
     pub fn new(arena_bytes: usize) -> (Arc<Memtable>, MemtableWriter) {
@@ -136,6 +141,13 @@ impl Memtable {
     /// Bytes allocated for entries, including bytes of the skip list's arena that are not used.
     pub fn bytes(&self) -> usize {
         self.points.allocated_bytes() + self.counters.0.range_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the memtable should be flushed: it has `most_bytes`, or [`MANY_RANGES`] range
+    /// deletions.
+    #[inline]
+    pub fn is_full(&self, most_bytes: usize) -> bool {
+        self.bytes() >= most_bytes || self.counters.0.ranges.load(Ordering::Relaxed) >= MANY_RANGES
     }
 
     /// Whether the address lies in the memory where the keys and values of the points are.

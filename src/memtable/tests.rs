@@ -400,3 +400,38 @@ fn the_account_covers_the_content_and_little_more() {
     let overhead = (memtable.bytes() - content) as f64 / 20_000.0;
     assert!(overhead < 42.0, "{overhead} bytes an entry");
 }
+
+/// Regression: a memtable with a million range deletions merged all of them into one set while the
+/// writers waited, which took 5 seconds. Now large sets are not merged, and so that lookups do not
+/// query many of them, a memtable is full when it has many range deletions, however small they are.
+#[test]
+fn range_deletions_are_merged_in_small_numbers_and_fill_a_memtable() {
+    let (memtable, mut writer) = Memtable::new(0);
+    let mut count = 0u64;
+    let mut insert = |writer: &mut MemtableWriter| {
+        let [start, end] = [2 * count as u32, 2 * count as u32 + 1].map(u32::to_be_bytes);
+        count += 1;
+        writer.insert(&start, count, RANGE_DELETION, &end);
+    };
+    while !memtable.is_full(usize::MAX) {
+        insert(&mut writer);
+        assert!(memtable.len() <= 1 << 15, "a memtable with so many range deletions is full");
+    }
+    assert_eq!(memtable.len(), 1 << 15);
+    // A batch that is written as a whole may hold even more.
+    for _ in 0..10_000 {
+        insert(&mut writer);
+    }
+    let sets = Memtable::ranges(&memtable);
+    let sizes: Vec<usize> = sets.iter().map(|set| set.len()).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), (1 << 15) + 10_000);
+    assert!(sizes.iter().all(|&size| size <= 1 << 12), "{sizes:?}");
+    assert!(sizes.len() <= 11 + 12, "{sizes:?}");
+    for n in (0..count as u32).step_by(997) {
+        let guard = pin();
+        let [inside, outside] = [2 * n, 2 * n + 1].map(u32::to_be_bytes);
+        assert_eq!(memtable.covering(&inside, u64::MAX >> 8, &guard), u64::from(n) + 1);
+        assert_eq!(memtable.covering(&inside, u64::from(n), &guard), 0);
+        assert_eq!(memtable.covering(&outside, u64::MAX >> 8, &guard), 0);
+    }
+}

@@ -9,7 +9,7 @@
 //! ([`ObsoleteFiles::remove`]).
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -26,6 +26,8 @@ use crate::table::Table;
 pub(crate) struct ObsoleteFiles {
     /// The lookup counts of obsolete tables, by the level that each table left.
     counts: Mutex<[FileCounts; LEVELS]>,
+    /// Bytes of the obsolete tables that are still in use.
+    used_bytes: AtomicU64,
     /// The running deletions of files. The lock is not held during a deletion, because that calls
     /// the user's `Fs`, which may drop an iterator or close the database.
     removals: Mutex<Removals>,
@@ -77,6 +79,7 @@ impl ObsoleteFiles {
     pub fn new(counters: Arc<Counters>) -> ObsoleteFiles {
         ObsoleteFiles {
             counts: Mutex::default(),
+            used_bytes: AtomicU64::new(0),
             removals: Mutex::default(),
             removed: Condvar::new(),
             process: Process::current(),
@@ -118,6 +121,11 @@ impl ObsoleteFiles {
 
     pub fn counts(&self) -> [FileCounts; LEVELS] {
         *lock(&self.counts)
+    }
+
+    /// Bytes of the tables that have left the tree, but that a reader or a running job still uses.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
     }
 
     fn add(&self, level: usize, counts: FileCounts) {
@@ -196,7 +204,9 @@ impl TableFile {
     /// compaction failed. `level` is where the file was, or should have been. The file is deleted
     /// when no reader needs it any more.
     pub fn mark_obsolete(&self, level: usize) {
-        self.left_level.store(level + 1, Ordering::Relaxed);
+        if self.left_level.swap(level + 1, Ordering::Relaxed) == 0 {
+            self.obsolete.used_bytes.fetch_add(self.meta.file_bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -206,6 +216,7 @@ impl Drop for TableFile {
             return;
         }
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
+            self.obsolete.used_bytes.fetch_sub(self.meta.file_bytes, Ordering::Relaxed);
             self.obsolete.add(level, self.table.file_counters().sums());
             self.obsolete.remove(&*self.fs, &self.path);
         }

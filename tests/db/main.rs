@@ -51,6 +51,7 @@ mod hidden;
 mod history;
 mod ingest;
 mod interleaved;
+mod kept;
 mod kill;
 // These tests set a `ulimit`, which Windows does not have.
 #[cfg(unix)]

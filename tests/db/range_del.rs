@@ -8,6 +8,8 @@ use std::thread;
 use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
 use maypole::{Compression, Db, Error, FilterKeys, Ticker, WriteBatch};
 
+use crate::device::eventually;
+
 fn key(n: usize) -> String {
     format!("key/{n:06}")
 }
@@ -76,6 +78,66 @@ fn a_snapshot_keeps_what_a_range_deletion_hides_from_others() {
     drop(snapshot);
     db.compact_range(..).unwrap();
     assert_eq!(db.verify().unwrap().tables, 0);
+}
+
+/// Regression: a program deleted nested ranges and made a snapshot after each. A flush wrote, for
+/// each pair of neighboring bounds, a range deletion for each of these snapshots: 3,000 of them
+/// became a table of 207 MB, which took 46 seconds and 765 MB of memory. Now a table has fewer than
+/// twice as many range deletions as enter it, whatever snapshots exist, and each snapshot sees what
+/// it saw.
+#[test]
+fn nested_range_deletions_with_a_snapshot_after_each_make_a_small_table() {
+    const COUNT: usize = 400;
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let db = Db::builder("/db").fs(fs).compression(Compression::None).open().unwrap();
+    for n in 0..2 * COUNT {
+        db.put(key(n), "old").unwrap();
+    }
+    db.flush().unwrap();
+    let mut snapshots = vec![db.snapshot()];
+    for n in 0..COUNT {
+        db.delete_range(key(n), key(2 * COUNT - n)).unwrap();
+        // Without a snapshot between them, only the outline of the ranges is kept.
+        if n % 4 != 0 {
+            snapshots.push(db.snapshot());
+        }
+    }
+    let seen = |db: &Db| -> Vec<usize> {
+        let by_snapshots = snapshots.iter().map(|snapshot| snapshot.iter().count());
+        by_snapshots.chain([db.iter().count()]).collect()
+    };
+    let before = seen(&db);
+    for compacted in [false, true] {
+        match compacted {
+            false => db.flush().unwrap(),
+            true => db.compact_range(..).unwrap(),
+        }
+        let (report, stats) = (db.verify().unwrap(), db.stats());
+        assert!(report.range_deletions < 2 * COUNT as u64, "{report:?}");
+        let bytes: u64 = stats.files.iter().map(|file| file.file_bytes).sum();
+        assert!(bytes < 200 << 10, "{bytes} bytes, compacted: {compacted}");
+        assert_eq!(seen(&db), before, "compacted: {compacted}");
+    }
+    drop(snapshots);
+    db.compact_range(..).unwrap();
+    assert_eq!(db.verify().unwrap().range_deletions, 0);
+    assert_eq!(db.iter().count(), 0);
+}
+
+/// Regression: the range deletions of a memtable were limited by their memory only. A memtable of
+/// the largest size took millions of them, and each lookup queried them all. Now a memtable with
+/// 32,768 range deletions is flushed, whatever its size.
+#[test]
+fn a_large_memtable_with_many_range_deletions_is_flushed() {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let db = Db::builder("/db").fs(fs).memtable_bytes(2 << 30).open().unwrap();
+    db.put(key(999_999), "").unwrap();
+    db.flush().unwrap();
+    for n in 0..33_000 {
+        db.delete_range(key(2 * n), key(2 * n + 1)).unwrap();
+    }
+    eventually(|| db.stats().memtable_entries < 300);
+    assert_eq!(db.iter().count(), 1);
 }
 
 /// The filter of the table with the range deletion holds neither the deleted keys nor their

@@ -13,6 +13,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 
 use super::tree_state::TreeState;
 use crate::compaction::dead;
@@ -22,15 +23,16 @@ use crate::db::snapshots::SnapshotList;
 use crate::encoding::key::SequenceNumber;
 use crate::fs::OverlappedReader;
 use crate::stats::Counters;
-use crate::sync::{ArcCell, Guard, Held, lock, pin};
+use crate::sync::{ArcCell, Guard, Held, collect, lock, pin};
 use crate::version::{TableStore, Version};
 
 /// See the module.
 pub(crate) struct Reading {
     /// What readers see.
     read_state: ArcCell<ReadState>,
-    /// Every read state that a reader may still hold. Closing keeps their tables open.
-    read_states: Mutex<Vec<Weak<ReadState>>>,
+    /// Every read state that a reader may still hold, the current one last. Closing keeps their
+    /// tables open.
+    read_states: Mutex<Vec<Shown>>,
     /// The last sequence number that readers may see.
     visible: AtomicU64,
     snapshots: SnapshotList,
@@ -41,12 +43,25 @@ pub(crate) struct Reading {
     overlapped: OverlappedReader,
 }
 
+/// A read state that was the current one, or is it now.
+struct Shown {
+    state: Weak<ReadState>,
+    /// When another one became current.
+    replaced: Option<Instant>,
+}
+
+impl Shown {
+    fn now(state: &Arc<ReadState>) -> Shown {
+        Shown { state: Arc::downgrade(state), replaced: None }
+    }
+}
+
 impl Reading {
     pub fn new(store: &TableStore, tree: &TreeState, visible: SequenceNumber) -> Reading {
         let (marks, counters) = (Arc::new(Marks::new()), Arc::clone(&store.context.counters));
         let read_state = Arc::new(ReadState::of(tree, &counters, &marks));
         Reading {
-            read_states: Mutex::new(vec![Arc::downgrade(&read_state)]),
+            read_states: Mutex::new(vec![Shown::now(&read_state)]),
             read_state: ArcCell::new(read_state),
             visible: AtomicU64::new(visible),
             snapshots: SnapshotList::default(),
@@ -92,10 +107,26 @@ impl Reading {
     pub fn show(&self, tree: &TreeState) {
         let read_state = Arc::new(ReadState::of(tree, &self.counters, &self.marks));
         let mut read_states = lock(&self.read_states);
-        read_states.retain(|read_state| read_state.strong_count() > 0);
-        read_states.push(Arc::downgrade(&read_state));
+        if let Some(current) = read_states.last_mut() {
+            current.replaced = Some(Instant::now());
+        }
+        read_states.retain(|shown| shown.state.strong_count() > 0);
+        read_states.push(Shown::now(&read_state));
         drop(read_states);
         self.read_state.replace(read_state);
+    }
+
+    /// The earlier read states that readers still hold, oldest first, each with the time at which
+    /// another one replaced it. Hold no lock that a destructor could take.
+    pub fn earlier_states(&self) -> Vec<(Arc<ReadState>, Instant)> {
+        // Without this, read states that only wait for their collection would count as held.
+        collect();
+        let read_states = lock(&self.read_states);
+        let earlier = read_states.iter().filter_map(|shown| {
+            let replaced = shown.replaced?;
+            Some((shown.state.upgrade()?, replaced))
+        });
+        earlier.collect()
     }
 
     /// The last sequence number that readers may see.
@@ -144,7 +175,7 @@ impl Reading {
     /// holds, because the next owner of the directory may delete their names.
     pub fn keep_tables_of_readers_open(&self) {
         let current = self.current();
-        for read_state in lock(&self.read_states).iter().filter_map(Weak::upgrade) {
+        for read_state in lock(&self.read_states).iter().filter_map(|shown| shown.state.upgrade()) {
             // Only a reader can hold a state that is not the current one. The current state has a
             // reader if it has more than three references, because the field `read_state` and the
             // variables `current` and `read_state` hold one reference each.

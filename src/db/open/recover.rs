@@ -210,7 +210,7 @@ impl<'a> Replay<'a> {
                 return Err(damage.in_file(&path, offset));
             }
             state.origin.add(record.payload, most_rewritten);
-            if state.writer.bytes() >= self.options.memtable_bytes.max(REPLAY_MEMTABLE_BYTES) {
+            if state.writer.is_full(self.options.memtable_bytes.max(REPLAY_MEMTABLE_BYTES)) {
                 self.memtable_is_full()?;
             }
         }

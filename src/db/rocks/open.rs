@@ -186,7 +186,7 @@ impl Tree {
 
     fn insert(&mut self, sequence: SequenceNumber, op: Operation<'_>, memtable_bytes: usize) {
         self.replayed.writer.insert(op.key, sequence, op.kind, op.value);
-        if self.replayed.writer.bytes() >= memtable_bytes {
+        if self.replayed.writer.is_full(memtable_bytes) {
             self.replayed.freeze(memtable_bytes);
         }
     }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::report::{FileStats, LevelStats, Stats, predicted_fpr};
+use super::report::{FileStats, HeldByCursors, LevelStats, Stats, predicted_fpr};
 use crate::cache::BlockKind;
 use crate::compaction::dead;
 use crate::db::inner::Inner;
+use crate::db::read_state::ReadState;
 use crate::db::write::write_stall::write_stall_for;
 use crate::encoding::key::user_key;
+use crate::memtable::Memtable;
 use crate::stats::FileCounts;
 use crate::sync::held_by_readers;
 use crate::table::SstReader;
@@ -76,13 +78,37 @@ impl Inner {
             memtable_bytes: read_state.memtables().map(|memtable| memtable.bytes()).sum(),
             memtable_entries: read_state.memtables().map(|memtable| memtable.len()).sum(),
             held_by_readers_bytes: held_by_readers(),
+            held_by_cursors: self.held_by_cursors(&read_state),
             compaction_debt_bytes: pressure.debt_bytes,
+            snapshots: self.reading.snapshots().len(),
             oldest_snapshot: self.reading.snapshots().oldest().map(|made| made.elapsed()),
             held_by_snapshots_bytes: dead.iter().map(|dead| dead.held_bytes).sum(),
             write_stall: write_stall_for(pressure),
             damaged,
             out_of_space: self.writing.missing_space().or(waiting),
             files,
+        }
+    }
+}
+
+impl Inner {
+    /// See [`HeldByCursors`]. Costs one step for each memtable of the earlier read states that are
+    /// held, and readers nothing.
+    pub(super) fn held_by_cursors(&self, current: &ReadState) -> HeldByCursors {
+        let earlier = self.reading.earlier_states();
+        let memtables = earlier.iter().flat_map(|(state, _)| state.memtables());
+        let is_current = |held: &Arc<Memtable>| current.memtables().any(|it| Arc::ptr_eq(it, held));
+        let mut memtables: Vec<_> = memtables.filter(|memtable| !is_current(memtable)).collect();
+        memtables.sort_unstable_by_key(|memtable| Arc::as_ptr(memtable));
+        memtables.dedup_by_key(|memtable| Arc::as_ptr(memtable));
+        // One of the references of each state is that of `earlier`.
+        let readers = earlier.iter().map(|(state, _)| Arc::strong_count(state) as u64 - 1);
+        HeldByCursors {
+            memtable_bytes: memtables.iter().map(|memtable| memtable.bytes() as u64).sum(),
+            table_bytes: self.store.obsolete.used_bytes(),
+            states: earlier.len() as u64,
+            cursors: readers.sum(),
+            oldest: earlier.first().map(|(_, replaced)| replaced.elapsed()).unwrap_or_default(),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! metadata 6400
 //! memtables 12345 100
 //! held 0
+//! cursors 1048576 65536 3 4 12000        a line only while cursors hold earlier states of the tree
 //! debt 0
 //! snapshots 65536 12000                  a line only while there are snapshots
 //! predicted 0.0086
@@ -27,7 +28,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::published::PublishedStats;
-use super::report::{LevelStats, Stats};
+use super::report::{HeldByCursors, LevelStats, Stats};
 use crate::cache::{BlockKind, KindUsage};
 use crate::error::{Damage, Error, Result};
 use crate::stats::Ticker;
@@ -81,6 +82,12 @@ fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
     writeln!(text, "metadata {}", stats.metadata_bytes)?;
     writeln!(text, "memtables {} {}", stats.memtable_bytes, stats.memtable_entries)?;
     writeln!(text, "held {}", stats.held_by_readers_bytes)?;
+    let held = &stats.held_by_cursors;
+    if *held != HeldByCursors::default() {
+        let HeldByCursors { memtable_bytes, table_bytes, states, cursors, oldest } = held;
+        let oldest = oldest.as_millis();
+        writeln!(text, "cursors {memtable_bytes} {table_bytes} {states} {cursors} {oldest}")?;
+    }
     writeln!(text, "debt {}", stats.compaction_debt_bytes)?;
     if let Some(age) = stats.oldest_snapshot {
         writeln!(text, "snapshots {} {}", stats.held_by_snapshots_bytes, age.as_millis())?;
@@ -193,6 +200,7 @@ fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), 
         "cache" => "a capacity, and bytes and entries of each kind of block",
         "tables" | "metadata" | "held" | "debt" => "a number of bytes",
         "memtables" => "bytes and entries",
+        "cursors" => "two numbers of bytes, two counts, and milliseconds",
         "snapshots" => "bytes, and milliseconds",
         "predicted" => "a rate between 0 and 1, or -",
         "level" => "a level below the one before, and its counts",
@@ -233,6 +241,15 @@ fn read_words<'a>(
             stats.memtable_entries = number(words)?;
         }
         "held" => stats.held_by_readers_bytes = number(words)?,
+        "cursors" => {
+            stats.held_by_cursors = HeldByCursors {
+                memtable_bytes: number(words)?,
+                table_bytes: number(words)?,
+                states: number(words)?,
+                cursors: number(words)?,
+                oldest: Duration::from_millis(number(words)?),
+            };
+        }
         "debt" => stats.compaction_debt_bytes = number(words)?,
         "snapshots" => {
             stats.held_by_snapshots_bytes = number(words)?;
@@ -320,6 +337,13 @@ mod tests {
         stats.predicted_fpr = Some(0.1 + 0.2);
         stats.oldest_snapshot = Some(Duration::from_millis(12_345));
         stats.held_by_snapshots_bytes = 65_536;
+        stats.held_by_cursors = HeldByCursors {
+            memtable_bytes: 1_048_576,
+            table_bytes: 65_536,
+            states: 3,
+            cursors: 4,
+            oldest: Duration::from_millis(12_000),
+        };
         stats.tickers.set(Ticker::BloomUseful, 991);
         let mut level = LevelStats { level: 3, files: 2, entries: 9, ..LevelStats::default() };
         (level.dead_entries, level.dead_bytes) = (4, 400);
@@ -346,21 +370,22 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // The first version of the text had no lines `dead`, `metadata`, `snapshots` and `tables`.
-        // A text without these lines is still read.
-        let new = ["dead ", "metadata ", "snapshots ", "tables "];
+        // The first version of the text had no lines `cursors`, `dead`, `metadata`, `snapshots` and
+        // `tables`. A text without these lines is still read.
+        let new = ["cursors ", "dead ", "metadata ", "snapshots ", "tables "];
         let is_new = |line: &&str| new.iter().any(|word| line.starts_with(word));
         let lines: Vec<String> =
             body().lines().filter(|line| !is_new(line)).map(|line| format!("{line}\n")).collect();
         let mut stats = sample();
         (stats.oldest_snapshot, stats.held_by_snapshots_bytes) = (None, 0);
         (stats.cache_tables_bytes, stats.metadata_bytes) = (0, 0);
+        stats.held_by_cursors = HeldByCursors::default();
         for level in &mut stats.levels {
             (level.dead_entries, level.dead_bytes) = (0, 0);
         }
         assert_eq!(reread(&lines.concat()).unwrap(), stats);
-        assert_eq!(body().lines().filter(is_new).count(), 5);
-        assert_eq!(lines.len() + 5, body().lines().count());
+        assert_eq!(body().lines().filter(is_new).count(), 6);
+        assert_eq!(lines.len() + 6, body().lines().count());
         assert!(
             lines
                 .iter()
@@ -384,6 +409,7 @@ mod tests {
             ("open 4711", "ajar 4711"),
             ("tables 3072", "tables"),
             ("metadata 6400", "metadata"),
+            ("cursors 1048576 65536 3 4 12000", "cursors 1048576 65536 3 4"),
             ("debt 0", "debt 0x"),
             ("debt 0", "debt 1152921504606846976"),
             ("snapshots 65536", "snapshots"),

@@ -15,4 +15,4 @@ pub(in crate::db) mod report;
 pub(in crate::db) mod size;
 
 pub use published::PublishedStats;
-pub use report::{DamagedTable, FileStats, LevelStats, Stats};
+pub use report::{DamagedTable, FileStats, HeldByCursors, LevelStats, Stats};

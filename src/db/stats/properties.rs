@@ -1,11 +1,11 @@
 //! Properties under the names that RocksDB gives them, for monitoring tools that query these names.
 //!
-//! Properties for which Maypole has no true value are absent, such as the sizes of pinned
-//! memtables.
+//! Properties for which Maypole has no true value are absent.
 
 use std::fmt::Write;
 
 use crate::db::inner::Inner;
+use crate::db::read_state::ReadState;
 use crate::db::write::write_stall::{WriteStall, write_stall_for};
 use crate::version::{LEVELS, Version};
 
@@ -22,11 +22,17 @@ impl Inner {
             "stats" => return Some(self.stats().to_string()),
             "levelstats" => return Some(level_stats_text(&read_state().version)),
             "estimate-num-keys" => self.approximate_len(),
-            "total-sst-files-size" | "live-sst-files-size" => {
-                read_state().version.files().map(|(_, file)| file.meta.file_bytes).sum()
+            "live-sst-files-size" => live_table_bytes(&read_state()),
+            // With the tables that only readers keep.
+            "total-sst-files-size" => {
+                live_table_bytes(&read_state()) + self.store.obsolete.used_bytes()
             }
-            "cur-size-all-mem-tables" | "size-all-mem-tables" => {
-                read_state().memtables().map(|memtable| memtable.bytes() as u64).sum()
+            "cur-size-all-mem-tables" => memtable_bytes(&read_state()),
+            // With the flushed memtables that only readers keep.
+            "size-all-mem-tables" => {
+                let read_state = read_state();
+                let held = self.held_by_cursors(&read_state).memtable_bytes;
+                memtable_bytes(&read_state) + held
             }
             "num-immutable-mem-table" => read_state().frozen.len() as u64,
             "num-entries-active-mem-table" => read_state().memtable.len() as u64,
@@ -47,6 +53,14 @@ impl Inner {
         };
         Some(number.to_string())
     }
+}
+
+fn live_table_bytes(state: &ReadState) -> u64 {
+    state.version.files().map(|(_, file)| file.meta.file_bytes).sum()
+}
+
+fn memtable_bytes(state: &ReadState) -> u64 {
+    state.memtables().map(|memtable| memtable.bytes() as u64).sum()
 }
 
 /// Files and bytes of each level, also of empty ones.

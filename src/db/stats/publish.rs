@@ -20,8 +20,8 @@ use crate::version::names;
 const MAX_BYTES: u64 = 64 << 10;
 
 impl Inner {
-    /// Writes `STATS` when something was counted since the last write, when the tree or the oldest
-    /// snapshot has changed, and when the database closes. Failures are ignored, because the next
+    /// Writes `STATS` when something was counted since the last write, when the tree, the oldest
+    /// snapshot or what cursors hold has changed, and when the database closes. Failures are ignored, because the next
     /// attempt may succeed and nothing depends on it.
     pub(crate) fn publish_stats(&self, is_open: bool) {
         let Some(publishing) = &self.background.publishing else { return };
@@ -32,6 +32,7 @@ impl Inner {
         let shown = Shown {
             tickers: self.reading.counters().sums(),
             oldest_snapshot: self.reading.snapshots().oldest(),
+            earlier_states: self.reading.earlier_states().len(),
             tree: Arc::downgrade(&self.reading.current()),
         };
         if is_open && written.as_ref() == Some(&shown) {

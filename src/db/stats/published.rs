@@ -22,7 +22,7 @@
 use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::report::{LevelStats, Stats};
+use super::report::{HeldByCursors, LevelStats, Stats};
 use crate::cache::{BlockKind, KindUsage};
 use crate::db::read_state::ReadState;
 use crate::stats::{FileCounts, Tickers};
@@ -54,7 +54,7 @@ pub struct PublishedStats {
     /// When the owner opened the database. All counters count from then on.
     pub opened: SystemTime,
     /// When this was written, by the owner's clock. Nothing is written while nothing is counted and
-    /// the tree and the oldest snapshot stay the same.
+    /// the tree, the oldest snapshot and what cursors hold stay the same.
     pub written: SystemTime,
     /// How often the owner looks whether there is something to write.
     pub interval: Duration,
@@ -78,6 +78,8 @@ pub struct PublishedStats {
     pub memtable_entries: u64,
     /// See [`Stats::held_by_readers_bytes`]. 0 if the file does not state it.
     pub held_by_readers_bytes: u64,
+    /// See [`Stats::held_by_cursors`], when this was written. 0 if the file does not state it.
+    pub held_by_cursors: HeldByCursors,
     /// See [`Stats::compaction_debt_bytes`].
     pub compaction_debt_bytes: u64,
     /// See [`Stats::oldest_snapshot`], when this was written.
@@ -126,13 +128,20 @@ impl PublishedStats {
             memtable_bytes: stats.memtable_bytes as u64,
             memtable_entries: stats.memtable_entries as u64,
             held_by_readers_bytes: stats.held_by_readers_bytes as u64,
+            held_by_cursors: HeldByCursors {
+                oldest: in_millis(stats.held_by_cursors.oldest),
+                ..stats.held_by_cursors
+            },
             compaction_debt_bytes: stats.compaction_debt_bytes,
-            oldest_snapshot: stats
-                .oldest_snapshot
-                .map(|age| Duration::from_millis(age.as_millis() as u64)),
+            oldest_snapshot: stats.oldest_snapshot.map(in_millis),
             held_by_snapshots_bytes: stats.held_by_snapshots_bytes,
         }
     }
+}
+
+/// The duration, rounded down to the milliseconds that the file stores.
+fn in_millis(duration: Duration) -> Duration {
+    Duration::from_millis(duration.as_millis() as u64)
 }
 
 /// The time of the clock, rounded down to the milliseconds that the file stores.
@@ -155,6 +164,8 @@ pub(super) struct Shown {
     pub(super) tickers: Tickers,
     /// When the oldest snapshot was made.
     pub(super) oldest_snapshot: Option<Instant>,
+    /// How many earlier read states are held.
+    pub(super) earlier_states: usize,
     /// The read state. It is compared because a flush is counted before its table is in the tree,
     /// so without it `STATS` could lack the table until something else is counted. The reference is
     /// weak, so that it keeps no table alive.
@@ -165,6 +176,7 @@ impl PartialEq for Shown {
     fn eq(&self, other: &Shown) -> bool {
         self.tickers == other.tickers
             && self.oldest_snapshot == other.oldest_snapshot
+            && self.earlier_states == other.earlier_states
             && Weak::ptr_eq(&self.tree, &other.tree)
     }
 }

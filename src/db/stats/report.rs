@@ -73,10 +73,14 @@ pub struct Stats {
     /// read, although nothing else needs them any more. This counts all databases of the process:
     /// at most a block or a memtable for each thread.
     pub held_by_readers_bytes: usize,
+    /// What only iterators and cursors keep. See also [`Stats::oldest_snapshot`].
+    pub held_by_cursors: HeldByCursors,
     /// An estimate of the bytes that compaction must still rewrite until every level is within its
     /// target.
     #[doc(alias = "estimate-pending-compaction-bytes")]
     pub compaction_debt_bytes: u64,
+    /// The number of snapshots.
+    pub snapshots: usize,
     /// How long the oldest snapshot has lived.
     pub oldest_snapshot: Option<Duration>,
     /// An estimate of the bytes in tables that would be dead without snapshots.
@@ -89,6 +93,45 @@ pub struct Stats {
     /// The error of a flush or compaction that waits for space or a thread, or of an opening that
     /// has found no space to prepare for writes. The database tries again. Reads continue.
     pub out_of_space: Option<Error>,
+}
+
+/// What iterators and cursors keep that the database itself does not need any more; see
+/// [`Stats::held_by_cursors`].
+///
+/// An iterator or a cursor holds the state of the tree that was current when it was made: all
+/// memtables and tables of that time. Each flush, compaction and ingestion makes a new state. An
+/// iterator that is kept for long therefore keeps flushed memtables in memory, and compacted tables
+/// on disk.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// db.put("key", "value")?;
+/// let kept = db.iter();
+/// db.flush()?;
+/// let held = db.stats().held_by_cursors;
+/// assert_eq!((held.states, held.cursors), (1, 1));
+/// assert!(held.memtable_bytes > 0);
+/// drop(kept);
+/// assert_eq!(db.stats().held_by_cursors.memtable_bytes, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldByCursors {
+    /// Bytes of the flushed memtables that are still in memory.
+    pub memtable_bytes: u64,
+    /// Bytes of the tables that have left the tree and are still on disk. For a moment this
+    /// includes the inputs of a compaction that has just ended.
+    pub table_bytes: u64,
+    /// How many earlier states of the tree are held.
+    pub states: u64,
+    /// How many iterators and cursors hold them. An iterator counts once for itself, and once more
+    /// for each of its ends that was used.
+    pub cursors: u64,
+    /// How long ago the oldest of these states was replaced. The iterators and cursors that hold it
+    /// are at least this old. Zero if there are none.
+    pub oldest: Duration,
 }
 
 /// A table that is set aside; see [`Stats::damaged`].
@@ -248,10 +291,10 @@ impl fmt::Display for Stats {
         writeln!(f, "  dead, about   {:>10}   {} entries", bytes(dead.1), dead.0)?;
         if let Some(age) = self.oldest_snapshot {
             let held = bytes(self.held_by_snapshots_bytes);
-            let age = age.as_secs_f64();
+            let (count, age) = (self.snapshots, age.as_secs_f64());
             writeln!(
                 f,
-                "  snapshots     {held:>10}   kept for them, the oldest is {age:.1} s old"
+                "  snapshots     {held:>10}   kept for {count}, the oldest is {age:.1} s old"
             )?;
         }
         let waited = self.tickers.get(Ticker::StallMicros) as f64 / 1e6;
@@ -281,6 +324,11 @@ impl fmt::Display for Stats {
             let held = bytes(self.held_by_readers_bytes as u64);
             writeln!(f, "  readers       {held:>10}   kept for callbacks of the process")?;
         }
+        let held = &self.held_by_cursors;
+        if held.states > 0 {
+            let memory = bytes(held.memtable_bytes);
+            writeln!(f, "  cursors       {memory:>10}   of flushed memtables, kept for {held}")?;
+        }
         let kinds: usize = self.cache.iter().map(|(_, usage)| usage.bytes).sum();
         writeln!(
             f,
@@ -301,12 +349,23 @@ impl fmt::Display for Stats {
         writeln!(f, "\nFiles")?;
         writeln!(f, "  open          {:>10}   of {}", self.open_files, self.max_open_files)?;
         writeln!(f, "  opened again  {:>10}", self.file_reopens)?;
+        if held.states > 0 {
+            let tables = bytes(held.table_bytes);
+            writeln!(f, "  cursors       {tables:>10}   of obsolete tables, kept for {held}")?;
+        }
 
         writeln!(f, "\nCounters")?;
         for (ticker, count) in self.tickers.iter().filter(|&(_, count)| count > 0) {
             writeln!(f, "  {:<36} {count:>16}", ticker.name())?;
         }
         Ok(())
+    }
+}
+
+/// Who holds what, and for how long, as a phrase: `3 cursors, for 12.5 s so far`.
+impl fmt::Display for HeldByCursors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cursors, for {:.1} s so far", self.cursors, self.oldest.as_secs_f64())
     }
 }
 

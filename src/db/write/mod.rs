@@ -145,7 +145,7 @@ impl Inner {
                     .next_wal(writer, &self.store)
                     .map_err(|error| self.latch_unless_retried(error))?;
             }
-            let memtable_is_full = writer.memtable.bytes() >= self.options.memtable_bytes;
+            let memtable_is_full = writer.memtable.is_full(self.options.memtable_bytes);
             if !memtable_is_full && !self.tree.stalls_writers() {
                 writer.owed_wait = Duration::ZERO;
                 return Ok(WriteStall::None);

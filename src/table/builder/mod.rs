@@ -126,6 +126,9 @@ impl TableBuilder {
         self.counting.see(internal_key, value.len(), repeats);
         let user_key = key::user_key(internal_key);
         self.end_full_block(internal_key, value)?;
+        if self.data.is_empty() && self.summary.data_blocks > 0 {
+            self.cut_part(user_key);
+        }
         if let Some(cuts) = &mut self.cuts {
             cuts.keys += usize::from(!repeats);
         }
@@ -331,11 +334,7 @@ impl TableBuilder {
         let handle = write_block(&mut *self.file, stored, compression)?;
         self.data.clear();
         self.summary.data_blocks += 1;
-        self.index.push(&self.summary.largest, next_user_key, handle)?;
-        if let Some(next) = next_user_key {
-            self.cut_part(next);
-        }
-        Ok(())
+        self.index.push(&self.summary.largest, next_user_key, handle)
     }
 
     /// Writes a block that is not compressed.

@@ -22,6 +22,10 @@ pub fn print(
         (format!("{kind:?}").to_lowercase(), object! { usage => bytes, entries })
     };
     let snapshot_age = stats.oldest_snapshot;
+    let held = object! { stats.held_by_cursors =>
+        memtable_bytes, table_bytes, states, cursors,
+        oldest_ms = Value::from(stats.held_by_cursors.oldest.as_millis() as u64)
+    };
     let tickers = stats.tickers.iter().map(|(ticker, count)| (ticker.name(), count));
     let object = object! { stats =>
         database = Value::from(source.name.as_str()), is_open, process_id,
@@ -30,7 +34,7 @@ pub fn print(
         read_cost_micros = Value::from(read_cost.micros()),
         figures = to_json(&Figures::new(stats, read_cost)),
         warnings = Value::from(warnings(stats)), levels = json_list(stats.levels.iter().map(level)),
-        memtable_bytes, memtable_entries, held_by_readers_bytes,
+        memtable_bytes, memtable_entries, held_by_readers_bytes, held_by_cursors = held,
         block_cache_capacity_bytes = stats.cache_capacity_bytes, block_cache = json_object(stats.cache.iter().map(cached)),
         block_cache_tables_bytes = stats.cache_tables_bytes, metadata_bytes, compaction_debt_bytes,
         oldest_snapshot_ms = Value::from(snapshot_age.map(|age| age.as_millis() as u64)),

@@ -119,6 +119,16 @@ impl Metrics {
         self.gauge("memtable_bytes", help, bytes(stats.memtable_bytes));
         let help = "Bytes that callbacks of the process still read, and nothing else needs.";
         self.gauge("held_by_readers_bytes", help, bytes(stats.held_by_readers_bytes));
+        let held = &stats.held_by_cursors;
+        let help = "Bytes of flushed memtables that iterators and cursors keep.";
+        self.gauge("held_by_cursors_memtable_bytes", help, bytes(held.memtable_bytes));
+        let help = "Bytes of obsolete tables that iterators and cursors keep.";
+        self.gauge("held_by_cursors_table_bytes", help, bytes(held.table_bytes));
+        let help = "Iterators and cursors that hold earlier states of the tree.";
+        self.gauge("holding_cursors", help, Some(held.cursors as f64));
+        let help = "When the oldest of the held states of the tree was replaced.";
+        let replaced = stats.written.checked_sub(held.oldest).filter(|_| held.states > 0);
+        self.gauge("oldest_held_state_timestamp_seconds", help, replaced.and_then(seconds));
         let help = "The most bytes that the block cache may hold.";
         self.gauge("block_cache_capacity_bytes", help, bytes(stats.cache_capacity_bytes));
         let help = "Bytes of the block cache that open tables and slots take.";

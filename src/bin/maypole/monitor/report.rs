@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use maypole::{BlockKind, KindUsage, LevelStats, PublishedStats, Stats};
+use maypole::{BlockKind, HeldByCursors, KindUsage, LevelStats, PublishedStats, Stats};
 
 use super::figures::{Figures, ReadCost, warnings};
 use super::{HOW, Source, short_span, span};
@@ -32,6 +32,7 @@ pub fn published(
         memtable_bytes: stats.memtable_bytes,
         memtable_entries: stats.memtable_entries,
         held_bytes: stats.held_by_readers_bytes,
+        held_by_cursors: stats.held_by_cursors,
         capacity_bytes: stats.cache_capacity_bytes,
         cache: &stats.cache,
         tables_bytes: stats.cache_tables_bytes,
@@ -60,6 +61,7 @@ pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
         memtable_bytes: stats.memtable_bytes as u64,
         memtable_entries: stats.memtable_entries as u64,
         held_bytes: stats.held_by_readers_bytes as u64,
+        held_by_cursors: stats.held_by_cursors,
         capacity_bytes: stats.cache_capacity_bytes as u64,
         cache: &stats.cache,
         tables_bytes: stats.cache_tables_bytes as u64,
@@ -173,6 +175,7 @@ struct Memory<'a> {
     memtable_bytes: u64,
     memtable_entries: u64,
     held_bytes: u64,
+    held_by_cursors: HeldByCursors,
     capacity_bytes: u64,
     cache: &'a [(BlockKind, KindUsage)],
     /// Bytes of the block cache that open tables and slots take. 0 if the program that published
@@ -190,6 +193,12 @@ impl Memory<'_> {
         if self.held_bytes > 0 {
             let held = size(self.held_bytes);
             writeln!(out, "  readers       {held:>10}   kept for callbacks of the process")?;
+        }
+        let held = &self.held_by_cursors;
+        if held.states > 0 {
+            let (memory, tables) = (size(held.memtable_bytes), size(held.table_bytes));
+            writeln!(out, "  cursors       {memory:>10}   of flushed memtables, and {tables} of")?;
+            writeln!(out, "                             obsolete tables, kept for {held}")?;
         }
         let kinds: u64 = self.cache.iter().map(|(_, usage)| usage.bytes as u64).sum();
         let (used, capacity) = (size(kinds + self.tables_bytes), size(self.capacity_bytes));
