@@ -47,7 +47,7 @@ impl Tree {
             metadata: [MetadataForm::Whole, MetadataForm::Parts][rng.random_range(0..2)],
             ..TableOptions::default()
         };
-        let policies = ["bloom(10)", "budget(2KiB, bloom)", "budget(2KiB, fuse)", "none"];
+        let policies = ["bloom(10)", "budget(2KiB, bloom)", "none"];
         let largest = [10, 200, 2 * table_bytes as usize];
         let keys = [200, 5_000, 1_000_000];
         Tree {
@@ -59,7 +59,7 @@ impl Tree {
                 table_bytes,
                 memtable_bytes: table_bytes,
             },
-            policy: policies[rng.random_range(0..4)].parse().unwrap(),
+            policy: policies[rng.random_range(0..3)].parse().unwrap(),
             version: Version::default(),
             sequence: 1,
             snapshots: Vec::new(),
