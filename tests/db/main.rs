@@ -75,6 +75,7 @@ mod rocksdb_dirs;
 mod rocksdb_tools;
 mod soak;
 mod still;
+mod trouble;
 mod worth;
 mod writers;
 

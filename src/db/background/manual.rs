@@ -74,7 +74,7 @@ impl Inner {
                 && !state.flushing
                 && state.compactions == 0
                 && state.claimed.is_none()
-                && self.next_plan(state).is_none()
+                && self.next_plan(state, u64::MAX).is_none()
         });
         let settled = settled.map(drop);
         self.tree.lock().settlers -= 1;
@@ -112,8 +112,8 @@ impl Inner {
         while let Some(step) = self.next_step(level, manual)? {
             match self.compact(step) {
                 Ok(written) => manual.written.extend(written),
-                // The next step leaves the damaged file out.
-                Err(error) if self.tree.lock().has_set_aside(&error) => {}
+                // The next step leaves the damaged file out, or reads the file once more.
+                Err(error) if self.tree.lock().has_noted(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -123,18 +123,24 @@ impl Inner {
     /// Starts the next step in `level`, once nothing blocks it. Returns `None` if the level is
     /// done.
     fn next_step(&self, level: usize, manual: &Manual) -> Result<Option<Compaction>> {
+        let free = self.free_bytes().unwrap_or(u64::MAX);
         let mut state = self.tree.lock();
         // The automatic compactions that are due may start first.
         self.schedule(&mut state);
         loop {
             self.status.check_writable()?;
-            if let Some(plan) = self.plan_of_level(&state, level, manual, &state.unavailable) {
+            let plan = |most_bytes, unavailable: &Unavailable| {
+                self.plan_of_level(&state, level, manual, unavailable, most_bytes)
+            };
+            // If no step fits, a step that does not seem to fit is tried: it may need less.
+            let fitting = plan(free, &state.unavailable);
+            if let Some(plan) = fitting.or_else(|| plan(u64::MAX, &state.unavailable)) {
                 state.claimed = None;
                 let (plan, most) = (Plan { kind: PlanKind::Merge, ..plan }, state.idle_threads);
                 return Ok(Some(state.start(plan, &self.options.shape, most, Caller::User)));
             }
             let unblocked = state.unavailable.at_rest();
-            state.claimed = self.plan_of_level(&state, level, manual, &unblocked);
+            state.claimed = plan(free, &unblocked).or_else(|| plan(u64::MAX, &unblocked));
             if state.claimed.is_none() {
                 return Ok(None);
             }
@@ -142,17 +148,19 @@ impl Inner {
         }
     }
 
-    /// Plans the next step in `level`, without what is in `unavailable`.
+    /// Plans the next step in `level`, without what is in `unavailable`, and with at most `most_bytes`
+    /// of inputs.
     fn plan_of_level(
         &self,
         state: &TreeState,
         level: usize,
         manual: &Manual,
         unavailable: &Unavailable,
+        most_bytes: u64,
     ) -> Option<Plan> {
         let metas = state.version.metas();
         let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
-        let planner = Planner::new(&metas, &self.options.shape, unavailable);
+        let planner = Planner::new(&metas, &self.options.shape, unavailable).at_most(most_bytes);
         let output_level = match level {
             // The deepest level is rewritten in place, to drop what no snapshot can see.
             _ if Some(level) == last_used => level,
@@ -165,7 +173,7 @@ impl Inner {
             // An old file moves down together with all older files: files of level 0 may overlap,
             // so a file that moved alone could end up below an older version.
             let newer = metas[0].iter().take_while(|file| !manual.is_old(file)).count();
-            return planner.plan_level_0(&metas[0][newer..], output_level);
+            return planner.plan_level_0_in_parts(&metas[0][newer..], output_level);
         }
         let is_done = |file: &&FileMeta| {
             let is_rewritten =
@@ -175,7 +183,7 @@ impl Inner {
         let files = state.version.overlapping(level, lower, upper);
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
-        let step_bytes = self.options.shape.table_bytes.saturating_mul(STEP_TABLES);
+        let step_bytes = self.options.shape.table_bytes.saturating_mul(STEP_TABLES).min(most_bytes);
         // A step takes adjacent files only, because its outputs may cover all keys from its first
         // input to its last, and must not overlap a file that stays in their level.
         let mut steps = files.split(is_done).flat_map(|files| steps(files, below, step_bytes));
