@@ -137,7 +137,7 @@ fn a_manifest_that_could_not_be_replaced_is_replaced_later() {
                 let names = fs.list(Path::new("/db")).unwrap();
                 names.into_iter().find(|name| name.starts_with("MANIFEST")).unwrap()
             };
-            let name = manifest().leak();
+            let name: &str = manifest().leak();
             faults.fail_files_once(name, Target::Only(Operation::Append), 0, Fault::NoMemory);
             let first = db.flush();
             // A flush that is tried again by itself may have replaced the MANIFEST already.
@@ -242,13 +242,13 @@ fn a_table_whose_reads_keep_failing_is_set_aside() {
     }
 }
 
-const DISK: u64 = 4 << 20;
+const DISK: u64 = 2 << 20;
 
 /// What is left free while the disk is full: enough for a log record and a table of a few
-/// deletions, and too little for any table of entries.
-const LEFT: u64 = 40 << 10;
+/// deletions, and too little for any file of level 0.
+const LEFT: u64 = 20 << 10;
 
-/// A database on a disk of 4 MiB with tables of 64 KiB, and a file that takes the rest of the disk.
+/// A database on a disk of 2 MiB with tables of 64 KiB, and a file that takes the rest of the disk.
 struct SmallDisk {
     mem: MemFs,
     faults: FaultFs,
@@ -257,8 +257,8 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Level 0 has so many files that writers stop. The tables of the database take three quarters
-    /// of the disk, and each spans all keys. Then the disk becomes full.
+    /// Level 0 has so many files that writers stop. The tables of the database take most of the
+    /// disk, and each spans all keys. Then the disk becomes full.
     fn with_a_full_level_0() -> SmallDisk {
         let mem = MemFs::with_capacity(DISK);
         let faults = FaultFs::new(Arc::new(mem.clone()));
@@ -279,7 +279,8 @@ impl SmallDisk {
             }
         });
         for round in 1.. {
-            disk.put_some(round * 10_000, 270);
+            // Less than a memtable, so that no put waits for a compaction.
+            disk.put_some(round * 10_000, 150);
             disk.db.flush().unwrap();
             if disk.files_of_level_0() >= 36 {
                 break;

@@ -119,6 +119,7 @@ impl Attempts {
 
     /// Records that what is due does not fit, so that writers get the error again instead of a wait.
     pub fn does_not_fit(&mut self) {
+        self.retry_now = false;
         let again = || self.careful.clone().map(|error| (self.started, error));
         self.failed = self.failed.take().or_else(again);
     }

@@ -115,9 +115,8 @@ impl Inner {
     /// Which compaction the retry job runs now, if any. `free`: how many bytes are free, if that is
     /// known.
     fn careful_plan(&self, state: &mut TreeState, free: Option<u64>) -> Careful {
-        let compactions = &mut state.work.compactions;
-        compactions.retry_now = false;
-        if self.status.is_stopping() || state.waits_for_space || !compactions.is_careful() {
+        let is_careful = state.work.compactions.is_careful();
+        if self.status.is_stopping() || state.waits_for_space || !is_careful {
             return Careful::End;
         }
         if state.idle_threads == 0 {
