@@ -88,6 +88,8 @@ impl Inner {
         loop {
             let free = self.free_bytes();
             let mut state = self.tree.lock();
+            // What running compactions may write is not free for another one.
+            let free = free.map(|free| free.saturating_sub(state.merging_bytes));
             let left = not_before.saturating_duration_since(Instant::now());
             state.work.compactions.note_free(free);
             if left.is_zero() || state.work.compactions.retry_now || self.status.is_stopping() {
@@ -134,14 +136,20 @@ impl Inner {
         };
         let compactions = &state.work.compactions;
         if whole.kind != PlanKind::Merge || compactions.may_fit(whole.input_bytes, free) {
-            let is_ample = free.is_none_or(|free| free / 2 >= whole.input_bytes);
+            // A compaction of level 0 is the largest one: it may take all of the two levels.
+            let metas = state.version.metas();
+            let planner = Planner::new(&metas, &self.options.shape, &state.unavailable);
+            let levels = [&metas[0], &metas[planner.next_level(0)]];
+            let largest: u64 =
+                levels.iter().flat_map(|files| files.iter()).map(|f| f.file_bytes).sum();
+            let is_ample = free.is_none_or(|free| free / 2 >= largest.max(whole.input_bytes));
             return Careful::Plan { plan: whole, is_ample };
         }
         if let Some(plan) = free.and_then(|free| self.next_plan(state, free)) {
             return Careful::Plan { plan, is_ample: false };
         }
         // A caller waits for the outcome. The plan may need less than it seems to.
-        if state.settlers > 0 {
+        if state.settlers > 0 && state.merging_bytes == 0 {
             return Careful::Plan { plan: whole, is_ample: false };
         }
         state.work.compactions.does_not_fit();
@@ -353,6 +361,7 @@ impl TreeState {
     ) -> Compaction {
         self.unavailable.reserve(&plan);
         self.compactions += 1;
+        self.merging_bytes += written_bytes(&plan);
         let splits = plan.kind == PlanKind::Merge && plan.output_level > 0;
         let most = if splits { most_threads } else { 1 };
         let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);
@@ -369,9 +378,15 @@ impl TreeState {
     /// Undoes [`TreeState::start`].
     pub(super) fn release(&mut self, plan: &Plan, borrowed: usize) {
         self.compactions -= 1;
+        self.merging_bytes -= written_bytes(plan);
         self.idle_threads += borrowed;
         self.unavailable.release(plan);
     }
+}
+
+/// The most bytes that the compaction should write.
+fn written_bytes(plan: &Plan) -> u64 {
+    if plan.kind == PlanKind::Merge { plan.input_bytes } else { 0 }
 }
 
 /// The input file that could not be read, if the error names one.

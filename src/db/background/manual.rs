@@ -123,18 +123,23 @@ impl Inner {
     /// Starts the next step in `level`, once nothing blocks it. Returns `None` if the level is
     /// done.
     fn next_step(&self, level: usize, manual: &Manual) -> Result<Option<Compaction>> {
-        let free = self.free_bytes().unwrap_or(u64::MAX);
-        let mut state = self.tree.lock();
         // The automatic compactions that are due may start first.
-        self.schedule(&mut state);
+        self.schedule(&mut self.tree.lock());
         loop {
+            let free = self.free_bytes();
+            let mut state = self.tree.lock();
             self.status.check_writable()?;
+            // What running compactions may write is not free for this one.
+            let free = free.map_or(u64::MAX, |free| free.saturating_sub(state.merging_bytes));
             let plan = |most_bytes, unavailable: &Unavailable| {
-                self.plan_of_level(&state, level, manual, unavailable, most_bytes)
+                let plan = self.plan_of_level(&state, level, manual, unavailable, most_bytes)?;
+                (plan.input_bytes <= most_bytes).then_some(plan)
             };
-            // If no step fits, a step that does not seem to fit is tried: it may need less.
-            let fitting = plan(free, &state.unavailable);
-            if let Some(plan) = fitting.or_else(|| plan(u64::MAX, &state.unavailable)) {
+            // If no step fits although no compaction runs, one that does not seem to fit is tried:
+            // it may need less.
+            let most_bytes = if state.merging_bytes == 0 { u64::MAX } else { free };
+            let next = plan(free, &state.unavailable);
+            if let Some(plan) = next.or_else(|| plan(most_bytes, &state.unavailable)) {
                 state.claimed = None;
                 let (plan, most) = (Plan { kind: PlanKind::Merge, ..plan }, state.idle_threads);
                 return Ok(Some(state.start(plan, &self.options.shape, most, Caller::User)));
@@ -144,7 +149,7 @@ impl Inner {
             if state.claimed.is_none() {
                 return Ok(None);
             }
-            state = self.tree.wait(state);
+            drop(self.tree.wait(state));
         }
     }
 
