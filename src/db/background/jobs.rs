@@ -156,10 +156,12 @@ impl Inner {
         true
     }
 
-    /// How many bytes are free for the database's files; `None` if that is not known. The caller
-    /// must hold no lock, because the call may wait for a device.
+    /// How many bytes flushes and compactions may use; `None` if that is not known. An eighth of the
+    /// free space is left for WALs, and for tables that are a little larger than was estimated. The
+    /// caller must hold no lock, because the call may wait for a device.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
-        self.store.fs.free_bytes(&self.store.dir).ok().flatten()
+        let free = self.store.fs.free_bytes(&self.store.dir).ok().flatten();
+        free.map(|free| free - free / 8)
     }
 
     /// Called before a writer waits for the flush or the compaction that `cause` names. If the last
