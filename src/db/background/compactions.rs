@@ -198,14 +198,11 @@ impl Inner {
         drop(version);
         let mut state = self.tree.lock();
         state.release(&plan, borrowed);
-        match unreadable {
-            None if compacted.is_ok() => state.work.could_read(&plan),
-            None => {}
-            Some(table) => {
-                if state.sets_aside(table) {
-                    self.publish(&mut state);
-                }
-            }
+        if compacted.is_ok() {
+            state.work.could_read(&plan);
+        }
+        if unreadable.is_some_and(|table| state.sets_aside(table)) {
+            self.publish(&mut state);
         }
         self.tree.notify();
         compacted
