@@ -172,7 +172,70 @@ impl Error {
             _ => false,
         }
     }
+
+    /// Whether the failed call has certainly changed nothing, so that the work that made the call
+    /// may be tried again:
+    ///
+    /// ```text
+    ///   the call                failed because of          may be tried again
+    ///   a sync                  anything                   no: it may have lost bytes
+    ///   a read, an opening      anything                   yes
+    ///   a write, a creation, …  no space                   yes
+    ///   a write, a creation     no descriptors, no memory  yes
+    ///   any other               anything else              no
+    /// ```
+    ///
+    /// A write that has failed in this way may have left a part of its bytes in the file. So the
+    /// file must get no further bytes: a table is discarded, and a log ends before the failed
+    /// record.
+    pub(crate) fn changed_nothing(&self) -> bool {
+        let Error::Io { operation, source, .. } = self else { return false };
+        self.is_out_of_space()
+            || READING.contains(operation)
+            || (WRITING.contains(operation) && is_exhaustion(source))
+    }
+
+    /// The file that could not be read: it is damaged, or the system returned an error for the
+    /// file itself, rather than because something was used up that has nothing to do with the file.
+    pub(crate) fn unreadable_file(&self) -> Option<&Path> {
+        match self {
+            Error::Corruption { file, .. } => Some(file),
+            Error::Io { path, operation, source } => {
+                (READING.contains(operation) && !is_exhaustion(source)).then_some(path)
+            }
+            _ => None,
+        }
+    }
 }
+
+/// The operations of [`Error::Io`] that change no file.
+const READING: &[&str] = &["open", "open again", "read", "list", "look up", "get memory to read"];
+
+/// The operations of [`Error::Io`] that create a file or write to one. No sync is among them.
+const WRITING: &[&str] = &["create", "write"];
+
+/// Whether a call failed because something was used up or because it was interrupted, so that it
+/// may soon succeed: descriptors, memory, threads.
+fn is_exhaustion(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, OutOfMemory, WouldBlock};
+    lacks_descriptors(error) || matches!(error.kind(), OutOfMemory | Interrupted | WouldBlock)
+}
+
+/// Whether the process or the system has no descriptor left.
+pub(crate) fn lacks_descriptors(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| NO_DESCRIPTORS.contains(&code))
+}
+
+/// The error codes if the process or the system has no descriptor left: EMFILE and ENFILE.
+#[cfg(unix)]
+pub(crate) const NO_DESCRIPTORS: &[i32] =
+    &[rustix::io::Errno::MFILE.raw_os_error(), rustix::io::Errno::NFILE.raw_os_error()];
+/// The error code if the process has no handle left: ERROR_TOO_MANY_OPEN_FILES.
+#[cfg(windows)]
+pub(crate) const NO_DESCRIPTORS: &[i32] = &[4];
+/// The other systems have no files.
+#[cfg(not(any(unix, windows)))]
+pub(crate) const NO_DESCRIPTORS: &[i32] = &[];
 
 /// Lets a caller's function that returns this crate's [`Result`] use `?` on an [`io::Error`] of its
 /// own. The resulting error names no file, whereas Maypole's own errors do.
@@ -218,5 +281,43 @@ impl Damage {
             expected: self.expected,
             found: self.found,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: every error but a lack of space made the database read-only, also one that had
+    /// changed nothing, such as a moment without descriptors or one failed read.
+    #[test]
+    fn what_has_changed_nothing_may_be_tried_again_and_a_sync_never() {
+        let no_descriptor = || io::Error::from_raw_os_error(NO_DESCRIPTORS[0]);
+        let no_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let no_space = || io::Error::from(io::ErrorKind::StorageFull);
+        let device = || io::Error::other("the device fails");
+        let of = |operation, source| Error::io(Path::new("a"), operation, source);
+        for sync in ["sync", "sync the directory"] {
+            for source in [no_descriptor(), no_memory(), no_space(), device()] {
+                assert!(!of(sync, source).changed_nothing(), "{sync}");
+            }
+        }
+        for reading in READING {
+            assert!(of(reading, device()).changed_nothing(), "{reading}");
+            assert!(of(reading, device()).unreadable_file().is_some(), "{reading}");
+            assert!(of(reading, no_descriptor()).unreadable_file().is_none(), "{reading}");
+        }
+        for writing in WRITING {
+            for source in [no_descriptor(), no_memory(), no_space()] {
+                assert!(of(writing, source).changed_nothing(), "{writing}");
+            }
+            assert!(!of(writing, device()).changed_nothing(), "{writing}");
+            assert!(of(writing, device()).unreadable_file().is_none(), "{writing}");
+        }
+        // A rename may have happened although it reports an error.
+        assert!(!of("rename", no_memory()).changed_nothing());
+        assert!(of("rename", no_space()).changed_nothing());
+        // An error of a caller's file system that does not say what failed.
+        assert!(!Error::from(no_memory()).changed_nothing());
     }
 }

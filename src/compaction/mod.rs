@@ -10,6 +10,7 @@
 //! - [`dead`]: the compactions that remove deletions and hidden versions;
 //! - [`overspent`]: the rewrites of tables whose filters exceed their share of the filter budget;
 //! - [`plan`]: the inputs of one compaction, and the range of its output;
+//! - [`fit`]: the smaller compactions that little free space permits;
 //! - [`small_tables`]: small neighbours that become one table;
 //! - [`damaged`]: the files that damaged files prevent from moving;
 //! - [`split`]: where a large compaction is cut, so that several threads share it;
@@ -27,6 +28,7 @@ mod ages;
 pub(crate) mod below;
 mod damaged;
 pub(crate) mod dead;
+mod fit;
 #[cfg(test)]
 mod fixtures;
 mod level0;

@@ -32,7 +32,8 @@ impl<'a> Planner<'a> {
         let mut files = self.levels[plan.level].iter();
         let moves_garbage = plan.kind == PlanKind::Move
             && files.any(|f| plan.inputs.contains(&f.number) && is_better_merged(f, conditions));
-        Some(if moves_garbage { Plan { kind: PlanKind::Merge, ..plan } } else { plan })
+        let merge = Plan { kind: PlanKind::Merge, ..plan.clone() };
+        Some(if moves_garbage && self.fits(&merge) { merge } else { plan })
     }
 
     fn pick_merge(&self, conditions: &Conditions) -> Option<Plan> {
@@ -64,7 +65,7 @@ impl<'a> Planner<'a> {
         // tables would delay it further.
         let may_tidy = urgent.is_empty() || self.unavailable.busy.is_empty();
         let tidy = || {
-            let dead = self.pick_dead(conditions);
+            let dead = self.pick_dead(conditions).filter(|plan| self.fits(plan));
             dead.or_else(|| (1..LEVELS).find_map(|level| self.small_series(level)))
         };
         plan.or_else(|| if may_tidy { tidy() } else { None })
@@ -76,8 +77,8 @@ impl<'a> Planner<'a> {
         let next = self.next_level(0);
         self.plan_moves(next, conditions).or_else(|| {
             match is_small(self.levels, next, self.shape) {
-                true => self.plan_small(conditions),
-                false => self.plan_level_0(&self.levels[0], next),
+                true => self.plan_small(conditions).filter(|plan| self.fits(plan)),
+                false => self.plan_level_0_in_parts(&self.levels[0], next),
             }
         })
     }

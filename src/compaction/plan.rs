@@ -200,6 +200,8 @@ pub(crate) struct Planner<'a> {
     /// ([`super::targets`]).
     pub(super) base: usize,
     pub(super) targets: [u64; LEVELS],
+    /// No merge has more bytes of inputs ([`super::fit`]).
+    pub(super) most_bytes: u64,
 }
 
 impl<'a> Planner<'a> {
@@ -210,7 +212,7 @@ impl<'a> Planner<'a> {
     ) -> Planner<'a> {
         let damaged = DamagedFiles::new(levels, &unavailable.damaged);
         let (base, targets) = level_targets(&level_bytes(levels), shape);
-        Planner { levels, shape, unavailable, damaged, base, targets }
+        Planner { levels, shape, unavailable, damaged, base, targets, most_bytes: u64::MAX }
     }
 
     /// The level that `level` is compacted into: the base, or the next level if `level` is the base
@@ -265,9 +267,9 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan that compacts `files` of `level`, in the order of the level, into `output_level`. If
-    /// that is the same level, the plan is one to drop dead entries.
-    /// Returns `None` if the plan would touch anything unavailable. In level 0 each older file that
-    /// overlaps an input must be an input too.
+    /// that is the same level, the plan is one to drop dead entries. Returns `None` if the plan
+    /// would touch anything unavailable, or is too large ([`super::fit`]). In level 0 each older
+    /// file that overlaps an input must be an input too.
     pub fn plan_files(
         &self,
         files: &[&FileMeta],
@@ -298,7 +300,7 @@ impl<'a> Planner<'a> {
             && output_level != level
             && fences.is_empty()
             && self.is_narrow(output_level, smallest, largest);
-        Some(Plan {
+        let plan = Plan {
             level,
             output_level,
             kind: if may_move { PlanKind::Move } else { PlanKind::Merge },
@@ -308,7 +310,8 @@ impl<'a> Planner<'a> {
             output_inputs: below.iter().map(|f| f.number).collect(),
             output,
             fences,
-        })
+        };
+        self.fits(&plan).then_some(plan)
     }
 
     /// Whether a table of this range in `level` overlaps at most [`max_grandparent_bytes`] of the

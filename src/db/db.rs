@@ -61,7 +61,8 @@ use crate::table::SstReader;
 ///
 /// - [`Error::Io`](crate::Error::Io): the operating system returned an error. After a failed write
 ///   the database is read-only, unless the only cause was [missing
-///   space](crate::Error::is_out_of_space). After a failed sync the database is always read-only.
+///   space](crate::Error::is_out_of_space), or missing descriptors or memory. After a failed sync
+///   the database is always read-only.
 /// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
 ///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].

@@ -146,6 +146,11 @@ impl Fs for SystemFs {
         synced.map_err(|error| Error::io(dir, "sync the directory", error))
     }
 
+    fn free_bytes(&self, dir: &Path) -> Result<Option<u64>> {
+        let free = system::free_bytes(self.anchor(), dir);
+        free.map_err(|error| Error::io(dir, "look up the free space of", error))
+    }
+
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         Ok(Box::new(lock_file(self.anchor(), path)?))
     }

@@ -203,6 +203,15 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// If the directory cannot be synced. It is then unknown which of the names are durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
+    /// How many more bytes the files of `dir` may take, as far as that is known. `None` if it is not
+    /// known. The number is an estimate: a quota, or other programs, may leave less space.
+    ///
+    /// # Errors
+    /// If there is no such directory, or the system refuses.
+    fn free_bytes(&self, _dir: &Path) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Takes the lock of the file at `path`, which is created if it is missing. Until the returned
     /// value is dropped, every other attempt to take the lock fails, in this process or another.
     ///

@@ -288,3 +288,29 @@ fn the_hook_sees_every_change_before_it_happens() {
     ];
     assert_eq!(*seen.lock().unwrap(), expected);
 }
+
+#[test]
+fn a_limited_memory_is_full_at_its_capacity_and_knows_how_much_is_free() {
+    let fs = MemFs::with_capacity(10);
+    let free = || fs.free_bytes(Path::new("/")).unwrap().unwrap();
+    let mut file = write(&fs, Path::new("a"), b"seven..");
+    assert_eq!(free(), 3);
+    file.append(b"four").unwrap();
+    assert!(file.flush().unwrap_err().is_out_of_space());
+    file.discard_unflushed();
+    assert_eq!((free(), fs.read(Path::new("a")).unwrap()), (3, b"seven..".to_vec()));
+    fs.remove(Path::new("a")).unwrap();
+    assert_eq!(free(), 10);
+    write(&fs, Path::new("b"), b"ten bytes.");
+    assert_eq!((free(), MemFs::new().free_bytes(Path::new("/")).unwrap()), (0, None));
+}
+
+#[test]
+#[cfg(unix)]
+fn the_system_knows_how_much_is_free() {
+    let scratch = tempfile::tempdir().unwrap();
+    let free = |fs: &dyn Fs| fs.free_bytes(scratch.path()).unwrap().unwrap();
+    assert!(free(&RealFs) > 0);
+    assert!(free(&*RealFs.anchored(scratch.path()).unwrap().unwrap()) > 0);
+    assert!(RealFs.free_bytes(&scratch.path().join("none")).is_err());
+}

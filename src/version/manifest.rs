@@ -7,11 +7,12 @@
 //! A change takes these steps in order: sync the new tables, sync the directory, append the edit,
 //! sync the MANIFEST. Only then may replaced tables and obsolete WALs be deleted. A MANIFEST that
 //! has grown too large is replaced by a new one whose first edit is the whole tree; `CURRENT`
-//! switches to it by an atomic rename. A MANIFEST that ends in a torn record for lack of space is
-//! replaced in the same way.
+//! switches to it by an atomic rename. A MANIFEST that ends in a torn record, for example for lack
+//! of space, is replaced in the same way.
 //!
-//! If [`Manifest::append`] fails for lack of space, the edit is not recorded. After any other error
-//! it is unknown whether the edit is recorded.
+//! If [`Manifest::append`] fails with an error that has changed nothing
+//! ([`Error::changed_nothing`]), the edit is not recorded. After any other error it is unknown
+//! whether the edit is recorded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -65,9 +66,9 @@ impl Manifest {
             Ok(log)
         };
         let log = start().inspect_err(|error: &Error| {
-            if error.is_out_of_space() {
-                // `CURRENT` does not name the new file yet, because a write for which there was no
-                // space has not happened. If the file cannot be removed now, the next opening of
+            if error.changed_nothing() {
+                // `CURRENT` does not name the new file yet, because a call that has changed nothing
+                // has not renamed it. If the file cannot be removed now, the next opening of
                 // the database removes it.
                 fs::tidy_away(&**fs, &path);
             }

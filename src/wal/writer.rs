@@ -9,9 +9,9 @@
 //!
 //! Invariants:
 //!
-//! * After a failed sync, or a write that failed for another reason than lack of space, nothing
-//!   more reaches the file, because a second sync can falsely succeed (see [`crate::fs`]).
-//! * After an append that found no space the log has **ended**. A part of the failed record may
+//! * After a failed sync, or a write that failed for another reason than lack of space or memory,
+//!   nothing more reaches the file, because a second sync can falsely succeed (see [`crate::fs`]).
+//! * After an append that found no space or no memory the log has **ended**. A part of the failed record may
 //!   follow the last complete one, and no reader returns anything after that part, so no record may
 //!   follow. Earlier records can still be synced. The next record needs another log.
 
@@ -62,8 +62,8 @@ impl LogWriter {
     /// offset of the record.
     ///
     /// A payload must have 1 to 2^32 - 1 bytes; a payload of another size is rejected and leaves
-    /// the log unchanged. If space runs out ([`Error::is_out_of_space`]), the log ends without the
-    /// record.
+    /// the log unchanged. If space or memory runs out ([`Error::changed_nothing`]), the log ends
+    /// without the record.
     pub fn append(&mut self, parts: &[&[u8]]) -> Result<u64> {
         self.usable()?;
         if let Some((_, error)) = &self.ended {
@@ -124,7 +124,8 @@ impl LogWriter {
         self.synced_to
     }
 
-    /// Whether a record or a mark found no space, so that no record can be appended any more.
+    /// Whether a record or a mark found no space or memory, so that no record can be appended any
+    /// more.
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
@@ -144,10 +145,10 @@ impl LogWriter {
     }
 
     /// Call this after the write of the record at `offset` failed with `error`. Ends the log before
-    /// the record if the error is a lack of space, and otherwise makes the writer unusable. Returns
-    /// `error`.
+    /// the record if the error is a lack of space or memory, and otherwise makes the writer unusable.
+    /// Returns `error`.
     fn end_or_fail(&mut self, offset: u64, error: Error) -> Error {
-        if error.is_out_of_space() {
+        if error.changed_nothing() {
             self.file.discard_unflushed();
             self.ended = Some((offset, error.clone()));
         } else {

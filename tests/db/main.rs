@@ -80,6 +80,7 @@ mod rocksdb_tools;
 mod soak;
 mod still;
 mod tidying;
+mod trouble;
 mod worth;
 mod writers;
 

@@ -1,15 +1,28 @@
 //! [`Work`]: how many jobs a database has, and whether the last attempts at a flush or a compaction
-//! found no space or no thread. It is plain data, the field `work` of `TreeState`.
+//! have failed without a change. It is plain data, the field `work` of `TreeState`.
+//!
+//! After a failed attempt the next one waits, each time twice as long, and then until what it needs
+//! is free ([`Attempts::may_fit`]). To look at the free space is cheap, so it is looked at often,
+//! while an attempt on a full disk writes until the disk is full. So an idle database on a full disk
+//! writes nothing, and soon notices free space.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
+use crate::compaction::Plan;
 use crate::db::stats::report::DamagedTable;
 use crate::error::Error;
 
-/// How long a job waits after its first attempt that found no space. Each further wait is twice as
-/// long, up to `MAX_WAIT`.
+/// How long a job waits after its first failed attempt. Each further wait is twice as long, up to
+/// `MAX_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-const MAX_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// How often a job that waits for space looks whether there is enough.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The least growth of the free space after which work is tried again that seems not to fit.
+const MIN_GROWTH_BYTES: u64 = 1 << 20;
 
 /// What the jobs of a database are doing.
 #[derive(Default)]
@@ -25,6 +38,9 @@ pub(crate) struct Work {
     pub retrying_compaction: bool,
     /// Damaged files, which compactions leave out. `TreeState::unavailable` lists them too.
     pub damaged: Vec<DamagedTable>,
+    /// Files that the last compaction of them could not read. If the next one cannot read them
+    /// either, they count as damaged.
+    pub(super) unreadable: HashSet<u64>,
 }
 
 /// The attempts at one kind of work.
@@ -32,20 +48,33 @@ pub(crate) struct Work {
 pub(crate) struct Attempts {
     /// How many attempts were started.
     pub(super) started: u64,
-    /// The number and the error of the newest attempt that found no space or no thread. `None` if
-    /// an attempt has succeeded since, or if no work of this kind is due any more.
+    /// The number and the error of the newest attempt that has failed without a change. `None` if an
+    /// attempt has succeeded since, or if no work of this kind is due any more.
     failed: Option<(u64, Error)>,
     /// The length of the last wait after a failed attempt; 0 after a success.
     waited: Duration,
     /// The next attempt starts before the wait is over, because a caller waits for its outcome, or
     /// because there may be space now.
     pub(super) retry_now: bool,
+    /// How many bytes were free after the failed attempt. `None` if that is not known, or was not
+    /// looked up yet.
+    free_after_failure: Option<u64>,
+    /// The error of the attempt since which compactions are *careful*: one at a time, each only if
+    /// it fits into the free space. `None`: they are not.
+    careful: Option<Error>,
 }
 
 impl Work {
     #[cfg(all(test, not(loom)))]
     pub fn has_jobs(&self) -> bool {
         self.jobs > 0
+    }
+
+    /// Called after the inputs of `plan` were read, or dropped unread.
+    pub(super) fn could_read(&mut self, plan: &Plan) {
+        for number in plan.inputs.iter().chain(&plan.output_inputs) {
+            self.unreadable.remove(number);
+        }
     }
 
     /// Makes the next attempts start without further wait, because the success of a flush or a
@@ -64,15 +93,51 @@ impl Attempts {
         self.started
     }
 
-    /// Records that an attempt has succeeded, or that no work is due any more.
+    /// Records that an attempt has succeeded.
     pub fn succeeded(&mut self) {
+        let careful = self.careful.take();
+        *self = Attempts { started: self.started, careful, ..Attempts::default() };
+    }
+
+    /// Records that no work is due any more, or that there is ample space again.
+    pub fn is_over(&mut self) {
         *self = Attempts { started: self.started, ..Attempts::default() };
     }
 
     pub fn failed(&mut self, attempt: u64, error: Error) {
         if self.failed.as_ref().is_none_or(|&(newest, _)| newest < attempt) {
+            self.careful = Some(error.clone());
             self.failed = Some((attempt, error));
+            self.free_after_failure = None;
         }
+    }
+
+    /// Whether an attempt has failed since the last call of [`Attempts::is_over`].
+    pub fn is_careful(&self) -> bool {
+        self.careful.is_some()
+    }
+
+    /// Records that what is due does not fit, so that writers get the error again instead of a wait.
+    pub fn does_not_fit(&mut self) {
+        self.retry_now = false;
+        let again = || self.careful.clone().map(|error| (self.started, error));
+        self.failed = self.failed.take().or_else(again);
+    }
+
+    /// Records how many bytes are free. Called after each failed attempt.
+    pub fn note_free(&mut self, free: Option<u64>) {
+        if self.failed.is_some() && self.free_after_failure.is_none() {
+            self.free_after_failure = free;
+        }
+    }
+
+    /// Whether an attempt that needs at most `needed` bytes should start when `free` bytes are free;
+    /// `None` if that is not known. `needed` is an upper bound, so an attempt may succeed with less.
+    /// But since the last attempt failed, another one should start only if clearly more is free.
+    pub fn may_fit(&self, needed: u64, free: Option<u64>) -> bool {
+        let Some(free) = free else { return true };
+        let has_grown = |then: u64| free >= then.saturating_add((then / 4).max(MIN_GROWTH_BYTES));
+        free >= needed || self.free_after_failure.is_some_and(has_grown)
     }
 
     /// Records an attempt whose job could not be started.
@@ -90,8 +155,58 @@ impl Attempts {
         self.failed.as_ref().filter(|&&(failed, _)| failed > attempt).map(|(_, error)| error)
     }
 
+    /// How long the next attempt must wait; 0 if the last one did not fail.
     pub(super) fn next_wait(&mut self) -> Duration {
+        if self.failed.is_none() {
+            return Duration::ZERO;
+        }
         self.waited = (self.waited * 2).clamp(FIRST_WAIT, MAX_WAIT);
         self.waited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed_with(free: u64) -> Attempts {
+        let mut attempts = Attempts::default();
+        let attempt = attempts.start();
+        attempts.failed(attempt, Error::Closed);
+        attempts.note_free(Some(free));
+        attempts
+    }
+
+    /// Regression: on a full disk a job tried again every second, and each time wrote until the disk
+    /// was full.
+    #[test]
+    fn an_attempt_starts_when_it_fits_or_when_clearly_more_is_free_than_after_the_last() {
+        let mut attempts = failed_with(40 << 20);
+        assert!(!attempts.may_fit(100 << 20, Some(40 << 20)));
+        assert!(!attempts.may_fit(100 << 20, Some(49 << 20)));
+        assert!(attempts.may_fit(100 << 20, Some(50 << 20)));
+        assert!(attempts.may_fit(30 << 20, Some(30 << 20)));
+        assert!(attempts.may_fit(u64::MAX, None), "nobody knows");
+        assert!(!failed_with(0).may_fit(10 << 20, Some(1 << 10)));
+        // Only the first look after a failure counts.
+        attempts.note_free(Some(20 << 20));
+        assert!(!attempts.may_fit(100 << 20, Some(30 << 20)));
+        attempts.succeeded();
+        assert!(!attempts.may_fit(100 << 20, Some(90 << 20)));
+    }
+
+    #[test]
+    fn waits_double_up_to_a_limit_and_begin_anew_after_a_success() {
+        let mut attempts = failed_with(0);
+        let waits: Vec<Duration> = (0..10).map(|_| attempts.next_wait()).collect();
+        assert_eq!((waits[0], waits[1], waits[9]), (FIRST_WAIT, FIRST_WAIT * 2, MAX_WAIT));
+        attempts.succeeded();
+        assert_eq!(attempts.next_wait(), Duration::ZERO);
+        assert!(attempts.is_careful(), "the next compaction may not fit either");
+        // What is due does not fit: writers must not wait for it.
+        attempts.does_not_fit();
+        assert!(attempts.last_error().is_some());
+        attempts.is_over();
+        assert!(!attempts.is_careful() && attempts.last_error().is_none());
     }
 }

@@ -7,7 +7,9 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
+use super::attempts::LOOK_EVERY;
 use crate::compaction::run::Job;
 use crate::compaction::{Conditions, Gain, Plan, PlanKind, Planner, TreeShape, dead, run, split};
 use crate::db::inner::Inner;
@@ -23,63 +25,136 @@ use crate::sync::lock;
 use crate::version::{TableFile, Version, VersionEdit, seconds_since_1970};
 
 impl Inner {
-    /// The job: runs `first`, then every other compaction that is due. `is_retry`: `first` comes
-    /// from [`Inner::retry_job`].
-    pub(super) fn compaction_job(&self, first: Compaction, mut is_retry: bool) {
+    /// The job: runs `first`, then every other compaction that is due.
+    pub(super) fn compaction_job(&self, first: Compaction) {
         let mut next = Some(first);
         while let Some(compaction) = next {
-            let attempt = compaction.attempt;
-            let compacted = self.compact(compaction);
-            let mut state = self.tree.lock();
-            match compacted {
-                Ok(_) => {
-                    state.work.compactions.succeeded();
-                    state.work.retry_now();
-                }
-                // The next compaction leaves the damaged file out.
-                Err(error) if state.has_set_aside(&error) => {}
-                Err(error) if self.may_retry(&error) => {
-                    state.work.compactions.failed(attempt, error);
-                }
-                Err(error) => {
-                    drop(state);
-                    self.latch(error);
-                    return;
-                }
+            if !self.compact_and_record(compaction) {
+                return;
             }
-            state.work.retrying_compaction &= !is_retry;
-            is_retry = false;
-            next = match state.work.compactions.last_error() {
-                None => self.next_compaction(&mut state),
-                Some(_) => None,
+            let mut state = self.tree.lock();
+            next = match state.work.compactions.is_careful() {
+                true => None,
+                false => self.next_compaction(&mut state),
             };
             self.schedule(&mut state);
-            self.tree.notify();
         }
     }
 
-    /// The job that compacts again after a compaction found no space or no thread: it waits, and
-    /// then runs the compactions that are due.
+    /// The job that compacts after a compaction has failed: runs the compactions that are due, one
+    /// after the other, each when it may be tried again and fits into the free space.
     pub(super) fn retry_job(&self) {
-        self.wait_for_space(|work| &mut work.compactions);
-        let mut state = self.tree.lock();
-        match self.next_compaction(&mut state) {
-            Some(compaction) => {
-                drop(state);
-                self.compaction_job(compaction, true);
-            }
-            None => {
-                state.work.retrying_compaction = false;
-                // No compaction can start now. If a manual compaction has claimed its next step
-                // (`manual.rs`), no compaction that overlaps this step may start. This may be the
-                // reason, and the failed compaction may still be due, so its error stays. Otherwise
-                // the error is cleared, so that [`Inner::schedule`] starts jobs as usual.
-                if state.claimed.is_none() {
-                    state.work.compactions.succeeded();
-                }
-                self.tree.notify();
+        while let Some(compaction) = self.next_that_fits() {
+            if !self.compact_and_record(compaction) {
+                return;
             }
         }
+    }
+
+    /// Runs the compaction and records its outcome. Returns `false` if the database is read-only
+    /// now.
+    fn compact_and_record(&self, compaction: Compaction) -> bool {
+        let Compaction { attempt, is_ample, .. } = compaction;
+        let compacted = self.compact(compaction);
+        let mut state = self.tree.lock();
+        let compactions = |state: &mut TreeState| match is_ample {
+            true => state.work.compactions.is_over(),
+            false => state.work.compactions.succeeded(),
+        };
+        match compacted {
+            Ok(_) => {
+                compactions(&mut state);
+                state.work.retry_now();
+            }
+            // The next compaction leaves the damaged file out.
+            Err(error) if state.has_set_aside(&error) => compactions(&mut state),
+            Err(error) if self.may_retry(&error) => state.work.compactions.failed(attempt, error),
+            Err(error) => {
+                drop(state);
+                self.latch(error);
+                return false;
+            }
+        }
+        self.tree.notify();
+        true
+    }
+
+    /// Waits until a compaction that is due may be tried again and fits into the free space, and
+    /// starts it. Returns `None`, and so ends the retry job, if compactions need not be careful any
+    /// more, if none can start, or if the database must not compact.
+    fn next_that_fits(&self) -> Option<Compaction> {
+        let wait = self.tree.lock().work.compactions.next_wait();
+        let not_before = Instant::now() + wait;
+        loop {
+            let free = self.free_bytes();
+            let mut state = self.tree.lock();
+            // What running compactions may write is not free for another one.
+            let free = free.map(|free| free.saturating_sub(state.merging_bytes));
+            let left = not_before.saturating_duration_since(Instant::now());
+            state.work.compactions.note_free(free);
+            if left.is_zero() || state.work.compactions.retry_now || self.status.is_stopping() {
+                match self.careful_plan(&mut state, free) {
+                    Careful::Plan { plan, is_ample } => {
+                        let most_threads = if plan.level == 0 { state.idle_threads } else { 1 };
+                        let shape = &self.options.shape;
+                        let compaction = state.start(plan, shape, most_threads, Caller::Job);
+                        return Some(Compaction { is_ample, ..compaction });
+                    }
+                    Careful::End => {
+                        state.work.retrying_compaction = false;
+                        self.schedule(&mut state);
+                        self.tree.notify();
+                        return None;
+                    }
+                    Careful::Wait => {}
+                }
+            }
+            let pause = if left.is_zero() { LOOK_EVERY } else { left.min(LOOK_EVERY) };
+            drop(self.tree.wait_at_most(state, pause));
+        }
+    }
+
+    /// Which compaction the retry job runs now, if any. `free`: how many bytes are free, if that is
+    /// known.
+    fn careful_plan(&self, state: &mut TreeState, free: Option<u64>) -> Careful {
+        let is_careful = state.work.compactions.is_careful();
+        if self.status.is_stopping() || state.waits_for_space || !is_careful {
+            return Careful::End;
+        }
+        if state.idle_threads == 0 {
+            return Careful::Wait;
+        }
+        let Some(whole) = self.next_plan(state, u64::MAX) else {
+            // If a manual compaction has claimed its next step (`manual.rs`), no compaction that
+            // overlaps this step may start. This may be the reason, so the failed compaction may
+            // still be due, and its error stays.
+            if state.claimed.is_some() {
+                return Careful::Wait;
+            }
+            state.work.compactions.is_over();
+            return Careful::End;
+        };
+        let compactions = &state.work.compactions;
+        if whole.kind != PlanKind::Merge || compactions.may_fit(whole.input_bytes, free) {
+            // A compaction of level 0 is the largest one: it may take all of the two levels.
+            let metas = state.version.metas();
+            let planner = Planner::new(&metas, &self.options.shape, &state.unavailable);
+            let levels = [&metas[0], &metas[planner.next_level(0)]];
+            let largest: u64 =
+                levels.iter().flat_map(|files| files.iter()).map(|f| f.file_bytes).sum();
+            let is_ample = free.is_none_or(|free| free / 2 >= largest.max(whole.input_bytes));
+            return Careful::Plan { plan: whole, is_ample };
+        }
+        if let Some(plan) = free.and_then(|free| self.next_plan(state, free)) {
+            return Careful::Plan { plan, is_ample: false };
+        }
+        // A caller waits for the outcome. The plan may need less than it seems to.
+        if state.settlers > 0 && state.merging_bytes == 0 {
+            return Careful::Plan { plan: whole, is_ample: false };
+        }
+        state.work.compactions.does_not_fit();
+        self.tree.notify();
+        Careful::Wait
     }
 
     /// Reserves files and threads for the next compaction that is due ([`TreeState::start`]).
@@ -88,22 +163,24 @@ impl Inner {
         if self.status.is_stopping() || state.waits_for_space || state.idle_threads == 0 {
             return None;
         }
-        let plan = self.next_plan(state)?;
+        let plan = self.next_plan(state, u64::MAX)?;
         // Writers may be waiting for a compaction of level 0, so it may use all idle threads.
         let most_threads = if plan.level == 0 { state.idle_threads } else { 1 };
         Some(state.start(plan, &self.options.shape, most_threads, Caller::Job))
     }
 
-    /// The next compaction: one that the shape of the tree requires, or else one that a cursor has
-    /// requested, or else one that the filter policy requires.
-    pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
+    /// The next compaction whose inputs have at most `most_bytes`: one that the shape of the tree
+    /// requires, or else one that a cursor has requested, or else one that the filter policy
+    /// requires.
+    pub(super) fn next_plan(&self, state: &TreeState, most_bytes: u64) -> Option<Plan> {
         let metas = state.version.metas();
         let conditions = state.conditions(&self.reading, &self.options);
         let claimed = state.claimed.as_ref().map(|plan| state.unavailable.with(plan));
         let unavailable = claimed.as_ref().unwrap_or(&state.unavailable);
-        let planner = Planner::new(&metas, &self.options.shape, unavailable);
+        let planner = Planner::new(&metas, &self.options.shape, unavailable).at_most(most_bytes);
         let due = planner.pick(&conditions);
         let due = due.or_else(|| lock(&self.background.cleanups).plan(&planner, &conditions));
+        let due = due.filter(|plan| planner.fits(plan));
         due.or_else(|| planner.plan_overspent(&self.options.filter, &state.version))
     }
 
@@ -112,8 +189,8 @@ impl Inner {
     pub(super) fn compact(&self, compaction: Compaction) -> Result<Vec<u64>> {
         let Compaction { plan, version, threads, borrowed, .. } = compaction;
         let compacted = self.run_compaction(&plan, &version, threads);
-        let damaged = match &compacted {
-            Err(error) => damaged_input(&plan, &version, error),
+        let unreadable = match &compacted {
+            Err(error) => unreadable_input(&plan, &version, error),
             Ok(_) => None,
         };
         // The version is dropped before waiting threads are woken, so that these threads find
@@ -121,9 +198,10 @@ impl Inner {
         drop(version);
         let mut state = self.tree.lock();
         state.release(&plan, borrowed);
-        if let Some(damaged) = damaged {
-            state.unavailable.damaged.insert(damaged.number);
-            state.work.damaged.push(damaged);
+        if compacted.is_ok() {
+            state.work.could_read(&plan);
+        }
+        if unreadable.is_some_and(|table| state.sets_aside(table)) {
             self.publish(&mut state);
         }
         self.tree.notify();
@@ -217,6 +295,15 @@ pub(crate) struct Compaction {
     /// when the compaction ends.
     pub(super) borrowed: usize,
     attempt: u64,
+    /// So much space is free that a success ends the care of compactions ([`Inner::retry_job`]).
+    is_ample: bool,
+}
+
+/// What the retry job does next ([`Inner::careful_plan`]).
+enum Careful {
+    Plan { plan: Plan, is_ample: bool },
+    Wait,
+    End,
 }
 
 impl TreeState {
@@ -235,12 +322,37 @@ impl TreeState {
         }
     }
 
-    /// Whether the error reports the damage of a file that compactions now leave out.
+    /// Called after a compaction could not read `table`. If the table is damaged, or could not be
+    /// read twice in a row, compactions leave it out from now on, and the call returns `true`. A
+    /// read that has failed once is tried again.
+    fn sets_aside(&mut self, table: DamagedTable) -> bool {
+        let is_damaged = matches!(table.error, Error::Corruption { .. });
+        if !is_damaged && self.work.unreadable.insert(table.number) {
+            return false;
+        }
+        self.work.unreadable.remove(&table.number);
+        let is_new = self.unavailable.damaged.insert(table.number);
+        if is_new {
+            self.work.damaged.push(table);
+        }
+        is_new
+    }
+
+    /// Whether the error names a file that compactions now leave out, or read once more before they
+    /// leave it out. So each file causes at most two such errors.
+    pub(super) fn has_noted(&self, error: &Error) -> bool {
+        let file = error.unreadable_file();
+        let mut files = self.version.files();
+        self.has_set_aside(error)
+            || files.any(|(_, it)| {
+                self.work.unreadable.contains(&it.meta.number) && file == Some(it.path())
+            })
+    }
+
+    /// Whether the error names a file that compactions now leave out.
     pub(super) fn has_set_aside(&self, error: &Error) -> bool {
-        let Error::Corruption { file, .. } = error else { return false };
-        let mut damaged = self.work.damaged.iter();
-        damaged
-            .any(|it| matches!(&it.error, Error::Corruption { file: other, .. } if other == file))
+        let file = error.unreadable_file();
+        file.is_some() && self.work.damaged.iter().any(|it| it.error.unreadable_file() == file)
     }
 
     /// Starts the compaction of `plan`: reserves its files and the range of its output, and takes
@@ -254,6 +366,7 @@ impl TreeState {
     ) -> Compaction {
         self.unavailable.reserve(&plan);
         self.compactions += 1;
+        self.merging_bytes += written_bytes(&plan);
         let splits = plan.kind == PlanKind::Merge && plan.output_level > 0;
         let most = if splits { most_threads } else { 1 };
         let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);
@@ -263,12 +376,14 @@ impl TreeState {
         };
         self.idle_threads -= borrowed;
         let attempt = self.work.compactions.start();
-        Compaction { plan, version: Arc::clone(&self.version), threads, borrowed, attempt }
+        let version = Arc::clone(&self.version);
+        Compaction { plan, version, threads, borrowed, attempt, is_ample: false }
     }
 
     /// Undoes [`TreeState::start`].
     pub(super) fn release(&mut self, plan: &Plan, borrowed: usize) {
         self.compactions -= 1;
+        self.merging_bytes -= written_bytes(plan);
         self.idle_threads += borrowed;
         self.unavailable.release(plan);
     }
@@ -288,9 +403,14 @@ fn made_nothing_smaller(plan: &Plan, version: &Version, outputs: &[Arc<TableFile
     is_within && size(&outputs.iter().collect::<Vec<_>>()) >= size(&inputs)
 }
 
-/// The input file that the error names.
-fn damaged_input(plan: &Plan, version: &Version, error: &Error) -> Option<DamagedTable> {
-    let Error::Corruption { file: path, .. } = error else { return None };
+/// The most bytes that the compaction should write.
+fn written_bytes(plan: &Plan) -> u64 {
+    if plan.kind == PlanKind::Merge { plan.input_bytes } else { 0 }
+}
+
+/// The input file that could not be read, if the error names one.
+fn unreadable_input(plan: &Plan, version: &Version, error: &Error) -> Option<DamagedTable> {
+    let path = error.unreadable_file()?;
     let (level, file) = version.files().find(|(_, file)| file.path() == path)?;
     let number = file.meta.number;
     let is_input = plan.inputs.contains(&number) || plan.output_inputs.contains(&number);

@@ -1,7 +1,9 @@
 //! Flushes, one at a time: each turns the oldest frozen memtable into tables of level 0.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use super::attempts::LOOK_EVERY;
 use super::jobs::Awaited;
 use crate::db::flush::Flush;
 use crate::db::inner::Inner;
@@ -40,7 +42,7 @@ impl Inner {
                 let mut state = self.tree.lock();
                 if state.frozen.is_empty() || self.status.is_stopping() {
                     state.flushing = false;
-                    state.work.flushes.succeeded();
+                    state.work.flushes.is_over();
                     self.tree.notify();
                     return;
                 }
@@ -58,7 +60,7 @@ impl Inner {
                     state.work.flushes.failed(attempt, error);
                     self.tree.notify();
                     drop(state);
-                    self.wait_for_space(|work| &mut work.flushes);
+                    self.wait_to_flush_again();
                 }
                 Err(error) => {
                     state.flushing = false;
@@ -67,6 +69,28 @@ impl Inner {
                     return;
                 }
             }
+        }
+    }
+
+    /// Waits until the flush may be tried again: until its wait is over and the memtable seems to
+    /// fit into the free space ([`Attempts`](super::attempts::Attempts)), an earlier attempt is
+    /// requested, or the database closes or becomes read-only.
+    fn wait_to_flush_again(&self) {
+        let wait = self.tree.lock().work.flushes.next_wait();
+        let not_before = Instant::now() + wait;
+        loop {
+            let free = self.free_bytes();
+            let mut state = self.tree.lock();
+            let needed = state.frozen.front().map_or(0, |frozen| frozen.memtable.bytes() as u64);
+            let flushes = &mut state.work.flushes;
+            flushes.note_free(free);
+            let left = not_before.saturating_duration_since(Instant::now());
+            let may_start = left.is_zero() && flushes.may_fit(needed, free);
+            if self.status.is_stopping() || flushes.retry_now || may_start {
+                return;
+            }
+            let pause = if left.is_zero() { LOOK_EVERY } else { left.min(LOOK_EVERY) };
+            drop(self.tree.wait_at_most(state, pause));
         }
     }
 

@@ -7,8 +7,9 @@
 //! Every change goes through these steps. A crash between two of them may leave files that no
 //! MANIFEST lists. The next opening deletes such files.
 //!
-//! **When [`Inner::install`] fails** for lack of space, the MANIFEST does not list the change, so
-//! the new tables may be deleted and the caller may try again. After any other error the MANIFEST
+//! **When [`Inner::install`] fails** with an error that has changed nothing
+//! ([`Inner::may_retry`]), the MANIFEST does not list the change, so the new tables may be deleted
+//! and the caller may try again. After any other error the MANIFEST
 //! may list the new tables. So **none of them may be deleted**, and the database must become
 //! read-only.
 

@@ -1,18 +1,20 @@
-//! The jobs of one database: how they start, how they wait for space on the device, how they end.
+//! The jobs of one database: how they start, how callers wait for them, how they end.
 //!
 //! ```text
-//!   state changes ─► schedule ─► a job on a thread of the pool ─► succeeded    ─► schedule
-//!                                                              ─► no space     ─► wait, try again
-//!                                                              ─► failed       ─► latched
-//!                                                              ─► panicked     ─► latched
+//!   state changes ─► schedule ─► a job on a thread of the pool ─► succeeded          ─► schedule
+//!                                                              ─► changed nothing    ─► wait, try
+//!                                                                                       again
+//!                                                              ─► failed otherwise   ─► latched
+//!                                                              ─► panicked           ─► latched
 //! ```
 //!
 //! An error that is *latched* makes the database read-only.
 //!
-//! **No space.** A job that finds no space changes nothing, and its error is not latched. Readers
-//! continue. Writers continue until they would have to wait for the job, and then get its error.
-//! While the job waits, no other job of its kind starts. A caller of [`Inner::wait_until`] makes
-//! the job try again at once, and gets the error if that attempt fails too.
+//! **No space, descriptors, memory or thread, or a failed read.** A job that fails because of these
+//! changes nothing ([`Error::changed_nothing`]), and its error is not latched. Readers continue.
+//! Writers continue until they would have to wait for the job, and then get its error. While the
+//! job waits, no other job of its kind starts. A caller of [`Inner::wait_until`] makes the job try
+//! again at once, and gets the error if that attempt fails too.
 //!
 //! **Closing** waits until no job is left. A job may drop the last `Db`, because the user's `Fs`,
 //! which jobs call, may own that `Db`. The thread of such a job cannot wait for its own job, so the
@@ -24,9 +26,8 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::attempts::{Attempts, Work};
 use super::pool::Pool;
 use crate::db::inner::Inner;
 use crate::db::inner::status::Status;
@@ -169,20 +170,17 @@ impl Inner {
         true
     }
 
-    /// Waits until the work may be tried again: until its wait is over ([`Attempts`]), an earlier
-    /// attempt is requested, or the database closes or becomes read-only.
-    pub(crate) fn wait_for_space(&self, attempts: fn(&mut Work) -> &mut Attempts) {
-        let mut state = self.tree.lock();
-        let end = Instant::now() + attempts(&mut state.work).next_wait();
-        while !self.status.is_stopping() && !attempts(&mut state.work).retry_now {
-            let Some(left) = end.checked_duration_since(Instant::now()) else { return };
-            state = self.tree.wait_at_most(state, left);
-        }
+    /// How many bytes flushes and compactions may use; `None` if that is not known. An eighth of the
+    /// free space is left for WALs, and for tables that are a little larger than was estimated. The
+    /// caller must hold no lock, because the call may wait for a device.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        let free = self.store.fs.free_bytes(&self.store.dir).ok().flatten();
+        free.map(|free| free - free / 8)
     }
 
     /// Called before a writer waits for the flush or the compaction that `cause` names. If the last
-    /// attempt at this work found no space or no thread, the wait might never end, so the writer
-    /// gets the error of that attempt instead. Otherwise returns `None`, and the writer may wait.
+    /// attempt at this work has failed, the wait might never end, so the writer gets the error of
+    /// that attempt instead. Otherwise returns `None`, and the writer may wait.
     pub(crate) fn error_instead_of_waiting(
         &self,
         state: &mut TreeState,
@@ -204,7 +202,7 @@ impl Inner {
     /// # Errors
     ///
     /// The database is closed or read-only, or an attempt at the awaited work that began after this
-    /// call found no space or no thread.
+    /// call has failed.
     pub(crate) fn wait_until(
         &self,
         awaited: Awaited,

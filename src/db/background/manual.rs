@@ -74,7 +74,7 @@ impl Inner {
                 && !state.flushing
                 && state.compactions == 0
                 && state.claimed.is_none()
-                && self.next_plan(state).is_none()
+                && self.next_plan(state, u64::MAX).is_none()
         });
         let settled = settled.map(drop);
         self.tree.lock().settlers -= 1;
@@ -112,8 +112,8 @@ impl Inner {
         while let Some(step) = self.next_step(level, manual)? {
             match self.compact(step) {
                 Ok(written) => manual.written.extend(written),
-                // The next step leaves the damaged file out.
-                Err(error) if self.tree.lock().has_set_aside(&error) => {}
+                // The next step leaves the damaged file out, or reads the file once more.
+                Err(error) if self.tree.lock().has_noted(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -123,37 +123,50 @@ impl Inner {
     /// Starts the next step in `level`, once nothing blocks it. Returns `None` if the level is
     /// done.
     fn next_step(&self, level: usize, manual: &Manual) -> Result<Option<Compaction>> {
-        let mut state = self.tree.lock();
         // The automatic compactions that are due may start first.
-        self.schedule(&mut state);
+        self.schedule(&mut self.tree.lock());
         loop {
+            let free = self.free_bytes();
+            let mut state = self.tree.lock();
             self.status.check_writable()?;
-            if let Some(plan) = self.plan_of_level(&state, level, manual, &state.unavailable) {
+            // What running compactions may write is not free for this one.
+            let free = free.map_or(u64::MAX, |free| free.saturating_sub(state.merging_bytes));
+            let plan = |most_bytes, unavailable: &Unavailable| {
+                let plan = self.plan_of_level(&state, level, manual, unavailable, most_bytes)?;
+                (plan.input_bytes <= most_bytes).then_some(plan)
+            };
+            // If no step fits although no compaction runs, one that does not seem to fit is tried:
+            // it may need less.
+            let most_bytes = if state.merging_bytes == 0 { u64::MAX } else { free };
+            let next = plan(free, &state.unavailable);
+            if let Some(plan) = next.or_else(|| plan(most_bytes, &state.unavailable)) {
                 state.claimed = None;
                 let plan = Plan { kind: PlanKind::Merge, gain: Gain::Requested, ..plan };
                 let most = state.idle_threads;
                 return Ok(Some(state.start(plan, &self.options.shape, most, Caller::User)));
             }
             let unblocked = state.unavailable.at_rest();
-            state.claimed = self.plan_of_level(&state, level, manual, &unblocked);
+            state.claimed = plan(free, &unblocked).or_else(|| plan(u64::MAX, &unblocked));
             if state.claimed.is_none() {
                 return Ok(None);
             }
-            state = self.tree.wait(state);
+            drop(self.tree.wait(state));
         }
     }
 
-    /// Plans the next step in `level`, without what is in `unavailable`.
+    /// Plans the next step in `level`, without what is in `unavailable`, and with at most `most_bytes`
+    /// of inputs.
     fn plan_of_level(
         &self,
         state: &TreeState,
         level: usize,
         manual: &Manual,
         unavailable: &Unavailable,
+        most_bytes: u64,
     ) -> Option<Plan> {
         let metas = state.version.metas();
         let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
-        let planner = Planner::new(&metas, &self.options.shape, unavailable);
+        let planner = Planner::new(&metas, &self.options.shape, unavailable).at_most(most_bytes);
         let output_level = match level {
             // The deepest level is rewritten in place, to drop what no snapshot can see.
             _ if Some(level) == last_used => level,
@@ -166,7 +179,7 @@ impl Inner {
             // An old file moves down together with all older files: files of level 0 may overlap,
             // so a file that moved alone could end up below an older version.
             let newer = metas[0].iter().take_while(|file| !manual.is_old(file)).count();
-            return planner.plan_level_0(&metas[0][newer..], output_level);
+            return planner.plan_level_0_in_parts(&metas[0][newer..], output_level);
         }
         let is_done = |file: &&FileMeta| {
             let is_rewritten =
@@ -176,7 +189,7 @@ impl Inner {
         let files = state.version.overlapping(level, lower, upper);
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
-        let step_bytes = self.options.shape.table_bytes.saturating_mul(STEP_TABLES);
+        let step_bytes = self.options.shape.table_bytes.saturating_mul(STEP_TABLES).min(most_bytes);
         // A step takes adjacent files only, because its outputs may cover all keys from its first
         // input to its last, and must not overlap a file that stays in their level.
         let mut steps = files.split(is_done).flat_map(|files| steps(files, below, step_bytes));

@@ -40,13 +40,13 @@ impl Inner {
                 state.work.flushes.refused(error);
             }
         }
-        if state.work.compactions.last_error().is_some() {
+        if state.work.compactions.is_careful() {
             self.schedule_retry(state);
             return;
         }
         while let Some(compaction) = self.next_compaction(state) {
             let (plan, borrowed) = (compaction.plan.clone(), compaction.borrowed);
-            let work = |inner: &Inner| inner.compaction_job(compaction, false);
+            let work = |inner: &Inner| inner.compaction_job(compaction);
             if let Err(error) = self.start_job(state, &COMPACTIONS, work) {
                 state.release(&plan, borrowed);
                 state.work.compactions.refused(error);
@@ -55,8 +55,8 @@ impl Inner {
         }
     }
 
-    /// Starts the job that compacts again after a compaction found no space or no thread
-    /// ([`Inner::retry_job`]). There is at most one such job.
+    /// Starts the job that compacts again after a compaction has failed ([`Inner::retry_job`]).
+    /// There is at most one such job.
     fn schedule_retry(&self, state: &mut TreeState) {
         if state.waits_for_space || state.work.retrying_compaction {
             return;

@@ -123,9 +123,10 @@ impl Inner {
         error
     }
 
-    /// Whether a job that failed with this error may try again, because it has changed nothing.
+    /// Whether work that failed with this error may be tried again, because it has changed nothing
+    /// ([`Error::changed_nothing`]).
     pub fn may_retry(&self, error: &Error) -> bool {
-        error.is_out_of_space() && self.status.failure().is_none()
+        error.changed_nothing() && self.status.failure().is_none()
     }
 
     /// Like [`Inner::latch`], but if the caller may try again after this error

@@ -149,7 +149,7 @@ impl Tree {
         match self.record(store, manifest, edit, &version) {
             // Without space for this record the call succeeds all the same, because the WALs are
             // synced, so their writes are durable.
-            Err(error) if error.is_out_of_space() => {
+            Err(error) if error.changed_nothing() => {
                 self.enter_durable_wals_later(wals);
                 Ok(())
             }

@@ -23,6 +23,8 @@ pub(crate) struct TreeState {
     pub flushing: bool,
     /// The number of running compactions.
     pub compactions: usize,
+    /// The bytes of the inputs of running merges, which is about what these may still write.
+    pub merging_bytes: u64,
     /// How many of the database's `compaction_threads` are free.
     pub idle_threads: usize,
     /// The number of callers in `wait_for_compaction`. While there is one, a smaller share of dead

@@ -253,7 +253,7 @@ impl Inner {
         listed.map_err(|error| {
             // The WALs were synced although this change failed, so a later MANIFEST must list them.
             self.tree.enter_durable_wals_later(durable_wals);
-            if error.is_out_of_space() {
+            if error.changed_nothing() {
                 *copied = unlisted;
             }
             self.latch_unless_retried(error)

@@ -135,6 +135,7 @@ fn assemble(
         unavailable: Unavailable::default(),
         flushing: false,
         compactions: 0,
+        merging_bytes: 0,
         idle_threads: options.compaction_threads,
         settlers: 0,
         is_idle: false,

@@ -87,11 +87,12 @@ pub struct Stats {
     pub held_by_snapshots_bytes: u64,
     /// Whether the tree holds writers back.
     pub write_stall: WriteStall,
-    /// Damaged tables that compactions have met since the database was opened. They are set aside:
-    /// read as before, but not compacted. Newer entries that overlap them stay above them.
+    /// Damaged tables that compactions have met since the database was opened, and tables that they
+    /// could not read twice in a row. They are set aside: read as before, but not compacted. Newer entries that overlap them stay above them.
     pub damaged: Vec<DamagedTable>,
-    /// The error of a flush or compaction that waits for space or a thread, or of an opening that
-    /// has found no space to prepare for writes. The database tries again. Reads continue.
+    /// The error of a flush or compaction that waits for space, descriptors, memory or a thread, or
+    /// could not read a table, or the error of an opening that has found no space to prepare for
+    /// writes. The database tries again. Reads continue.
     pub out_of_space: Option<Error>,
 }
 
@@ -151,7 +152,7 @@ pub struct DamagedTable {
     pub level: usize,
     /// Its file number: `000012.sst` is 12.
     pub number: u64,
-    /// The damage, with file and offset.
+    /// The damage, with file and offset, or the error of the read.
     pub error: Error,
 }
 

@@ -127,6 +127,12 @@ impl WriteBatch {
         self.count as usize
     }
 
+    /// Whether the batch has writes and all of them remove keys.
+    pub(crate) fn only_deletes(&self) -> bool {
+        let is_put = |write: BatchOperation| matches!(write, BatchOperation::Put { .. });
+        !self.is_empty() && !self.iter().any(is_put)
+    }
+
     /// Whether the batch holds no write.
     pub fn is_empty(&self) -> bool {
         self.count == 0

@@ -25,6 +25,11 @@
 //! makes the database read-only, and so does a panic. The panic continues in the thread that led,
 //! while the other writers get an error.
 //!
+//! **Deletions on a full disk.** If level 0 is full because compactions find no space, writers get
+//! an error. Batches that only delete are written all the same, because space becomes free by them:
+//! a table that a range deletion covers is dropped unread, which needs no space. So a group then
+//! holds either only such batches or none.
+//!
 //! **A full memtable** is frozen together with its WAL. The next write goes to a new memtable and a
 //! new WAL. If the old WAL is not synced yet, a later synced write syncs it first, so that the
 //! durable writes never have a gap. Recovery checks that sequence numbers follow each other.
@@ -59,6 +64,14 @@ const MAX_WAIT: Duration = Duration::from_millis(10);
 
 /// How long a stopped writer sleeps when nothing wakes it.
 const STOP_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Which stops of writers ([`WriteStall::Stop`]) a group passes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passing {
+    None,
+    /// A stop by compactions whose last attempt has failed.
+    FailingCompactions,
+}
 
 type WaitingWrite = Arc<Waiting<Write, Result<()>>>;
 
@@ -104,7 +117,8 @@ impl Inner {
         if let Some(mut writer) = self.writing.try_lead() {
             self.reading.counters().add(Ticker::WriteDoneBySelf, 1);
             let work = Unfinished { inner: self, writer: &mut writer, group: Vec::new() };
-            let room = self.make_room(work.writer);
+            let room = self.make_room(work.writer, Passing::None);
+            let room = room.or_else(|error| self.let_deletions_pass(work.writer, &write, error));
             let outcome = room.and_then(|stall| self.write_group(work.writer, stall, &[&write]));
             work.finish();
             return outcome;
@@ -115,13 +129,25 @@ impl Inner {
     /// Writes the front of the queue as one group.
     fn lead(&self, writer: &mut LeadingWriter<'_>) {
         let mut work = Unfinished { inner: self, writer, group: Vec::new() };
-        let room = self.make_room(work.writer);
+        let room = self.make_room(work.writer, Passing::None);
         let mut bytes = 0;
+        // Whether the first batch only deletes. Looked at if there is no room.
+        let mut deletes = None;
         // The first batch always fits, because no batch is larger than a record may be.
         work.group = work.writer.take_while(|write| {
+            if room.is_err() {
+                let only_deletes = write.batch.only_deletes();
+                if *deletes.get_or_insert(only_deletes) != only_deletes {
+                    return false;
+                }
+            }
             let before = bytes;
             bytes += write.batch.size_bytes();
             before < GROUP_BYTES && bytes <= MAX_BATCH_BYTES
+        });
+        let room = room.or_else(|error| match work.group.first() {
+            Some(first) => self.let_deletions_pass(work.writer, &first.work, error),
+            None => Err(error),
         });
         self.reading.counters().add(Ticker::WriteDoneBySelf, 1);
         self.reading.counters().add(Ticker::WriteDoneByOther, work.group.len() as u64 - 1);
@@ -134,9 +160,26 @@ impl Inner {
         }
     }
 
+    /// Called after [`Inner::make_room`] has failed with `error` for a group in which either every
+    /// batch only deletes or none does. `first` is one of its writes. If it only deletes, tries
+    /// again to make room, past a stop by compactions that find no space: deletions take little
+    /// space, and compactions free space with them.
+    #[cold]
+    fn let_deletions_pass(
+        &self,
+        writer: &mut Writer,
+        first: &Write,
+        error: Error,
+    ) -> Result<WriteStall> {
+        match first.batch.only_deletes() {
+            true => self.make_room(writer, Passing::FailingCompactions),
+            false => Err(error),
+        }
+    }
+
     /// Waits until the memtable can take a group, and replaces a full memtable by a new one.
     /// Returns the stall that applies to the group's writers.
-    fn make_room(&self, writer: &mut Writer) -> Result<WriteStall> {
+    fn make_room(&self, writer: &mut Writer, passing: Passing) -> Result<WriteStall> {
         self.ensure_taken_over(writer)?;
         loop {
             self.status.check_writable()?;
@@ -156,11 +199,19 @@ impl Inner {
                 write_stall_for(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
             match stall {
                 WriteStall::Stop(cause) => {
-                    // If flushes or compactions have found no space or no thread, the stop might
-                    // last for ever, so the writer gets the error of that flush or compaction
+                    // If flushes or compactions have failed for lack of space or a thread, the stop
+                    // might last for ever, so the writer gets the error of that flush or compaction
                     // instead.
                     if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
-                        return Err(error);
+                        drop(state);
+                        match passing {
+                            Passing::FailingCompactions if cause != WriteStallCause::Memtables => {}
+                            _ => return Err(error),
+                        }
+                        if memtable_is_full {
+                            self.rotate(writer)?;
+                        }
+                        return Ok(WriteStall::None);
                     }
                     let ticker = match cause {
                         WriteStallCause::Memtables => Ticker::StallMemtableStops,
@@ -294,7 +345,7 @@ impl Inner {
         if wanted == writer.memtable.smallest_sequence() && self.tree.lock().frozen.is_empty() {
             // On a full disk there is no new memtable. That is no error, because this write does
             // not need it.
-            return self.rotate(writer).or_else(|error| match error.is_out_of_space() {
+            return self.rotate(writer).or_else(|error| match error.changed_nothing() {
                 true => Ok(()),
                 false => Err(error),
             });

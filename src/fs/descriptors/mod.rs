@@ -38,7 +38,7 @@ mod word;
 use std::io;
 use std::sync::Weak;
 
-use super::system::EXHAUSTED;
+use crate::error::lacks_descriptors;
 use crate::sync::lock;
 pub(super) use file::PooledFile;
 pub use held::HeldDescriptor;
@@ -69,15 +69,11 @@ fn retry_after_closing<T>(
 ) -> io::Result<T> {
     for _ in 0..ATTEMPTS {
         match open() {
-            Err(error) if is_exhausted(&error) && close_others() => {}
+            Err(error) if lacks_descriptors(&error) && close_others() => {}
             done => return done,
         }
     }
     open()
-}
-
-fn is_exhausted(error: &io::Error) -> bool {
-    error.raw_os_error().is_some_and(|code| EXHAUSTED.contains(&code))
 }
 
 #[cfg(all(test, not(loom)))]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
+use crate::error::NO_DESCRIPTORS;
 use crate::error::{Error, Result};
 use crate::fs::system::DEVICE_ERROR;
 use crate::fs::{Fs, RandomAccessFile, RealFs};
@@ -152,12 +153,12 @@ fn a_pool_that_gives_way_gives_up_what_nobody_reads() {
     let opened = retry_after_closing(
         || {
             attempts += 1;
-            if pool.open_files() == 0 { Ok(()) } else { Err(refusal(EXHAUSTED[0])) }
+            if pool.open_files() == 0 { Ok(()) } else { Err(refusal(NO_DESCRIPTORS[0])) }
         },
         close_others,
     );
     assert!(opened.is_ok() && attempts == 2, "{opened:?} after {attempts}");
-    for code in [EXHAUSTED[0], DEVICE_ERROR] {
+    for code in [NO_DESCRIPTORS[0], DEVICE_ERROR] {
         let mut failed = 0;
         let refused = || -> io::Result<()> {
             failed += 1;

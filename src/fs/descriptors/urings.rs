@@ -18,7 +18,8 @@
 use std::io;
 
 use super::pool::DescriptorPool;
-use super::{is_exhausted, with_descriptor};
+use super::with_descriptor;
+use crate::error::lacks_descriptors;
 use crate::fs::overlapped::Uring;
 use crate::sync::lock;
 
@@ -110,7 +111,7 @@ impl DescriptorPool {
     #[cold]
     fn make_uring(&self, make: MakeUring) -> Option<Uring> {
         let made = with_descriptor(make);
-        if made.as_ref().is_err_and(|error| !is_exhausted(error)) {
+        if made.as_ref().is_err_and(|error| !lacks_descriptors(error)) {
             lock(&self.ring).urings.refused = true;
         }
         made.ok()

@@ -60,6 +60,12 @@ impl FaultFs {
         self.add(Rule { target, name_end: "", calls_before: nth, forever: true, fault });
     }
 
+    /// Like [`FaultFs::fail_once`], but counts and fails only the calls for paths that end in
+    /// `name_end`.
+    pub fn fail_files_once(&self, name_end: &'static str, target: Target, nth: u64, fault: Fault) {
+        self.add(Rule { target, name_end, calls_before: nth, forever: false, fault });
+    }
+
     /// Like [`FaultFs::fail_from`], but counts and fails only the calls for paths that end in
     /// `name_end`.
     pub fn fail_files_from(&self, name_end: &'static str, target: Target, nth: u64, fault: Fault) {
@@ -192,6 +198,10 @@ impl Fs for FaultFs {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.control.admit(Operation::SyncDir, dir)?;
         self.inner.sync_dir(dir)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> Result<Option<u64>> {
+        self.inner.free_bytes(dir)
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {

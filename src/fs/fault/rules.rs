@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::{fmt, io};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, NO_DESCRIPTORS, Result};
 use crate::fs::system;
 use crate::sync::lock;
 
@@ -117,6 +117,10 @@ pub enum Fault {
     Io,
     /// The call does nothing; no space is left (ENOSPC).
     NoSpace,
+    /// The call does nothing; the process has no descriptor left (EMFILE).
+    NoDescriptors,
+    /// The call does nothing; there is not enough memory (ENOMEM).
+    NoMemory,
     /// An append writes the first half of its bytes before it fails, because no space is left.
     /// Every other call fails as with `NoSpace`.
     ShortWrite,
@@ -129,6 +133,8 @@ impl Fault {
         let error = match self {
             Fault::Io => io::Error::from_raw_os_error(system::DEVICE_ERROR),
             Fault::NoSpace | Fault::ShortWrite => io::Error::from_raw_os_error(system::NO_SPACE),
+            Fault::NoDescriptors => io::Error::from_raw_os_error(NO_DESCRIPTORS[0]),
+            Fault::NoMemory => io::ErrorKind::OutOfMemory.into(),
             Fault::Unsupported => io::ErrorKind::Unsupported.into(),
         };
         Error::io(path, operation.verb(), error)

@@ -61,6 +61,13 @@ impl MemFs {
         MemFs::default()
     }
 
+    /// An empty file system that is full when its files have this many bytes together. Appends
+    /// beyond that find no space. Its images are not limited.
+    pub fn with_capacity(capacity_bytes: u64) -> MemFs {
+        let tree = Tree { capacity_bytes: Some(capacity_bytes), ..Tree::default() };
+        MemFs { tree: Arc::new(Mutex::new(tree)) }
+    }
+
     /// An image that a power loss at this moment may leave. `seed` determines which one. Everything
     /// in the image is durable.
     pub fn crash(&self, seed: u64) -> MemFs {
@@ -231,6 +238,10 @@ impl Fs for MemFs {
         })
     }
 
+    fn free_bytes(&self, _dir: &Path) -> Result<Option<u64>> {
+        Ok(lock(&self.tree).free_bytes())
+    }
+
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         let key = self.with_tree(path, "lock", |tree, names| {
             let (dir, name) = tree.parent(names)?;
@@ -271,7 +282,10 @@ impl WritableFile for MemWritableFile {
     }
 
     fn flush(&mut self) -> Result<()> {
-        let _tree = lock(&self.tree);
+        let tree = lock(&self.tree);
+        if tree.free_bytes().is_some_and(|free| free < self.buffer.len() as u64) {
+            return Err(Error::io(&self.path, "write", ErrorKind::StorageFull.into()));
+        }
         Arc::make_mut(&mut lock(&self.file).bytes).extend_from_slice(&self.buffer);
         self.flushed_bytes += self.buffer.len() as u64;
         self.buffer.clear();

@@ -17,6 +17,8 @@ use crate::sync::lock;
 pub struct Tree {
     pub directories: Vec<Directory>,
     pub held_locks: BTreeSet<String>,
+    /// The most bytes that all files together may have; `None` if there is no limit.
+    pub capacity_bytes: Option<u64>,
 }
 
 impl Default for Tree {
@@ -26,9 +28,10 @@ impl Default for Tree {
 }
 
 impl From<Vec<Directory>> for Tree {
-    /// The tree of an image. It has no held locks, because the process that held them is gone.
+    /// The tree of an image. It has no held locks, because the process that held them is gone, and
+    /// no limit on its bytes.
     fn from(directories: Vec<Directory>) -> Tree {
-        Tree { directories, held_locks: BTreeSet::new() }
+        Tree { directories, held_locks: BTreeSet::new(), capacity_bytes: None }
     }
 }
 
@@ -47,6 +50,18 @@ impl Tree {
             Node::Directory(id) => Ok(&mut self.directories[id]),
             Node::File(_) => Err(ErrorKind::NotADirectory.into()),
         }
+    }
+
+    /// How many more bytes the files may take; `None` if there is no limit. A file with two names
+    /// counts twice, and one without a name not at all.
+    pub fn free_bytes(&self) -> Option<u64> {
+        let nodes = || self.directories.iter().flat_map(|directory| directory.now.values());
+        let bytes = |node: &Node| match node {
+            Node::File(file) => lock(file).bytes.len() as u64,
+            Node::Directory(_) => 0,
+        };
+        let capacity = self.capacity_bytes?;
+        Some(capacity.saturating_sub(nodes().map(bytes).sum()))
     }
 
     /// The directory that holds the last of `names`, and that name.

@@ -55,6 +55,7 @@ impl Fs for RealFs {
         fn list(&self, dir: &Path) -> Result<Vec<String>>;
         fn create_dir_all(&self, dir: &Path) -> Result<()>;
         fn sync_dir(&self, dir: &Path) -> Result<()>;
+        fn free_bytes(&self, dir: &Path) -> Result<Option<u64>>;
         fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
         fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>>;
     }

@@ -19,8 +19,6 @@ pub type Borrowed<'a> = BorrowedFd<'a>;
 /// The error codes of a failing device and of a full one.
 pub const DEVICE_ERROR: i32 = Errno::IO.raw_os_error();
 pub const NO_SPACE: i32 = Errno::NOSPC.raw_os_error();
-/// The error codes if the process, or the system, has no descriptor left.
-pub const EXHAUSTED: &[i32] = &[Errno::MFILE.raw_os_error(), Errno::NFILE.raw_os_error()];
 
 #[inline]
 pub fn borrow(descriptor: &Descriptor) -> Borrowed<'_> {
@@ -234,6 +232,15 @@ pub fn sync_dir(anchor: Option<&Anchor>, dir: &Path) -> io::Result<()> {
         Some(anchor) => anchor.file.sync_all(),
         None => File::open(dir)?.sync_all(),
     }
+}
+
+/// The bytes that this user may still write to the file system of `dir`.
+pub fn free_bytes(anchor: Option<&Anchor>, dir: &Path) -> io::Result<Option<u64>> {
+    let space = match anchor.filter(|anchor| anchor.is(dir)) {
+        Some(anchor) => rustix::fs::fstatvfs(&anchor.file)?,
+        None => rustix::fs::statvfs(dir)?,
+    };
+    Ok(Some(space.f_bavail.saturating_mul(space.f_frsize)))
 }
 
 /// Requests that Linux drop the cached pages of a file. Does nothing on other systems.

@@ -37,8 +37,6 @@ const INVALID_PARAMETER: i32 = 87;
 /// The error codes of a failing device and of a full one.
 pub const DEVICE_ERROR: i32 = 1117;
 pub const NO_SPACE: i32 = 112;
-/// The error codes if the process has no handle left.
-pub const EXHAUSTED: &[i32] = &[4];
 
 /// `FILE_FLAG_BACKUP_SEMANTICS`: without it no directory can be opened.
 const OPEN_DIRECTORIES: u32 = 0x0200_0000;
@@ -198,6 +196,11 @@ fn cannot_be_asked(error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(INVALID_FUNCTION | ACCESS_DENIED | INVALID_HANDLE | NOT_SUPPORTED | INVALID_PARAMETER)
     )
+}
+
+/// Not known, because the standard library has no call for it.
+pub fn free_bytes(_: Option<&Anchor>, _dir: &Path) -> io::Result<Option<u64>> {
+    Ok(None)
 }
 
 /// Does nothing, because Windows has no call that drops the cached pages of a file.
