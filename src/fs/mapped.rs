@@ -155,6 +155,19 @@ impl MappedWindow {
         self.filled += now.len();
         later
     }
+
+    /// Replaces the bytes from `start` on by zeros, as if they had not been written.
+    fn clear_from(&mut self, start: usize) {
+        let mut bytes = self.filled.saturating_sub(start);
+        self.filled -= bytes;
+        let start = self.filled;
+        while bytes > 0 {
+            let zeros = bytes.min(ZEROS.len());
+            self.fill(&ZEROS[..zeros]);
+            bytes -= zeros;
+        }
+        self.filled = start;
+    }
 }
 
 impl Drop for MappedWindow {
@@ -184,13 +197,15 @@ pub(super) struct Mapped {
     /// The pages of the next step. They are small for the first step of the file, and after a step
     /// in which the file was synced, because more syncs are then likely.
     next_pages: Pages,
+    /// The length of the file at the last flush.
+    flushed_to: u64,
 }
 
 impl Mapped {
     /// Takes over an empty file that is open for reading and writing.
     pub fn new(plain: RealWritableFile) -> Result<Mapped> {
         let window = MappedWindow::new(plain.file(), 0);
-        let mut mapped = Mapped { plain, window, next_pages: Pages::Small };
+        let mut mapped = Mapped { plain, window, next_pages: Pages::Small, flushed_to: 0 };
         mapped.make_room()?;
         Ok(mapped)
     }
@@ -233,12 +248,18 @@ impl WritableFile for Mapped {
 
     /// Flushes only `plain`, because the operating system already has the bytes in a window.
     fn flush(&mut self) -> Result<()> {
-        self.plain.flush()
+        self.plain.flush()?;
+        self.flushed_to = self.len();
+        Ok(())
     }
 
-    /// Discards only from `plain`: bytes that a window took are in the file already.
+    /// Bytes that an earlier window took stay in the file.
     fn discard_unflushed(&mut self) {
         self.plain.discard_unflushed();
+        if let Some(window) = &mut self.window {
+            let start = self.flushed_to.saturating_sub(self.plain.written_bytes());
+            window.clear_from(start as usize);
+        }
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -299,6 +320,26 @@ mod tests {
         file.sync().unwrap();
         drop(file);
         assert_eq!(std::fs::read(path).unwrap(), b"before");
+    }
+
+    /// Regression: a record was whole in the window when the flush after it failed for lack of
+    /// space, in a file system that wraps another. It stayed in the file, the next log began with
+    /// the same sequence number, and the database could not be opened any more.
+    #[test]
+    fn unflushed_bytes_in_a_window_are_discarded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = create(&path);
+        file.append(b"before").unwrap();
+        file.flush().unwrap();
+        file.append(&[7; 10_000]).unwrap();
+        file.discard_unflushed();
+        assert_eq!(file.len(), 6);
+        let found = std::fs::read(&path).unwrap();
+        assert!(found.starts_with(b"before") && found[6..].iter().all(|&byte| byte == 0));
+        file.append(b"after").unwrap();
+        drop(file);
+        assert_eq!(std::fs::read(path).unwrap(), b"beforeafter");
     }
 
     #[test]
