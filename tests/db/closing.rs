@@ -172,3 +172,33 @@ fn a_close_inside_the_closing_returns_at_once() {
     });
     spawn(|| db.close()).recv_timeout(PATIENCE).expect("the closing waits for itself").unwrap();
 }
+
+/// Regression: the file system panicked during a compaction that a caller had requested. The panic
+/// unwound the caller, but the database still counted the compaction as running, so the next
+/// request waited for ever. Now the database is read-only, as after a panic of a job, and the
+/// request returns that error.
+#[test]
+fn a_panic_of_a_requested_compaction_leaves_no_call_waiting() {
+    let (_, faults, fs) = faults();
+    let db = builder(Arc::clone(&fs)).open().unwrap();
+    for round in 0..2 {
+        (0..100).for_each(|n| db.put(format!("{n:03}"), [round; 100]).unwrap());
+        db.flush().unwrap();
+    }
+    let is_in_merge = |operation, path: &Path| {
+        operation == Operation::Append && path.extension().is_some_and(|it| it == "sst")
+    };
+    faults.before_changes(move |_, operation, path| {
+        assert!(!is_in_merge(operation, path), "a panic of the file system");
+    });
+    let first = db.clone();
+    let panicked = thread::spawn(move || first.compact_all()).join();
+    assert!(panicked.is_err(), "the merge wrote no table");
+    faults.before_changes(|_, _, _| {});
+    let again = db.clone();
+    let again = spawn(move || again.compact_all()).recv_timeout(PATIENCE).expect("it waits");
+    assert!(matches!(again, Err(Error::ReadOnly(_))), "{again:?}");
+    assert_eq!(db.get("050").unwrap().unwrap(), [1; 100]);
+    let closed = spawn(move || db.close()).recv_timeout(PATIENCE).expect("close waits");
+    assert!(closed.is_err(), "{closed:?}");
+}

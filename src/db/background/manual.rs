@@ -27,16 +27,17 @@
 //! not wait long for it. No running compaction waits for another, so there is no deadlock.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 
 use super::compactions::{Caller, Compaction};
-use super::jobs::Awaited;
+use super::jobs::{Awaited, message_of};
 use crate::compaction::{Gain, LAST_LEVEL, Plan, PlanKind, Planner, Unavailable, overlapping};
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
 use crate::db::iter::bounds::Bounds;
 use crate::encoding::key::{SequenceNumber, user_key};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::version::{FileMeta, LEVELS};
 
 /// Below level 0, the inputs of one step have at most the size of this many full tables, unless
@@ -90,13 +91,21 @@ impl Inner {
         let _working = self.work_in_this_thread()?;
         self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
         let mut manual = Manual { range, last_old, first_new: 0, written: HashSet::new() };
-        let compacted = (0..LEVELS).try_for_each(|level| self.compact_level(level, &mut manual));
+        let mut levels =
+            || (0..LEVELS).try_for_each(|level| self.compact_level(level, &mut manual));
+        let compacted = catch_unwind(AssertUnwindSafe(&mut levels));
         let mut state = self.tree.lock();
         state.manual = false;
         state.claimed = None;
         self.schedule(&mut state);
         self.tree.notify();
         drop(state);
+        let compacted = compacted.unwrap_or_else(|panic| {
+            // The files of the step stay reserved, so no compaction may follow, as after the panic
+            // of a job.
+            self.latch(Error::Panicked(message_of(&*panic)));
+            resume_unwind(panic)
+        });
         compacted.map_err(|error| self.latch_unless_retried(error))?;
         let (state, range) = (self.tree.lock(), &manual.range);
         let met = state.work.damaged.iter().find(|damaged| {
