@@ -102,10 +102,10 @@ impl Tree {
     }
 
     /// Changes the tree: calls `edit`, makes the edit durable in the MANIFEST, sets the new version
-    /// in the state, and calls `changed` with the state. Debug builds then check the new tree, with
-    /// the snapshots of `reading`. No other change of the tree begins
+    /// in the state, and calls `changed` with the state. No other change of the tree begins
     /// meanwhile. `opened` holds the tables that the edit adds. The caller has synced the
-    /// directory, so the names of these tables are durable.
+    /// directory, so the names of these tables are durable. Debug builds then check the new tree,
+    /// for the snapshots of `reading` too.
     pub fn change(
         &self,
         store: &TableStore,

@@ -303,6 +303,10 @@ impl fmt::Display for Stats {
         if let Some(error) = &self.out_of_space {
             writeln!(f, "  waits         {error}")?;
         }
+        let in_vain = self.tickers.get(Ticker::CompactionsInVain);
+        if in_vain > 0 {
+            writeln!(f, "  in vain       {in_vain} merges, which are not repeated")?;
+        }
         let left = self.tickers.get(Ticker::FilesNotRemoved);
         if left > 0 {
             writeln!(f, "  not removed   {left} obsolete files, which the next opening removes")?;
