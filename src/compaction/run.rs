@@ -282,9 +282,6 @@ impl<'a> Outputs<'a> {
             self.pass_fences(|fence| fence <= key)?;
             let crossed_before = self.crossed;
             self.pass_grandparents(key);
-            if let Some(table) = &mut self.current {
-                table.end_full_block(internal_key, value)?;
-            }
             if self.is_full(crossed_before) {
                 self.cut(Some(key))?;
             }
@@ -333,7 +330,10 @@ impl<'a> Outputs<'a> {
             return false;
         }
         let table_bytes = self.job.shape.table_bytes;
-        let bytes = table.written_bytes();
+        // How far the block that is being filled can be compressed is not known, so it does not
+        // count if it is more than a small part of a table.
+        let (written, filling) = table.written_and_filling_bytes();
+        let bytes = if filling > table_bytes / 16 { written } else { written + filling };
         bytes >= table_bytes
             || self.overlapped_bytes > max_grandparent_bytes(self.job.shape)
             || (self.crossed > crossed_before

@@ -171,7 +171,7 @@ impl Tree {
 /// Regression: values of 65 MiB compressed to little. A merge of eight tiny tables counted the block
 /// that it was filling uncompressed, so it took each output for full after one value, and wrote
 /// eight tiny tables, without end. Now a merge within a level of no more than a table has one
-/// output, and an output is full when its written blocks are.
+/// output, and a large block that is being filled does not count.
 #[test]
 fn every_compaction_makes_the_tree_smaller_and_every_tree_settles() {
     let seeds = std::env::var("MAYPOLE_SETTLE_SEEDS").map_or(16, |seeds| seeds.parse().unwrap());

@@ -309,16 +309,12 @@ impl<'a> NewTable<'a> {
         builder.describe_deletions(oldest_deletion, range_hides_bytes);
     }
 
-    /// See [`TableBuilder::end_full_block`].
-    pub fn end_full_block(&mut self, next_key: &[u8], next_value: &[u8]) -> Result<()> {
-        let builder = self.builder.as_mut().expect("the table is not finished");
-        builder.end_full_block(next_key, next_value)
-    }
-
-    /// Bytes of the file so far, without the data block that is being filled. (How far that block
-    /// can be compressed is not known.)
-    pub fn written_bytes(&self) -> u64 {
-        self.builder.as_ref().expect("the table is not finished").written_bytes()
+    /// Bytes of the file so far, and bytes of the data block that is being filled, which is not
+    /// compressed yet.
+    pub fn written_and_filling_bytes(&self) -> (u64, u64) {
+        let builder = self.builder.as_ref().expect("the table is not finished");
+        let written = builder.written_bytes();
+        (written, builder.estimated_file_bytes() - written)
     }
 
     /// Syncs the file and opens it. Its name is not durable yet: the caller syncs the directory

@@ -125,9 +125,8 @@ impl TableBuilder {
         let repeats = self.check(internal_key, value)?;
         self.counting.see(internal_key, value.len(), repeats);
         let user_key = key::user_key(internal_key);
-        self.end_full_block(internal_key, value)?;
-        if self.data.is_empty() && self.summary.data_blocks > 0 {
-            self.cut_part(user_key);
+        if self.block_is_full(internal_key, value) {
+            self.end_data_block(Some(user_key))?;
         }
         if let Some(cuts) = &mut self.cuts {
             cuts.keys += usize::from(!repeats);
@@ -153,15 +152,6 @@ impl TableBuilder {
     pub fn describe_deletions(&mut self, oldest_deletion: u64, range_hides_bytes: u64) {
         self.summary.garbage.oldest_deletion = oldest_deletion;
         self.summary.garbage.range_hides_bytes = range_hides_bytes;
-    }
-
-    /// Writes the data block that is being filled, if an entry with this internal key and value
-    /// would begin the next block. [`TableBuilder::add`] does so too.
-    pub fn end_full_block(&mut self, next_key: &[u8], next_value: &[u8]) -> Result<()> {
-        match self.block_is_full(next_key, next_value) {
-            true => self.end_data_block(Some(key::user_key(next_key))),
-            false => Ok(()),
-        }
     }
 
     /// Raises the largest sequence number that the table records to at least `sequence`, although no
@@ -204,7 +194,8 @@ impl TableBuilder {
 
     /// The user key of the last entry.
     pub fn last_user_key(&self) -> Option<&[u8]> {
-        // After a call of [`Self::add`] the last entry is in the block that is being filled.
+        // Between calls of [`Self::add`] the last entry is always in the block that is being
+        // filled.
         (!self.data.is_empty()).then(|| key::user_key(self.data.last_key()))
     }
 
@@ -334,7 +325,11 @@ impl TableBuilder {
         let handle = write_block(&mut *self.file, stored, compression)?;
         self.data.clear();
         self.summary.data_blocks += 1;
-        self.index.push(&self.summary.largest, next_user_key, handle)
+        self.index.push(&self.summary.largest, next_user_key, handle)?;
+        if let Some(next) = next_user_key {
+            self.cut_part(next);
+        }
+        Ok(())
     }
 
     /// Writes a block that is not compressed.
