@@ -917,8 +917,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "level 0 is searched oldest first",
         file: "src/version/mod.rs",
-        old: ".sort_by_key(|file| std::cmp::Reverse((file.meta.largest_sequence, file.meta.number)));",
-        new: ".sort_by_key(|file| (file.meta.largest_sequence, file.meta.number));",
+        old: "levels[0].sort_by_key(|file| std::cmp::Reverse(file.meta.place()));",
+        new: "levels[0].sort_by_key(|file| file.meta.place());",
         program: "db",
         test: "model::the_database_answers_like_a_map",
     },
