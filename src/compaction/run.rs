@@ -39,7 +39,7 @@ use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::table::{MetadataForm, ScanOptions};
+use crate::table::{Compression, MetadataForm, ScanOptions};
 use crate::version::{LevelCursor, NewTable, TableFile, TableStore, Version};
 
 /// What a compaction needs besides its plan.
@@ -330,10 +330,12 @@ impl<'a> Outputs<'a> {
             return false;
         }
         let table_bytes = self.job.shape.table_bytes;
-        // How far the block that is being filled can be compressed is not known, so it does not
-        // count if it is more than a small part of a table.
+        // How far the block that is being filled will be compressed is not known, so it does not
+        // count if it is more than half a table.
         let (written, filling) = table.written_and_filling_bytes();
-        let bytes = if filling > table_bytes / 16 { written } else { written + filling };
+        let is_known = self.job.store.options.compression == Compression::None;
+        let counts = is_known || filling <= table_bytes / 2;
+        let bytes = written + if counts { filling } else { 0 };
         bytes >= table_bytes
             || self.overlapped_bytes > max_grandparent_bytes(self.job.shape)
             || (self.crossed > crossed_before
