@@ -163,7 +163,7 @@ fn stripe_of(sequence: SequenceNumber, snapshots: &[SequenceNumber]) -> usize {
     snapshots.partition_point(|&snapshot| snapshot < sequence)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};

@@ -173,7 +173,10 @@ fn a_compaction_rewrites_tables_with_the_filters_asked_for() {
     maypole!("delete", &db, "--range", "00000", "01000").well();
     let said = maypole!("compact", &db, "--filter", "ribbon(7)", "--json").well();
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(said["before"]["entries"], 4001, "with the range deletion");
+    // The flush at the start of the command makes an automatic compaction due, which may already
+    // have removed what the range deletion hides.
+    let before = &said["before"]["entries"];
+    assert!(before == 4001 || before == 1000, "{said}: 4001 are with the range deletion");
     let after = &said["after"];
     assert_eq!((&after["tables"], &after["entries"]), (&1.into(), &1000.into()), "{said}");
     let tables = tables(&db);
