@@ -217,6 +217,8 @@ impl Store {
             };
             done.expect("the repaired store takes writes");
         }
+        // The model has known these values since the store was closed.
+        db.persist().expect("the repaired store is made durable");
     }
 
     /// The current state, by an iterator.

@@ -166,6 +166,10 @@ impl<'a> Replay<'a> {
         for (index, &number) in wals.iter().enumerate() {
             if !self.wal(number, &wals[index..], durable)? {
                 // Writes before this log are missing, so neither this log nor any later one counts.
+                // A recovered WAL would stay the oldest WAL if it were used again, and these logs,
+                // which have larger numbers, would count at the next opening. So its records go to
+                // a new recovered WAL, whose number is above theirs.
+                self.state.origin.recovered_wal = None;
                 break;
             }
         }
