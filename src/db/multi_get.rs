@@ -483,11 +483,6 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         waiting: &mut Vec<Waiting<'k>>,
     ) -> Result<()> {
         let table_of = |run: usize, file| &*read_state.version.runs()[run].file(file).table;
-        for Parked { lookup, run, file, block } in &mut self.parked {
-            if let Err(part) = block {
-                *part = table_of(*run, *file).index_part_in_place_of(*part, &lookup.key)?;
-            }
-        }
         let part = |parked: &Parked<'_>| {
             parked.block.as_ref().err().map(|&part| (table_of(parked.run, parked.file), part))
         };

@@ -13,7 +13,6 @@
 //! filter/      which filter a table has, and how it is queried
 //! worth        whether a filter is worth its memory      credit   whether it is worth a read
 //! parts        filters and indexes that are stored in parts; tops has the lists of the parts
-//! pieces/      pieces of filters and indexes that are stored whole
 //! warm_up      loads filters and indexes before lookups need them
 //! range_del    the ranges of keys that a table deletes
 //! garbage      counts of the entries that may become droppable
@@ -43,7 +42,6 @@ pub(crate) mod lookup;
 pub(crate) mod open;
 mod options;
 mod parts;
-mod pieces;
 mod range_del;
 mod salvage;
 mod sst;

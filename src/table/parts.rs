@@ -73,6 +73,12 @@ impl Table {
         }
     }
 
+    /// The part of the index that leads to the key; the last part if none does.
+    #[inline]
+    pub fn index_part_near(&self, user_key: &[u8], trailer: u64) -> usize {
+        self.index_part_of(user_key, trailer).min(self.index_parts() - 1)
+    }
+
     /// How many parts the index has: 1 if it is whole.
     pub fn index_parts(&self) -> usize {
         self.index.len()
@@ -131,7 +137,7 @@ impl Table {
         let prefix = LookupKey::new(prefix, MAX_SEQUENCE);
         let mut parts = part_of(lower)..=last;
         // If `upper` is before `lower`, there may be no parts, and the answer is "no".
-        parts.any(|part| match self.filter_for(part, &prefix) {
+        parts.any(|part| match self.filter_part(part) {
             Ok(filter) => filter.may_contain(&prefix) != FilterAnswer::No,
             Err(_) => true,
         })
@@ -161,23 +167,10 @@ impl Table {
         TableFilter::decode(self.block_file(), fetch(handle)?, stored.encoding(), buffer)
     }
 
-    /// Where part or piece `part` of the filter is in the file. `None` if `part` is the whole
-    /// filter.
+    /// Where part `part` of the filter is in the file. `None` if the filter is whole.
     #[inline]
     pub(super) fn filter_part_handle(&self, part: usize) -> Option<BlockHandle> {
-        match &self.filter_top {
-            Some(top) => Some(top.handle(part)),
-            None => self.filter_piece_handle(part),
-        }
-    }
-
-    /// Where part `part` of the index is in the file. If the index is stored whole, 0 is the whole
-    /// index, and the result is `None`; the numbers above 0 are its pieces ([`super::pieces`]).
-    pub(super) fn index_part_or_piece_handle(&self, part: usize) -> Option<BlockHandle> {
-        match &self.index_top {
-            Some(top) => Some(top.handle(part)),
-            None => self.index_piece_handle(part),
-        }
+        self.filter_top.as_ref().map(|top| top.handle(part))
     }
 
     /// Stored bytes of part `part` of the filter; 0 without a filter.
@@ -239,10 +232,9 @@ impl Table {
         Ok(parser.finish(buffer))
     }
 
-    /// The whole index. An index in parts, or one that the cache would not keep, is read without
-    /// using the cache. Hold no guard.
+    /// The whole index. An index in parts is read without using the cache. Hold no guard.
     pub fn whole_index(&self) -> Result<WholeIndex> {
-        match self.index_top.is_none() && self.index_part_to_read(&[], u64::MAX)? == 0 {
+        match self.index_top.is_none() {
             true => Ok(WholeIndex::Cached(self.index(0)?)),
             false => Ok(WholeIndex::Read(self.read_index(LineBuf::zeroed)?)),
         }
@@ -270,14 +262,14 @@ impl Table {
         parse().map_err(|damage| file.damaged(damage, handle))
     }
 
-    /// Loads part or piece `part` of the index through the cache. Hold no guard.
+    /// Loads part `part` of the index through the cache. Hold no guard.
     #[cold]
     pub(crate) fn load_index(&self, part: usize) -> Result<Lease<'static, TableIndex>> {
         self.load_index_from(part, |handle| self.fetch_part(handle))
     }
 
-    /// Like [`Table::load_index`], but `fetch` reads the part or piece. A whole index is read
-    /// without `fetch`.
+    /// Like [`Table::load_index`], but `fetch` reads the part. A whole index is read without
+    /// `fetch`.
     pub(super) fn load_index_from(
         &self,
         part: usize,
@@ -288,24 +280,20 @@ impl Table {
             Ticker::BlockCacheIndexAdd,
             Ticker::BlockCacheIndexBytesInsert,
         ];
-        let (slots, place) = self.index_slot(part);
-        let handle = self.index_part_or_piece_handle(part);
+        let handle = self.index_top.as_ref().map(|top| top.handle(part));
         let keeping = self.keeping_of_part(BlockKind::Index, handle);
         self.cache.index_missed();
-        let lease = self.load(slots, place, keeping, tickers, || {
+        let lease = self.load(&self.index, part, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
             // Where filters and indexes fill the cache, a part takes as little memory as possible.
             let is_lean = handle.is_some() && !self.pins_metadata && self.cache.metadata_fills_it();
-            let index = match (&self.index_top, self.pieces.index()) {
-                (Some(top), _) => self.read_index_part(top, part, fetch, !is_lean, buffer)?,
-                (None, Some(pieces)) if part > 0 => {
-                    self.read_index_piece(pieces, place, fetch, buffer)?
-                }
-                (None, _) => self.read_index(buffer)?,
+            let index = match &self.index_top {
+                Some(top) => self.read_index_part(top, part, fetch, !is_lean, buffer)?,
+                None => self.read_index(buffer)?,
             };
             let blocks = ResidentBlocks::new(&self.cache, index.len(), is_lean);
             let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
-            let parts = self.index_numbers(part);
+            let parts = self.index_parts();
             let is_kept = AtomicBool::new(keeping != Keeping::No);
             Ok((TableIndex { index, blocks, part, parts, is_kept }, heap_bytes))
         })?;
@@ -315,7 +303,7 @@ impl Table {
         Ok(lease)
     }
 
-    /// Loads part or piece `part` of the filter through the cache. Hold no guard.
+    /// Loads part `part` of the filter through the cache. Hold no guard.
     #[cold]
     pub(crate) fn load_filter(
         &self,
@@ -337,15 +325,10 @@ impl Table {
             Ticker::BlockCacheFilterAdd,
             Ticker::BlockCacheFilterBytesInsert,
         ];
-        let (slots, place) = self.filter_slot(part);
         let keeping = self.keeping_of_part(BlockKind::Filter, self.filter_part_handle(part));
-        self.load(slots, place, keeping, tickers, || {
+        self.load(&self.filter, part, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
-            let read = match self.pieces.filter().filter(|_| part >= self.filter.len()) {
-                Some(pieces) => self.read_filter_piece(pieces, place, fetch, buffer),
-                None => self.read_filter_part(stored, part, fetch, buffer),
-            };
-            let filter = match read {
+            let filter = match self.read_filter_part(stored, part, fetch, buffer) {
                 // The filter that cannot be trusted is cached too, so that lookups do not read the
                 // damaged bytes again.
                 Err(Error::Corruption { .. }) => TableFilter::untrusted("its bytes are damaged"),
@@ -356,38 +339,26 @@ impl Table {
         })
     }
 
-    /// Rejects the first data block of a part or piece of the index if the block starts with a key
-    /// of another part or piece. [`Index::check_position`] has rejected a block that is misplaced
-    /// within its part. Because of both checks, a scan reads no block twice, whatever the parts
-    /// contain. In an index in parts this function also rejects an empty block, which has no key to
-    /// check.
+    /// Rejects the first data block of a part of the index if the block starts with a key of another
+    /// part. [`Index::check_position`] has rejected a block that is misplaced within its part.
+    /// Because of both checks, a scan reads no block twice, whatever the parts contain. In an index
+    /// in parts this function also rejects an empty block, because only the first key of a block
+    /// shows that no other part leads to the block.
     pub(super) fn check_part_of(
         &self,
         index: &TableIndex,
         i: usize,
         block: &Block,
     ) -> Result<(), Damage> {
-        let is_stored = index.part < self.index.len();
-        let top = match (&self.index_top, self.pieces.index()) {
-            (Some(top), _) => &**top,
-            (None, Some(pieces)) if !is_stored => &pieces.top,
-            _ => return Ok(()),
-        };
+        let Some(top) = &self.index_top else { return Ok(()) };
         if block.entries().is_empty() {
-            // Only the first key of a block shows that no other stored part leads to the block. A
-            // piece may lead to an empty block: the whole index was checked before it was cut into
-            // pieces, so no two pieces lead to one block.
-            return match is_stored {
-                true => Err(Damage::new(0, "a data block with entries", "none")),
-                false => Ok(()),
-            };
+            return Err(Damage::new(0, "a data block with entries", "none"));
         }
-        let place = index.part - index.parts.start;
-        if i > 0 || place == 0 {
+        if i > 0 || index.part == 0 {
             return Ok(());
         }
         let first = block.restart_key(0)?;
-        if top.find(key::user_key(first), key::trailer(first)) == place {
+        if top.find(key::user_key(first), key::trailer(first)) == index.part {
             return Ok(());
         }
         let found = format_args!("\"{}\"", key::user_key(first).escape_ascii()).to_string();
@@ -398,7 +369,7 @@ impl Table {
     /// blocks. May read a part of the index. Hold no guard.
     pub fn offset_of(&self, user_key: &[u8]) -> Result<Option<u64>> {
         let trailer = pack(MAX_SEQUENCE, SEEK_KIND);
-        let index = self.index(self.index_part_to_read(user_key, trailer)?)?;
+        let index = self.index(self.index_part_near(user_key, trailer))?;
         let block = index.index.find(user_key, trailer);
         Ok((block < index.index.len()).then(|| index.index.handle(block).offset))
     }

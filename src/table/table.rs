@@ -7,10 +7,8 @@
 //! ```
 //!
 //! A slot holds one cached object ([`crate::cache::slots`]). A whole filter or index has one slot,
-//! and a filter or index in parts has one slot for each part ([`super::parts`]). If the cache is
-//! too small for the filters and indexes that are stored whole, lookups load only pieces of them,
-//! of about 4 KiB each ([`super::pieces`]). An evicted part of an index is loaded again at its next
-//! use. An evicted part of a filter is loaded again only if it is worth the read
+//! and a filter or index in parts has one slot for each part ([`super::parts`]). An evicted part of
+//! an index is loaded again at its next use. An evicted part of a filter is loaded again only if it is worth the read
 //! ([`super::lookup::admission`]).
 //!
 //! Opening reads footer, metaindex, properties, compression dictionary, range deletions and the
@@ -27,7 +25,7 @@ use crate::encoding::hash::GOLDEN_RATIO;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Result};
-use crate::filter::{Family, FilterEncoding};
+use crate::filter::FilterEncoding;
 use crate::fs::RandomAccessFile;
 use crate::memory::{LINE_BYTES, LineBuf};
 use crate::range_tombstones::RangeTombstones;
@@ -51,7 +49,6 @@ use super::open::{
     INDEX_BLOCK, PROPERTIES_BLOCK, find_block, global_sequence_of, read_dictionary, read_metaindex,
     read_properties, refuse_unknown, tail_bytes, tail_start,
 };
-use super::pieces::kept::Pieces;
 use super::range_del::read_ranges;
 use super::table_index::TableIndex;
 use super::tops::{FilterTop, read_top};
@@ -109,10 +106,6 @@ const PART_ENTRY_BYTES: u64 = 28;
 /// memory that each part takes once is left.
 const LEAN_ENTRY_BYTES: u64 = 4;
 
-/// Like [`LEAN_ENTRY_BYTES`], but for an index that is loaded in pieces, which are fewer and larger
-/// than parts.
-const PIECE_ENTRY_BYTES: u64 = 2;
-
 /// An open table. Shared between threads.
 pub(crate) struct Table {
     file: BlockFile,
@@ -124,10 +117,6 @@ pub(crate) struct Table {
     pub(super) index_top: Option<Box<Index>>,
     /// `None`: the filter is whole.
     pub(super) filter_top: Option<Box<FilterTop>>,
-    pub(super) pieces: Pieces,
-    /// `false` if the properties name a family of filters that cannot be cut into pieces. Lookups
-    /// need this, and to parse the properties would take as long as some of them.
-    pub(super) has_family_with_pieces: bool,
     /// For each part of the filter, its credit, which decides whether a lookup reads the part
     /// ([`super::lookup::admission`]).
     pub(super) filter_credits: Box<[Credit]>,
@@ -204,7 +193,7 @@ fn metadata_bytes(
         stored_bytes.saturating_add(entries_bytes).min(file_bytes) as usize
     };
     let lean_entry_bytes = match index_is_whole {
-        true => PIECE_ENTRY_BYTES,
+        true => INDEX_ENTRY_BYTES,
         false => LEAN_ENTRY_BYTES,
     };
     let both_bytes = filter_bytes.saturating_add(index_bytes);
@@ -295,9 +284,6 @@ impl Table {
         let index = Slots::new(&context.cache, index_parts, BlockKind::Index, pinned);
         let index_top = index_top.map(Box::new);
         let filter_credits = Credit::of(filter_parts);
-        let family = FilterInfo::of(&properties).and_then(|filter| filter.family);
-        let has_family_with_pieces =
-            family.is_none_or(|family| matches!(family, Family::Bloom | Family::LegacyBloom));
         let heap_bytes = size_of::<Table>()
             + properties.heap_bytes()
             + file.dictionary_bytes()
@@ -313,8 +299,6 @@ impl Table {
             index,
             index_top,
             filter_top,
-            pieces: Pieces::default(),
-            has_family_with_pieces,
             filter_credits,
             filter_worth: FilterWorth::default(),
             pins_metadata: pinned,
@@ -440,8 +424,7 @@ impl Table {
         part: usize,
         guard: &'g Guard,
     ) -> Option<Lease<'g, TableIndex>> {
-        let (slots, place) = self.index_slot(part);
-        let lease = slots.get(place, guard)?;
+        let lease = self.index.get(part, guard)?;
         self.count(Ticker::BlockCacheIndexHit);
         Some(lease)
     }
@@ -449,8 +432,7 @@ impl Table {
     /// Part `part` of the filter. Panics if the table has no filter. Hold no guard, because this
     /// may read the file.
     pub fn filter_part(&self, part: usize) -> Result<Lease<'static, TableFilter>> {
-        let (slots, place) = self.filter_slot(part);
-        if let Some(lease) = slots.get(place, &pin()) {
+        if let Some(lease) = self.filter.get(part, &pin()) {
             self.count(Ticker::BlockCacheFilterHit);
             return Ok(lease.share());
         }
@@ -465,7 +447,7 @@ impl Table {
         if self.whole_key_filter.is_none() {
             return false;
         }
-        let filter = self.resident_filter_for(self.filter_part_of(&key), &key, guard);
+        let filter = self.filter.peek(self.filter_part_of(&key), guard);
         filter.is_some_and(|filter| filter.may_contain(&key) == FilterAnswer::No)
     }
 
@@ -535,7 +517,7 @@ impl Table {
         (table ^ handle.offset).wrapping_mul(GOLDEN_RATIO).rotate_left(32)
     }
 
-    /// How the cache is to keep the part or piece of the filter or index that is at `handle`.
+    /// How the cache is to keep the part of the filter or index that is at `handle`.
     /// `None`: the filter or index is whole.
     pub(super) fn keeping_of_part(&self, kind: BlockKind, handle: Option<BlockHandle>) -> Keeping {
         match handle {

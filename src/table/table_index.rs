@@ -1,6 +1,5 @@
 //! [`TableIndex`]: an index, or a part of it, as the cache holds it.
 
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::cache::list::ResidentList;
@@ -18,11 +17,10 @@ use crate::table::index::Index;
 pub(crate) struct TableIndex {
     pub index: Index,
     pub blocks: ResidentBlocks,
-    /// The number of this part; 0 if the index is whole. Pieces of a whole index are numbered from
-    /// 1 on.
+    /// The number of this part; 0 if the index is whole.
     pub part: usize,
-    /// The numbers of all parts, or of all pieces if this is a piece.
-    pub parts: Range<usize>,
+    /// How many parts the index has; 1 if it is whole.
+    pub parts: usize,
     /// Whether the cache keeps this part, or has kept it. If not, it keeps no data block of the part
     /// either, because the blocks leave the cache with the part.
     pub is_kept: AtomicBool,

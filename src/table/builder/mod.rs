@@ -47,7 +47,6 @@ use super::format::limits::most_metadata_bytes;
 use super::format::padding::padding_before;
 use super::garbage::Counting;
 use super::index::builder::IndexBuilder;
-use super::index::pieces;
 use super::open::{PROPERTIES_BLOCK, RANGE_DEL_BLOCK, tail_bytes, tail_start};
 use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use super::range_del::RangeBlockBuilder;
@@ -364,15 +363,11 @@ impl TableBuilder {
     /// Writes the index, or a part of it.
     fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
-        // A large index that is not in parts is stored uncompressed, because a reader whose cache
-        // is too small for it can then load 4 KiB of it at a time ([`pieces`]). The parts of an
-        // index in parts may be compressed, because each is small enough to be loaded whole.
-        let has_pieces = self.cuts.is_none() && block.len() as u64 >= pieces::MIN_BYTES;
         // A reader rejects an index that is larger than `most_metadata_bytes` after it is
         // uncompressed. An index that is stored uncompressed is never too large, because it is
         // smaller than its file.
         let is_too_large = block.len() as u64 > most_metadata_bytes(self.file.len());
-        let compression = match has_pieces || is_too_large {
+        let compression = match is_too_large {
             true => Compression::None,
             false => self.compressor.compress(block, &mut self.compressed),
         };

@@ -1,9 +1,7 @@
 //! [`TableCursor`]: walks a table both ways.
 //!
 //! A cursor keeps the table, the index or one part of it, and one data block alive. So it needs no
-//! guard between its calls, and a file that is deleted meanwhile stays readable. An index that is
-//! stored whole may be loaded in *pieces*, if the cache would not keep it whole
-//! ([`super::pieces`]). The cursor treats them as parts.
+//! guard between its calls, and a file that is deleted meanwhile stays readable.
 
 pub(crate) mod read_ahead;
 
@@ -322,9 +320,9 @@ impl TableCursor {
     fn skip(&mut self, index: &TableIndex, direction: Direction) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             let (next, is_last_part) = match direction {
-                Direction::Forward => (self.i + 1, index.part + 1 == index.parts.end),
+                Direction::Forward => (self.i + 1, index.part + 1 == index.parts),
                 // Before block 0 the number wraps around, so it is not the number of a block.
-                Direction::Backward => (self.i.wrapping_sub(1), index.part == index.parts.start),
+                Direction::Backward => (self.i.wrapping_sub(1), index.part == 0),
             };
             if next >= index.index.len() {
                 if is_last_part {
@@ -358,13 +356,9 @@ impl TableCursor {
         index.index.find(key::user_key(target), key::trailer(target))
     }
 
-    /// The part of the index that can lead to an internal key; the last part if none can. The first
-    /// call may read a whole index, in order to divide it into pieces ([`super::pieces`]).
-    fn find_part(&self, target: &[u8]) -> Result<usize> {
-        match &self.index {
-            Some(index) if index.parts.len() == 1 => Ok(index.part),
-            _ => self.table.index_part_to_read(key::user_key(target), key::trailer(target)),
-        }
+    /// The part of the index that can lead to an internal key; the last part if none can.
+    fn find_part(&self, target: &[u8]) -> usize {
+        self.table.index_part_near(key::user_key(target), key::trailer(target))
     }
 
     #[inline]
@@ -380,20 +374,19 @@ impl Cursor for TableCursor {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.go_to_end_of(self.table.index_ends()?.start, Direction::Forward)?;
+        self.go_to_end_of(0, Direction::Forward)?;
         self.go_to_parts(Direction::Forward)
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.go_to_end_of(self.table.index_ends()?.end - 1, Direction::Backward)?;
+        self.go_to_end_of(self.table.index_parts() - 1, Direction::Backward)?;
         self.go_to_parts(Direction::Backward)
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         let sought = self.sought.take();
-        let part = self.find_part(target)?;
+        let part = self.find_part(target);
         self.with_index(part, |this, index| {
-            // Since the prefetch, the whole index may have replaced one of its pieces.
             let sought = sought.filter(|sought| sought.part == index.part);
             let (i, start) = match sought {
                 Some(sought) => (sought.block, sought.start),
@@ -415,7 +408,7 @@ impl Cursor for TableCursor {
     fn fetch_for_seek(&mut self, target: &[u8], fetch: Fetch) {
         let guard = pin();
         if let Fetch::Block = fetch {
-            let part = self.table.index_part_in_memory(key::user_key(target), key::trailer(target));
+            let part = self.find_part(target);
             if self.index.as_ref().is_none_or(|index| index.part != part) {
                 self.sought = None;
                 let index = self.table.resident_index(part, &guard);
@@ -440,7 +433,7 @@ impl Cursor for TableCursor {
     }
 
     fn seek_before(&mut self, target: &[u8]) -> Result<()> {
-        let part = self.find_part(target)?;
+        let part = self.find_part(target);
         self.with_index(part, |this, index| {
             let i = Self::find(index, target).min(index.index.len().saturating_sub(1));
             if i == index.index.len() {

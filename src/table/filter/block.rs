@@ -15,9 +15,6 @@
 //!
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`crate::table::lookup::prefix`].
-//!
-//! If the cache would not keep a whole filter, lookups load *pieces* of it, which they treat as
-//! parts ([`crate::table::pieces`]).
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -82,14 +79,14 @@ pub(crate) struct PrefixFilter {
     pub extractor: PrefixExtractor,
 }
 
-/// A table's filter in memory, or one part or piece of it.
+/// A table's filter in memory, or one part of it.
 pub(crate) struct TableFilter {
     reader: FilterReader,
     /// The number of "maybe" answers since the last "no", at most [`USELESS`].
     maybes: AtomicU8,
 }
 
-/// Once a filter, or a part or piece of one, has answered "maybe" this many times in a row, its
+/// Once a filter, or a part of one, has answered "maybe" this many times in a row, its
 /// queries no longer count as uses, so the cache evicts it before others.
 const USELESS: u8 = 4;
 
@@ -113,16 +110,16 @@ impl TableFilter {
         buffer: impl Buffer,
     ) -> Result<TableFilter> {
         let bytes = file.decode_metadata(stored)?.into_exact(buffer);
-        Ok(TableFilter::of_piece(FilterReader::open(bytes, encoding)))
+        Ok(TableFilter::new(FilterReader::open(bytes, encoding)))
     }
 
     /// A filter that answers "maybe" to every query, because of `reason`.
     pub fn untrusted(reason: &'static str) -> TableFilter {
-        TableFilter::of_piece(FilterReader::without_bytes(reason))
+        TableFilter::new(FilterReader::without_bytes(reason))
     }
 
-    pub fn of_piece(piece: FilterReader) -> TableFilter {
-        TableFilter { reader: piece, maybes: AtomicU8::new(0) }
+    fn new(reader: FilterReader) -> TableFilter {
+        TableFilter { reader, maybes: AtomicU8::new(0) }
     }
 
     /// What the filter says of a key.

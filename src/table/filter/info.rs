@@ -63,13 +63,8 @@ pub(crate) fn keys(properties: &TableProperties) -> u64 {
 }
 
 /// The share of the table's keys that the filter part `part` holds. The file does not state a
-/// part's number of keys, so this is the part's share of the filter's bytes. For a *piece*, about
-/// 4 KiB of a whole filter ([`pieces`](crate::table::pieces)), the share is 1: a piece predicts the
-/// false-positive rate of the whole filter, whose size it knows, from the number of all keys.
+/// part's number of keys, so this is the part's share of the filter's bytes.
 pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
-    if part.is_piece() {
-        return 1.0;
-    }
     (part.bytes().len() as f64 / filter_bytes.max(1) as f64).min(1.0)
 }
 

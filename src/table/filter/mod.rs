@@ -5,7 +5,7 @@
 //! what a lookup does with a filter                            file
 //!   queries a filter that is in memory                        lookup/mod.rs
 //!   decides whether another filter is worth a read            lookup/admission.rs
-//!   reads it: with the index, as a part, whole, or a piece    lookup/joint.rs, parts.rs, pieces/
+//!   reads it: with the index, as a part, or whole             lookup/joint.rs, parts.rs
 //!   counts the answer                                         lookup/tally.rs
 //! ```
 

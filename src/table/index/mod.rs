@@ -11,7 +11,7 @@
 //!                                      where the previous one's trailer ends
 //! memory     heads    [u64 u64 u64 …]   8 bytes of each separator after the common prefix
 //!            ends of groups  [u64 …]    every 16th head once more, after all heads
-//!                                       (a part or piece in a small cache has no heads)
+//!                                       (a part in a small cache has no heads)
 //!            entries  the stored block, or parsed:
 //! parsed     keys     the separators' user keys back to back; ends[i] is where the i-th ends
 //!            trailers the separators' sequence numbers and kinds; none when they are user keys
@@ -36,17 +36,15 @@
 //! and each part is an index of data blocks. Both levels have this form. A part is small, and is
 //! often loaded and evicted, so loading it must be cheap. So if each of its entries is a restart
 //! point, a part keeps its stored form in memory ([`Index::of_block`]): it is checked, but not
-//! parsed. An index that is stored as one block may be loaded in *pieces* ([`pieces`]), which have
-//! a top and are searched as parts are.
+//! parsed.
 //!
-//! Where filters and indexes fill the cache, parts and pieces of indexes have no heads, because the
-//! heads would take a quarter of their memory. More parts then fit into the cache, and each read
+//! Where filters and indexes fill the cache, parts of indexes have no heads, because the heads would
+//! take a quarter of their memory. More parts then fit into the cache, and each read
 //! that this saves would cost more than a slower search. Such a part is searched by a binary search
 //! over its stored entries.
 
 pub(super) mod builder;
 pub(super) mod handles;
-pub(super) mod pieces;
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -258,8 +256,8 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// An index, or a part or piece of one, in memory. Entry `i` leads to data block `i` of this index,
-/// part or piece. A top also has this type: its entry `i` leads to part or piece `i`.
+/// An index, or a part of one, in memory. Entry `i` leads to data block `i` of this index or part.
+/// A top also has this type: its entry `i` leads to part `i`.
 pub(crate) struct Index {
     /// The common prefix of all separators' user keys.
     common_prefix: Prefix,

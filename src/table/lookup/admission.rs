@@ -15,8 +15,7 @@
 //! If a search in vain finds all that it needs in memory, the filter would have saved no read, so
 //! the credit stays unchanged.
 //!
-//! Each part of a filter, and each piece of a whole filter (`table/pieces`), has a credit of its
-//! own, which begins at one read, and a price of one read. A part keeps its credit when it is
+//! Each part of a filter has a credit of its own, which begins at one read, and a price of one read. A part keeps its credit when it is
 //! evicted. So at the next query after the eviction, the part is read again if it said "no" when it
 //! was read, but not if it said "maybe". The price of a whole filter may be above one read. Then a
 //! "no" lowers its credit by the price, as a "maybe" does.
@@ -44,7 +43,6 @@
 //! `Builder::reads_every_filter` turns both rules off, for comparison.
 
 use crate::cache::BlockCache;
-use crate::filter::PIECE_BYTES;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::credit::{Credit, READ};
@@ -57,8 +55,8 @@ use super::key::LookupKey;
 use super::observer::TableObserver;
 use super::stop::{AbsentPart, Stop};
 
-/// A read of up to this many bytes counts as one read in the price of a whole filter.
-const ONE_READ_BYTES: u64 = 128 << 10;
+/// The bytes of a whole filter that count as one read in its price: those of a usual part.
+const ONE_READ_BYTES: u64 = 4 << 10;
 
 /// A whole filter that would take more than 1 / `MAX_SHARE` of the cache is not loaded into it.
 const MAX_SHARE: u64 = 8;
@@ -74,17 +72,12 @@ const JOINT_PRICE: u32 = 1;
 const ONLY_ABSENT: u32 = 2 * READ;
 
 /// The price of a whole filter of `bytes` stored bytes.
-fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
-    let reads = match has_pieces {
-        // The whole filter is read only to make the pieces, and is not kept, so the price is that
-        // of the read.
-        true => bytes.div_ceil(ONE_READ_BYTES) as u32,
-        false if bytes > cache.capacity() as u64 / MAX_SHARE => return NO_PRICE,
-        // The whole filter takes as much of the cache as this many pieces, each of which costs one
-        // read.
-        false => bytes.div_ceil(PIECE_BYTES as u64) as u32,
-    };
-    reads.saturating_mul(READ)
+fn price_of_whole(bytes: u64, cache: &BlockCache) -> u32 {
+    match bytes > cache.capacity() as u64 / MAX_SHARE {
+        true => NO_PRICE,
+        // The filter takes as much of the cache as this many parts, each of which costs one read.
+        false => (bytes.div_ceil(ONE_READ_BYTES) as u32).saturating_mul(READ),
+    }
 }
 
 /// Adjusts the credit of a part that was read at `price` and has answered. `most`: the price of a
@@ -116,11 +109,7 @@ impl Table {
         observer: impl TableObserver,
     ) -> Result<Option<Found<'g>>, Stop> {
         let part = part as usize;
-        let index_part = match self.pieces.index() {
-            None => self.index_part_beside(part),
-            Some(_) => Some(self.index_part_in_memory(key.user_key, key.trailer())),
-        };
-        let index_part = index_part.map(|part| part as u32);
+        let index_part = self.index_part_beside(part).map(|part| part as u32);
         let unfiltered = LookupKey { passed_filter_by: true, index_part, ..*key };
         let is_passed_by = self.filter_worth.is_worthless()
             || self.reads_what_pays() && self.is_passed_by(part, &unfiltered, guard);
@@ -136,12 +125,14 @@ impl Table {
     /// by. Then it need not stop. `part` is the part of the filter that can hold the key.
     #[inline]
     fn is_passed_by(&self, part: usize, key: &LookupKey<'_>, guard: &Guard) -> bool {
-        let Some(filter_key) = self.filter_key_of(key) else { return false };
-        let (number, credit, price) = self.filter_account(part, &filter_key);
+        if self.filter_key_of(key).is_none() {
+            return false;
+        }
+        let (credit, price) = self.filter_account(part);
         let least = if self.filter_top.is_some() { JOINT_PRICE } else { price };
         !credit.is(least)
             || self.index_is_resident(part, key, guard)
-                && !(credit.is(price) && self.pays_alone(number, credit))
+                && !(credit.is(price) && self.pays_alone(part, credit))
     }
 
     /// Call this when a lookup reads a data block of the table. Hold no guard.
@@ -180,32 +171,28 @@ impl Table {
         !self.pins_metadata && !self.reads_every_filter && self.cache.metadata_fills_it()
     }
 
-    /// The number of the part or piece of the filter that a lookup should read and query for
-    /// `filter_key`, which is `key` or its prefix. `None` if the lookup should pass the filter by;
-    /// the lookup is then counted as one that did. `part` is the part of the filter that can hold
-    /// `filter_key`, 0 if the filter is whole. `is_joint`: whether one read would load both this
-    /// part and the part of the index. Hold no guard.
-    pub(in crate::table) fn filter_part_worth_reading(
+    /// Whether a lookup should read and query part `part` of the filter, which can hold the key or
+    /// its prefix. If not, the lookup should pass the filter by, and is counted as one that did.
+    /// `is_joint`: whether one read would load both this part and the part of the index. Hold no
+    /// guard.
+    pub(in crate::table) fn is_filter_part_worth_reading(
         &self,
         part: usize,
         key: &LookupKey<'_>,
-        filter_key: &LookupKey<'_>,
         is_joint: bool,
         tickers: ThreadTickers<'_>,
-    ) -> Option<usize> {
+    ) -> bool {
         let passes_by = if self.filter_worth.is_worthless() {
             self.filter.get(part, &pin()).is_none()
         } else if self.reads_what_pays() {
-            let (number, credit, price) = self.filter_account(part, filter_key);
+            let (credit, price) = self.filter_account(part);
             let price = if is_joint { JOINT_PRICE } else { price };
-            let (slots, place) = self.filter_slot(number);
             let guard = pin();
-            let is_resident =
-                self.filter.get(part, &guard).is_some() || slots.get(place, &guard).is_some();
+            let is_resident = self.filter.get(part, &guard).is_some();
             let pays = || {
                 is_joint
                     || !self.index_is_resident(part, key, &guard)
-                    || self.pays_alone(number, credit)
+                    || self.pays_alone(part, credit)
             };
             !(is_resident || credit.is(price) && pays())
         } else {
@@ -213,34 +200,28 @@ impl Table {
         };
         if passes_by {
             tickers.add(Ticker::BloomPassedBy, 1);
-            return None;
         }
-        // A failure here occurs again when the part is loaded, and is reported then.
-        Some(self.filter_part_to_read(part, filter_key).unwrap_or(part))
+        !passes_by
     }
 
-    /// Whether the part or piece of the index that leads to the key is in memory. `filter_part` is
+    /// Whether the part of the index that leads to the key is in memory. `filter_part` is
     /// the part of the filter with the key.
     #[inline]
     fn index_is_resident(&self, filter_part: usize, key: &LookupKey<'_>, guard: &Guard) -> bool {
         let part = match key.index_part {
             Some(part) => part as usize,
-            None if self.index_top.is_some() => {
-                self.index_part_at(filter_part, key).min(self.index_parts() - 1)
-            }
-            None => self.index_part_in_memory(key.user_key, key.trailer()),
+            None => self.index_part_at(filter_part, key).min(self.index_parts() - 1),
         };
-        let (slots, place) = self.index_slot(part);
-        slots.peek(place, guard).is_some()
+        self.index.peek(part, guard).is_some()
     }
 
-    /// Whether a read of part or piece `number` of the filter pays if the index is in memory. If the
+    /// Whether a read of part `part` of the filter pays if the index is in memory. If the
     /// cache does not keep the part, this read only replaces the read of a data block, so it pays
     /// only if the answer is "no" each time.
     #[inline]
-    fn pays_alone(&self, number: usize, credit: &Credit) -> bool {
+    fn pays_alone(&self, part: usize, credit: &Credit) -> bool {
         credit.is(ONLY_ABSENT)
-            || self.filter_part_handle(number).is_none_or(|handle| {
+            || self.filter_part_handle(part).is_none_or(|handle| {
                 self.cache.keeps_filter_part(self.number_of(handle), handle.bytes as usize)
             })
     }
@@ -250,31 +231,19 @@ impl Table {
         self.filter_credits[part].is(ONLY_ABSENT)
     }
 
-    /// The part or piece of the filter that a lookup for `filter_key` would read: its number, its
-    /// credit and its price. `part` is the part with the key.
+    /// The credit and the price of part `part` of the filter.
     #[inline]
-    fn filter_account(&self, part: usize, filter_key: &LookupKey<'_>) -> (usize, &Credit, u32) {
-        if let Some((number, credit)) = self.filter_piece_account(filter_key) {
-            return (number, credit, READ);
-        }
+    fn filter_account(&self, part: usize) -> (&Credit, u32) {
         let price = match self.any_filter() {
-            Some(StoredFilter::Full(handle, _)) => {
-                price_of_whole(handle.bytes, self.may_have_filter_pieces(), &self.cache)
-            }
+            Some(StoredFilter::Full(handle, _)) => price_of_whole(handle.bytes, &self.cache),
             _ => READ,
         };
-        (part, &self.filter_credits[part], price)
+        (&self.filter_credits[part], price)
     }
 
     /// Adjusts the credit after part `part` of the filter was read for a lookup and has answered.
-    pub(in crate::table) fn read_filter_answered(
-        &self,
-        part: usize,
-        filter_key: &LookupKey<'_>,
-        is_joint: bool,
-        maybe: bool,
-    ) {
-        let (_, credit, most) = self.filter_account(part, filter_key);
+    pub(in crate::table) fn read_filter_answered(&self, part: usize, is_joint: bool, maybe: bool) {
+        let (credit, most) = self.filter_account(part);
         let price = if is_joint { JOINT_PRICE } else { most };
         if !maybe {
             self.cache.filter_missed(false);
@@ -287,9 +256,8 @@ impl Table {
     /// `part`: the part of the filter that can hold the key.
     #[cold]
     pub fn searched_in_vain(&self, part: usize, key: &LookupKey<'_>) {
-        let Some(filter_key) = self.filter_key_of(key) else { return };
-        if self.resident_filter_for(part, &filter_key, &pin()).is_none() {
-            let (_, credit, price) = self.filter_account(part, &filter_key);
+        if self.filter_key_of(key).is_some() && self.filter.peek(part, &pin()).is_none() {
+            let (credit, price) = self.filter_account(part);
             credit.earn(READ, price);
             self.cache.filter_missed(true);
         }

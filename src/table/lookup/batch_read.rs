@@ -69,8 +69,7 @@ impl Absent {
     #[cold]
     pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
         let AbsentPart::Block { part, block } = self.block else { return None };
-        let (slots, place) = table.index_slot(part);
-        let index = slots.get(place, guard)?.share();
+        let index = table.index.get(part, guard)?.share();
         Some(AbsentBlock { index, block })
     }
 

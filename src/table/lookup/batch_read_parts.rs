@@ -1,9 +1,7 @@
 //! Reads the parts of filters or indexes that lookups need and that are not in memory, many at the
 //! same time.
 //!
-//! A filter or index that is stored whole may be read in *pieces* ([`crate::table::pieces`]), which
-//! are treated as parts. As in [`super::batch_read`], no guard is held, and two calls may read the
-//! same part.
+//! As in [`super::batch_read`], no guard is held, and two calls may read the same part.
 
 use crate::cache::slots::{Cached, Lease};
 use crate::error::Result;
@@ -17,12 +15,12 @@ use crate::table::table_index::TableIndex;
 
 use super::key::LookupKey;
 
-/// What [`batch_read_parts`] can read: a filter or an index, whole, or a part or piece of it.
+/// What [`batch_read_parts`] can read: a filter or an index, whole, or a part of it.
 pub(crate) trait MetadataPart: Cached + Sized {
     /// The ticker that counts a use of a part in memory.
     const HIT: Ticker;
 
-    /// Where part or piece `part` is in the file. `None`: `part` is the whole filter or index.
+    /// Where part `part` is in the file. `None`: the filter or index is whole.
     fn handle(table: &Table, part: usize) -> Option<BlockHandle>;
 
     /// Loads part `part` through the cache: from its stored bytes, or by a read if `stored` is
@@ -57,7 +55,7 @@ impl MetadataPart for TableIndex {
     const HIT: Ticker = Ticker::BlockCacheIndexHit;
 
     fn handle(table: &Table, part: usize) -> Option<BlockHandle> {
-        table.index_part_or_piece_handle(part)
+        table.index_top.as_ref().map(|top| top.handle(part))
     }
 
     fn load(
@@ -73,7 +71,7 @@ impl MetadataPart for TableIndex {
 }
 
 impl Table {
-    /// The part or piece of the filter that a lookup should read and query. `None` if the lookup
+    /// The part of the filter that a lookup should read and query. `None` if the lookup
     /// cannot query the filter, or passes it by because it is not worth a read, or not worth its
     /// memory, ([`super::admission`]). Hold no guard.
     pub fn filter_part_to_ask(
@@ -81,8 +79,9 @@ impl Table {
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
-        let filter_key = self.filter_key_of(key)?;
-        self.filter_part_worth_reading(self.filter_part_of(key), key, &filter_key, false, tickers)
+        self.filter_key_of(key)?;
+        let part = self.filter_part_of(key);
+        self.is_filter_part_worth_reading(part, key, false, tickers).then_some(part)
     }
 
     /// Whether `filter`, the part that [`Table::filter_part_to_ask`] returned, says "maybe".
@@ -94,15 +93,13 @@ impl Table {
         tickers: ThreadTickers<'_>,
     ) -> bool {
         let maybe = self.read_filter_says_maybe(filter, key, tickers, ());
-        if let Some(filter_key) = self.filter_key_of(key) {
-            self.read_filter_answered(self.filter_part_of(key), &filter_key, false, maybe);
-        }
+        self.read_filter_answered(self.filter_part_of(key), false, maybe);
         maybe
     }
 }
 
 /// Reads parts that were not in memory a moment ago, and caches them. A part that `wanted` lists
-/// several times is read once. Parts and pieces are read at the same time; then whole filters and
+/// several times is read once. Parts are read at the same time; then whole filters and
 /// indexes are read one after the other. The results are in the order of `wanted`. Hold no guard.
 pub(crate) fn batch_read_parts<T: MetadataPart>(
     reader: &OverlappedReader,

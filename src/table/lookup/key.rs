@@ -17,7 +17,7 @@ pub(crate) struct LookupKey<'a> {
     /// filter was not worth its read ([`super::admission`]) or its memory
     /// ([`crate::table::worth`]). Then the result of the search says nothing about the filter.
     pub passed_filter_by: bool,
-    /// The part or piece of the current table's index that leads to the key, if it is known.
+    /// The part of the current table's index that leads to the key, if it is known.
     pub index_part: Option<u32>,
 }
 

@@ -107,7 +107,6 @@ impl Table {
     #[inline(never)]
     pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {
         match self.part_with_key(key) {
-            // If the index is whole, `reading` decides whether to read only a piece of it.
             Some(part) => Err(Stop::absent(AbsentPart::Index(part), key)),
             None => Ok(None),
         }
@@ -128,10 +127,7 @@ impl Table {
             None => 0,
             Some(_) => self.part_with_key(key)?,
         };
-        let index: &TableIndex = match self.index.borrow(part, guard) {
-            Some(index) => index,
-            None => self.index_piece_with_key(key, guard)?,
-        };
+        let index: &TableIndex = self.index.borrow(part, guard)?;
         tickers.add(Ticker::BlockCacheIndexHit, 1);
         let group = index.index.find_group(key.user_key);
         index.blocks.prefetch::<GROUP>(group.first);
@@ -254,11 +250,10 @@ impl Table {
         guard: &'g Guard,
     ) -> Result<Option<&'g TableIndex>, Stop> {
         let part = index.part + 1;
-        if part >= index.parts.end {
+        if part == index.parts {
             return Ok(None);
         }
-        let (slots, place) = self.index_slot(part);
-        match slots.borrow(place, guard) {
+        match self.index.borrow(part, guard) {
             Some(next) => Ok(Some(next)),
             None => Err(Stop::absent(AbsentPart::Index(part), key)),
         }
@@ -285,7 +280,7 @@ impl Table {
         if self.filter_worth.is_worthless() {
             return not_queried;
         }
-        let Some(filter) = self.resident_filter_for(part, key, guard) else { return not_queried };
+        let Some(filter) = self.filter.peek(part, guard) else { return not_queried };
         if let Some(maybe) = filter.reader().answer_for(key.hash) {
             count_use(filter, !maybe);
             let answer = if maybe { FilterAnswer::Maybe } else { FilterAnswer::No };
@@ -298,21 +293,6 @@ impl Table {
         count_use(filter, answer == FilterAnswer::No);
         observer.filter_answered(self, filter, key, None, answer);
         FilterSays::of(self.count_other_filter(answer, guard, tickers), index_part)
-    }
-
-    /// Part `part` of the filter, which is the one for `filter_key`, or the filter's piece for
-    /// `filter_key`, if it is in memory.
-    #[inline(always)]
-    pub(super) fn resident_filter_for<'g>(
-        &'g self,
-        part: usize,
-        filter_key: &LookupKey<'_>,
-        guard: &'g Guard,
-    ) -> Option<&'g Resident<TableFilter>> {
-        match self.filter.peek(part, guard) {
-            Some(filter) => Some(filter),
-            None => self.filter_piece_with_key(filter_key, guard),
-        }
     }
 
     /// Counts the answer of a filter for a whole key. Returns whether the answer is "maybe".

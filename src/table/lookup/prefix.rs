@@ -47,8 +47,7 @@ impl Table {
         observer: impl TableObserver,
     ) -> Option<bool> {
         let Some(prefix) = self.prefix_to_ask_for(key) else { return Some(true) };
-        let filter_key = LookupKey::new(prefix, key.sequence);
-        let filter = self.resident_filter_for(part, &filter_key, guard)?;
+        let filter = self.filter.peek(part, guard)?;
         filter.mark_used();
         self.count(Ticker::BlockCacheFilterHit);
         Some(self.ask_for_prefix(Some(filter), prefix, key, observer))
@@ -110,7 +109,7 @@ impl Table {
         let prefix = prefix.map(|prefix| LookupKey::new(prefix, key.sequence));
         let whole = self.properties().whole_key_filtering().then_some(*key);
         for filter_key in whole.into_iter().chain(prefix) {
-            let filter = self.filter_for(self.filter_part_of(key), &filter_key)?;
+            let filter = self.filter_part(self.filter_part_of(key))?;
             if filter.may_contain(&filter_key) == FilterAnswer::No {
                 return Ok(false);
             }

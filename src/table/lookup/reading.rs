@@ -120,7 +120,6 @@ impl Table {
         let AbsentBlock { index, block } = match missing {
             Missing::Block(absent) => absent,
             Missing::Index(part) => {
-                let part = self.index_part_in_place_of(part, key)?;
                 let index = self.index_once_read(part, index_read)?;
                 let block = index.index.find(key.user_key, key.trailer());
                 observer.index_searched(&index, block);
@@ -138,28 +137,27 @@ impl Table {
         Ok(found)
     }
 
-    /// Reads the filter's part `part_with_key`, or a piece of a filter that is stored whole
-    /// ([`crate::table::pieces`]), and queries it for the key. A filter that cannot be read says
-    /// maybe. `None`: the lookup passes the filter by.
+    /// Reads part `part` of the filter, and queries it for the key. A filter that cannot be
+    /// read says maybe. `None`: the lookup passes the filter by.
     /// `index_read` gets the part of the index that was read together with the filter, if any.
     #[cold]
     fn filter_says_maybe_once_read(
         &self,
-        part_with_key: usize,
+        part: usize,
         key: &LookupKey<'_>,
         index_read: &mut Option<IndexRead>,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Option<bool> {
-        let Some(filter_key) = self.filter_key_of(key) else { return Some(true) };
-        let joint = self.joint_read(part_with_key, key);
+        if self.filter_key_of(key).is_none() {
+            return Some(true);
+        }
+        let joint = self.joint_read(part, key);
         let is_joint = joint.is_some();
-        let Some(part) =
-            self.filter_part_worth_reading(part_with_key, key, &filter_key, is_joint, tickers)
-        else {
+        if !self.is_filter_part_worth_reading(part, key, is_joint, tickers) {
             observer.filter_passed_by();
             return None;
-        };
+        }
         let filter = match (joint, self.any_filter()) {
             (Some(joint), Some(stored)) => {
                 self.load_filter_jointly(stored, part, joint, index_read)
@@ -167,7 +165,7 @@ impl Table {
             _ => self.filter_part(part),
         };
         let maybe = self.read_filter_says_maybe(filter.as_deref().ok(), key, tickers, observer);
-        self.read_filter_answered(part_with_key, &filter_key, is_joint, maybe);
+        self.read_filter_answered(part, is_joint, maybe);
         if let Ok(filter) = filter {
             filter.recycle(&self.cache);
         }

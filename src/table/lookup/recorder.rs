@@ -205,10 +205,7 @@ impl TableObserver for &Recorder<'_> {
         let cost = self.step();
         let filter_key = prefix.map_or(*key, |prefix| LookupKey::new(prefix, key.sequence));
         let parts = table.filter_parts();
-        let partition = match parts > 1 {
-            true => Some((table.filter_part_of(key), parts)),
-            false => table.filter_piece(filter.reader(), &filter_key),
-        };
+        let partition = (parts > 1).then(|| (table.filter_part_of(key), parts));
         self.record_filter(filter.reader(), partition, &filter_key, prefix, answer, cost);
     }
 
@@ -225,8 +222,7 @@ impl TableObserver for &Recorder<'_> {
         let cost = self.step();
         let blocks = index.index.len();
         let block = (block < blocks).then_some(block);
-        let Range { start, end } = index.parts;
-        let partition = (end - start > 1).then_some((index.part - start, end - start));
+        let partition = (index.parts > 1).then_some((index.part, index.parts));
         self.current.borrow_mut().index = Some(IndexTrace { partition, blocks, block, cost });
         self.restart();
     }

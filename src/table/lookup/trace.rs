@@ -101,8 +101,8 @@ pub struct FilterTrace {
     pub prefix: Option<Vec<u8>>,
     /// The hash of the key or prefix for which the filter was queried; 0 if it was not queried.
     pub hash: KeyHash,
-    /// If the filter is in parts, or was loaded in pieces because the cache is too small for it:
-    /// the number of the part or piece that was queried, from 0 on, and how many there are.
+    /// If the filter is in parts: the number of the part that was queried, from 0 on, and how many
+    /// there are.
     pub partition: Option<(usize, usize)>,
     /// Bytes of the filter, or of the part that was queried.
     pub bytes: usize,
@@ -175,11 +175,11 @@ impl FilterVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexTrace {
-    /// If the index is in parts, or was loaded in pieces because the cache is too small for it: the
-    /// number of the part or piece that was searched, from 0 on, and how many there are.
+    /// If the index is in parts: the number of the part that was searched, from 0 on, and how many
+    /// there are.
     pub partition: Option<(usize, usize)>,
-    /// The number of data blocks to which the index leads, or to which the part or piece leads that
-    /// was searched ([`Self::partition`]).
+    /// The number of data blocks to which the index leads, or to which the part leads that was
+    /// searched ([`Self::partition`]).
     pub blocks: usize,
     /// The number of the data block that can hold the key: from 0 on, among the [`Self::blocks`]
     /// data blocks. `None`: the key is after the last of them.
@@ -205,7 +205,7 @@ pub struct IndexTrace {
 #[non_exhaustive]
 pub struct BlockTrace {
     /// The block's number, from 0 on, among the data blocks to which the table's index, or the part
-    /// or piece of the index that was searched, leads.
+    /// of the index that was searched, leads.
     pub number: usize,
     /// Where the block begins in the file.
     pub offset: u64,
