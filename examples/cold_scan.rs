@@ -1,5 +1,5 @@
 //! Measures scans of tables that are in no cache: the figures of
-//! `docs/measurements/2026-11-24-cold-scan.md`.
+//! `docs/measurements/device.md`.
 //!
 //! ```text
 //! cargo run --release --example cold_scan -- [--entries N] [--rounds N] [--cache-mb N] [--dir DIR]

@@ -1,5 +1,5 @@
 //! Measures the cost of a point lookup, and of the memory accesses in it: the figures of
-//! `docs/measurements/2026-11-22-lookup-time.md`.
+//! `docs/measurements/reads-in-memory.md`.
 //!
 //! ```text
 //! cargo run --release --example lookup_profile -- [--entries N] [--operations N] [--rounds N]

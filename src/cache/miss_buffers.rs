@@ -14,6 +14,9 @@
 //! access. The lines of a miss buffer stay on the processors of its threads, and most misses do not
 //! take the mutex.
 //!
+//! Rejected: a cache sharded by key, because all processors would write to every shard; and a shard
+//! for each processor, because each shard would have to lend its unused capacity to the others.
+//!
 //! Each miss buffer also keeps the memory of evicted blocks in a list, from which the next blocks
 //! take it. A general allocator would merge this memory with adjacent free memory, split it again,
 //! and clear it.

@@ -78,7 +78,7 @@ const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 /// garbage alive, which must neither let the heap grow nor empty the cache. With more threads than
 /// processors, this happens every few milliseconds. The more garbage accumulates until the reader
 /// continues, the more memory is allocated meanwhile and freed afterwards
-/// (`docs/measurements/2026-11-25-small-cache.md`).
+/// (`docs/measurements/small-cache.md`).
 fn most_garbage_bytes(capacity_bytes: usize) -> usize {
     // In small caches, this is a few blocks: 64 KiB, or 1/8 of the capacity if that is less.
     (capacity_bytes / 64).max(64 << 10).min(capacity_bytes / 8)

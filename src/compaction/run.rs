@@ -17,6 +17,10 @@
 //! takes, and several small files become one, whatever the estimates of sizes are worth. In level 0
 //! there is another reason: neither of two outputs would be newer than the other.
 //!
+//! The pages that a merge has read or written stay in the system's cache, although it could ask the
+//! system to drop them. The pages of inputs serve lookups until the inputs are deleted, and those of
+//! outputs are read by lookups next.
+//!
 //! A large compaction is split by key range ([`super::split`]) over several threads. Each part is a
 //! separate merge. The tables of all parts are returned together, or none is: the first part that
 //! fails stops the others, and the tables of all parts are deleted.

@@ -5,6 +5,9 @@
 //! around the wanted bytes into a `BlockBuffer`, and copies the wanted bytes from there. The copy
 //! takes little time compared with the read from the device.
 //!
+//! This is a file system and not an option of a database, because nothing above the files needs to
+//! know of it.
+//!
 //! If the file system cannot bypass its cache, or has blocks larger than `BLOCK_BYTES`, files are
 //! read through the cache. So a database with `DirectFs` works on every file system, but files that
 //! are read through the cache take memory there.

@@ -10,7 +10,7 @@
 //! Bytes that are copied into a shared mapping are in the page cache at once, as after `write`:
 //! they survive a killed process, and `fdatasync` makes them durable. A `write` of 150 bytes was
 //! measured at about 1,000 ns. Copying them into the mapping took 150 ns, including the shares of
-//! allocating, mapping and touching the pages (`docs/measurements/2026-11-24-writes.md`).
+//! allocating, mapping and touching the pages (`docs/measurements/writes.md`).
 //!
 //! * The mapped part of the file, the *window*, is made ready in *steps* of 64 KiB. The space of a
 //!   step is allocated on the device, and its pages are made writable, before bytes are copied to

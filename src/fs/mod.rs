@@ -74,7 +74,7 @@ pub use real::RealFs;
 /// it is flushed earlier. Each piece starts at a multiple of this size. Linux then keeps the file
 /// in large units of its page cache, and finds a page faster: random reads of 4 KiB take a third
 /// less time than if the file was written in pieces of 60 KiB
-/// (`docs/measurements/2026-11-25-small-cache.md`).
+/// (`docs/measurements/small-cache.md`).
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// A file system.

@@ -4,7 +4,7 @@
 //! the kernel's page tables in memory. With pages of 4 KiB the cached translations cover some ten
 //! MiB, so nearly every random access to a much larger range also reads a page table. With pages of
 //! 2 MiB few accesses read one: a random load from a range of 256 MiB takes 142 ns instead of 170
-//! (`docs/measurements/2026-11-22-lookup-time.md`).
+//! (`docs/measurements/reads-in-memory.md`).
 //!
 //! ```text
 //! addresses    | page | page | page | · · · · · · · · · |     start at a multiple of 2 MiB

@@ -12,6 +12,9 @@
 //!
 //! Files that overlap no memtable wait for no flush and no compaction.
 //!
+//! Rejected: to sync most of the WALs earlier, during the copy. That shortened the longest waits of
+//! writers, but made ingestions longer.
+//!
 //! **The memtables.** When the files enter, no memtable holds a key in the range of a file.
 //! Afterwards the memtables take newer writes, and are flushed to level 0, above the files. So
 //! whatever they hold of a file's key is newer than the file, as the order of the levels requires.

@@ -17,6 +17,9 @@
 //! nor the recovered WAL. Once `CURRENT` names the new MANIFEST, the old WALs are obsolete,
 //! including their torn tails and gaps.
 //!
+//! Rejected: to keep the old WALs. After a failed sync in an earlier process, a WAL may look whole in
+//! the system's cache, and a second sync would succeed without writing anything.
+//!
 //! **Without space** for these steps, an existing database still opens for reading, with the
 //! entries of the WALs in memory. Each write then tries the steps again
 //! ([`Inner::ensure_taken_over`]).

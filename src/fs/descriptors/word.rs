@@ -24,7 +24,7 @@
 //!
 //! A pin and its release are two additions to a cache line that few threads write, and take no
 //! lock. If all threads used one word, each would fetch its cache line from the processor that had
-//! read the same file last (`docs/measurements/2026-11-25-small-cache.md`). A pin does not use a
+//! read the same file last (`docs/measurements/small-cache.md`). A pin does not use a
 //! guard of [`crate::sync`], because a guard delays the release of all retired memory, and a read
 //! may wait long for its device.
 

@@ -39,7 +39,7 @@
 //!
 //! Because gets are faster on huge pages, the arena of a large memtable puts its largest chunks on
 //! such pages ([`super::arena`]). In the memtable itself, unlike in the prototypes, huge pages make
-//! inserts faster too (`docs/measurements/2026-11-24-writes.md`). `benches/memtable.rs` measures
+//! inserts faster too (`docs/measurements/writes.md`). `benches/memtable.rs` measures
 //! inserts and gets.
 
 mod cursor;

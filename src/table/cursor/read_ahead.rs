@@ -21,7 +21,7 @@
 //! On purpose, a scan does not ask the operating system to fetch the next bytes while the current
 //! ones are decoded (`posix_fadvise`, `POSIX_FADV_WILLNEED`). A scan with such requests took 1.6
 //! times the processor time, and was faster only on a device with little read-ahead of its own
-//! (`docs/measurements/2026-11-24-cold-scan.md`).
+//! (`docs/measurements/device.md`).
 
 use std::ops::Range;
 use std::sync::Arc;
