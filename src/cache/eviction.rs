@@ -5,10 +5,8 @@
 //!   room is made for    by evicting
 //!   data                unused metadata, a few entries, while data has less than its share;
 //!                       then data
-//!   metadata            data, then filters or indexes: those that give way (`balance`) first.
-//!                       A part (`MAX_PART_BYTES`) of the kind that gives way: only unused ones
-//!   data, where metadata fills the cache    data, then those that give way
-//!   a reservation       data, then metadata
+//!   metadata, a reservation                 data, then metadata
+//!   data, where metadata fills the cache    the same
 //!
 //!               used since?  yes ┌───────────┐
 //!   new data ─► probation ──────►│ protected │⟲    a second chance each time it was used
@@ -25,9 +23,9 @@
 //! the queues, and stamps in empty slots replace the list of evicted keys.
 //!
 //! Where metadata fills the cache, only data blocks that were used before are cached
-//! (`doorkeeper`), and they enter the protected ring at once. When the hand of this ring reaches a
-//! block that was used since it entered, the block moves to the ring of indexes, whose hand treats
-//! data and indexes alike. Other blocks are evicted.
+//! ([`super::policy`]), and they enter the protected ring at once. When the hand of this ring reaches
+//! a block that was used since it entered, the block moves to the ring of the metadata, whose hand
+//! treats it as it treats an index. Other blocks are evicted.
 //!
 //! No value is dropped here. Evicted values are collected in `leaving`, and the cache retires them
 //! while it holds no lock.
@@ -48,18 +46,6 @@ const DATA_SHARE: usize = 8;
 /// of the cache, because losing the block is cheaper than losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
-/// Where metadata fills the cache, a new part of a filter or index that would displace parts of its
-/// own kind displaces only unused ones. At most this many parts in use are met for it, and one more
-/// for each part that was refused since the last one that was kept. After [`MAX_SECOND_CHANCES`]
-/// refusals a part in use is displaced, so that a part that is used often does not stay out.
-/// Without this rule, parts that are used equally often would displace each other at every miss,
-/// which takes time and saves no read.
-const STEPS_FOR_PART: usize = 2;
-
-/// A filter or index up to this size counts as a part. A larger one, such as a whole filter, takes
-/// the memory of many parts, of which too few could be examined.
-const MAX_PART_BYTES: usize = 16 << 10;
-
 /// Data on probation takes up to 1/10 of the bytes of all data, as in the paper on S3-FIFO.
 const PROBATION_SHARE: usize = 10;
 
@@ -75,7 +61,7 @@ pub(super) struct CacheState {
     /// The bytes of the data on probation.
     probation_bytes: usize,
     /// Indexed by [`RingName`].
-    rings: [Ring; 5],
+    rings: [Ring; 4],
     /// The stamp that the next eviction leaves in a slot: one more than the number of data blocks
     /// evicted so far.
     stamp: usize,
@@ -85,10 +71,6 @@ pub(super) struct CacheState {
     /// Whether the filters and indexes of all open tables would fill the cache if all were in
     /// memory. If so, a new data block may displace any metadata.
     metadata_fills: bool,
-    /// Whether filters are evicted before indexes ([`super::balance`]).
-    pub filters_give_way: bool,
-    /// Parts that were refused since the last one that was kept ([`STEPS_FOR_PART`]).
-    refused_parts: usize,
     /// Whether `leaving` holds metadata, which must be retired at once: an index owns a reference
     /// to the cache, so an index that stayed in `leaving` would keep the cache alive.
     pub metadata_leaves: bool,
@@ -107,19 +89,17 @@ impl CacheState {
             leaving: Vec::new(),
             leaving_bytes: 0,
             metadata_fills: false,
-            filters_give_way: true,
-            refused_parts: 0,
             metadata_leaves: false,
         }
     }
 
     /// Sets whether filters and indexes would fill the cache. When they no longer would, the data
-    /// blocks in the ring of indexes move to the protected ring, because new data could hardly
-    /// displace them from the ring of indexes.
+    /// blocks in the ring of the metadata move to the protected ring, because new data could hardly
+    /// displace them from the ring of the metadata.
     pub fn set_metadata_fills(&mut self, fills: bool) {
         if self.metadata_fills && !fills {
-            for _ in 0..self.rings[RingName::Indexes as usize].len() {
-                let Some(entry) = self.rings[RingName::Indexes as usize].next() else { break };
+            for _ in 0..self.rings[RingName::Metadata as usize].len() {
+                let Some(entry) = self.rings[RingName::Metadata as usize].next() else { break };
                 if entry.header().kind == BlockKind::Data {
                     entry.header().set_ring(RingName::Protected);
                 }
@@ -131,9 +111,13 @@ impl CacheState {
     }
 
     /// Evicts values, if `may_evict` is set, until `entry` fits into `room_bytes` together with all
-    /// that is charged. Returns whether it fits.
+    /// that is charged. Returns whether the entry is kept: if it fits, or if it is pinned.
     pub fn make_room(&mut self, room_bytes: usize, may_evict: bool, entry: &dyn Entry) -> bool {
         let header = entry.header();
+        if header.ring() == RingName::Pinned {
+            self.evict_to(room_bytes.saturating_sub(header.charge_bytes));
+            return true;
+        }
         let Some(target_bytes) = room_bytes.checked_sub(header.charge_bytes) else { return false };
         if !may_evict || self.pinned_bytes > target_bytes {
             return self.usage_bytes <= target_bytes;
@@ -141,74 +125,18 @@ impl CacheState {
         let is_data = header.kind == BlockKind::Data && !self.metadata_fills;
         let data_bytes = self.by_kind[BlockKind::Data as usize].bytes;
         if is_data && data_bytes < room_bytes / DATA_SHARE {
-            for ring in [RingName::Filters, RingName::Indexes] {
-                let mut steps = METADATA_STEPS_FOR_DATA / 2;
-                while self.usage_bytes > target_bytes {
-                    let ring = &mut self.rings[ring as usize];
-                    let Some(victim) = ring.next_unused(&mut steps) else { break };
-                    self.evict(victim);
-                }
+            let mut steps = METADATA_STEPS_FOR_DATA;
+            while self.usage_bytes > target_bytes {
+                let ring = &mut self.rings[RingName::Metadata as usize];
+                let Some(victim) = ring.next_unused(&mut steps) else { break };
+                self.evict(victim);
             }
         }
-        let is_part = self.metadata_fills
-            && header.kind != BlockKind::Data
-            && header.charge_bytes <= MAX_PART_BYTES;
-        if is_data {
-            self.evict_data_to(target_bytes);
-        } else if is_part {
-            self.evict_data_to(target_bytes);
-            self.evict_for_part(header.ring(), target_bytes);
-        } else {
-            self.evict_to(target_bytes);
+        match is_data {
+            true => self.evict_data_to(target_bytes),
+            false => self.evict_to(target_bytes),
         }
         self.usage_bytes <= target_bytes
-    }
-
-    /// Evicts filters and indexes, those that give way first, for a new part that will enter the
-    /// ring `own`. If the part's own kind gives way, or if only values of its kind are left, only
-    /// unused ones are evicted, and if these are too few, the part is refused. After many refusals
-    /// of parts in a row ([`STEPS_FOR_PART`]), used ones are evicted too.
-    fn evict_for_part(&mut self, own: RingName, target_bytes: usize) {
-        let gives_way = own == self.metadata_rings()[0];
-        let mut steps = self.refused_parts.saturating_add(STEPS_FOR_PART);
-        let is_overdue = steps > MAX_SECOND_CHANCES;
-        let mut competes = false;
-        while self.usage_bytes > target_bytes {
-            let name = self.first_metadata_ring();
-            let ring = &mut self.rings[name as usize];
-            competes |= gives_way || name == own;
-            let victim = if competes && !is_overdue {
-                // No value is met twice. Only the values that stay count as steps.
-                steps = steps.min(ring.len());
-                let unused = ring.next_unused(&mut steps);
-                steps += usize::from(unused.is_some());
-                unused
-            } else {
-                ring.sweep(MAX_METADATA_CHANCES)
-            };
-            let Some(victim) = victim else {
-                self.refused_parts = self.refused_parts.saturating_add(1);
-                return;
-            };
-            self.evict(victim);
-        }
-        if competes {
-            self.refused_parts = 0;
-        }
-    }
-
-    /// The ring of the kind that gives way, and that of the other kind.
-    fn metadata_rings(&self) -> [RingName; 2] {
-        match self.filters_give_way {
-            true => [RingName::Filters, RingName::Indexes],
-            false => [RingName::Indexes, RingName::Filters],
-        }
-    }
-
-    /// The ring of the filters or indexes that are evicted first.
-    fn first_metadata_ring(&self) -> RingName {
-        let [first, other] = self.metadata_rings();
-        if self.rings[first as usize].is_empty() { other } else { first }
     }
 
     /// Evicts data, then metadata, until at most `target_bytes` are charged, or only pinned values
@@ -216,7 +144,8 @@ impl CacheState {
     pub fn evict_to(&mut self, target_bytes: usize) {
         self.evict_data_to(target_bytes);
         while self.usage_bytes > target_bytes {
-            let Some(victim) = self.next_metadata() else { break };
+            let ring = &mut self.rings[RingName::Metadata as usize];
+            let Some(victim) = ring.sweep(MAX_METADATA_CHANCES) else { break };
             self.evict(victim);
         }
     }
@@ -252,22 +181,10 @@ impl CacheState {
             if step == MAX_SECOND_CHANCES || !entry.header().take_used() {
                 return Some(entry);
             }
-            entry.header().set_ring(RingName::Indexes);
-            self.rings[RingName::Indexes as usize].push(entry);
+            entry.header().set_ring(RingName::Metadata);
+            self.rings[RingName::Metadata as usize].push(entry);
         }
         None
-    }
-
-    /// Removes from its ring the filter or index to evict next.
-    fn next_metadata(&mut self) -> Option<Arc<dyn Entry>> {
-        self.rings[self.first_metadata_ring() as usize].sweep(MAX_METADATA_CHANCES)
-    }
-
-    /// Evicts the index that the hand meets next, if it was not used since the hand last passed it.
-    pub fn examine_index(&mut self) {
-        if let Some(unused) = self.rings[RingName::Indexes as usize].next_unused(&mut 1) {
-            self.evict(unused);
-        }
     }
 
     /// Whether the next data block to evict is on probation.
@@ -275,22 +192,6 @@ impl CacheState {
         let data_bytes = self.by_kind[BlockKind::Data as usize].bytes;
         self.probation_bytes > data_bytes / PROBATION_SHARE
             || self.rings[RingName::Protected as usize].is_empty()
-    }
-
-    /// About how many bytes the values take that are evicted before all filters or all indexes, as
-    /// `kind` says, where metadata fills the cache: the data outside the ring of indexes, and the
-    /// other kind of metadata if it gives way.
-    pub fn bytes_before(&self, kind: BlockKind) -> usize {
-        let KindUsage { entries, bytes } = self.by_kind[BlockKind::Data as usize];
-        let [on_probation, protected] = [RingName::Probation, RingName::Protected];
-        let first = self.rings[on_probation as usize].len() + self.rings[protected as usize].len();
-        let data_bytes = bytes / entries.max(1) * first;
-        let other_bytes = match (kind, self.filters_give_way) {
-            (BlockKind::Index, true) => self.by_kind[BlockKind::Filter as usize].bytes,
-            (BlockKind::Filter, false) => self.by_kind[BlockKind::Index as usize].bytes,
-            _ => 0,
-        };
-        data_bytes + other_bytes
     }
 
     fn evict(&mut self, victim: Arc<dyn Entry>) {
@@ -354,7 +255,7 @@ impl CacheState {
         match header.ring() {
             RingName::Pinned => self.pinned_bytes -= header.charge_bytes,
             RingName::Probation => self.probation_bytes -= header.charge_bytes,
-            RingName::Protected | RingName::Filters | RingName::Indexes => {}
+            RingName::Protected | RingName::Metadata => {}
         }
     }
 }

@@ -36,6 +36,7 @@ use crate::sync::{self, Guard, lock, pin};
 
 use super::BlockCache;
 use super::kind::BlockKind;
+use super::policy::Keeping;
 use super::ring::{Entry, Header, RingName};
 use super::slots::{Cached, Lease, Leave, Removed, Resident, SlotAddress, charge_bytes};
 
@@ -140,12 +141,11 @@ impl<T: Cached<Link = Link<T>>> ResidentList<T> {
     /// owns. A value that does not fit into the cache is returned and not kept. Two threads that
     /// add the same number at the same time may both read, and rarely both add.
     ///
-    /// If `was_used` is set, the value was used recently, so it enters the protected ring instead
-    /// of probation.
+    /// `keeping`: which ring the value enters.
     pub fn load<E>(
         &self,
         number: u32,
-        was_used: bool,
+        keeping: Keeping,
         read: impl FnOnce() -> Result<(T, usize), E>,
     ) -> Result<Lease<'static, T>, E> {
         if let Some(lease) = self.get(number, &pin()) {
@@ -156,7 +156,11 @@ impl<T: Cached<Link = Link<T>>> ResidentList<T> {
             return Ok(lease.share());
         }
         let first = self.first.get_or_init(|| Arc::new(AtomicPtr::new(ptr::null_mut())));
-        let ring = if was_used { RingName::Protected } else { RingName::Probation };
+        let ring = match keeping {
+            Keeping::No => return Ok(Lease::<T>::not_kept(value)),
+            Keeping::Protected => RingName::Protected,
+            Keeping::OnProbation | Keeping::Pinned => RingName::Probation,
+        };
         let header =
             Header::new(BlockKind::Data, ring, charge_bytes::<T>(heap_bytes + FIRST_BYTES));
         let slot = SlotAddress(Arc::as_ptr(first));

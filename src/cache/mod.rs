@@ -9,15 +9,13 @@
 //!                    │       │   │
 //!   BlockCache   ring Probation ⟲ hand        data that was not used again yet: evicted first
 //!                ring Protected ⟲ hand        other data: evicted next
-//!                ring Filters   ⟲ hand        evicted for other metadata, when no data is left;
-//!                ring Indexes   ⟲ hand        which of the two goes first: balance
+//!                ring Metadata  ⟲ hand        filters and indexes: evicted when no data is left
 //!                ring Pinned                  never evicted, but charged
 //!
 //!   list         where metadata fills the cache: a few data blocks, instead of slots for all
 //!   miss_buffers one for each group of threads: new blocks on their way to a ring, and
 //!                evicted blocks whose memory the next blocks take
-//!   doorkeeper   where metadata fills the cache: which blocks and parts were used before
-//!   balance      where metadata fills the cache: whether filters or indexes give way
+//!   policy       what is kept, and which parts of filters are worth a read
 //!   pool         from 64 MiB on: memory in large pages
 //! ```
 //!
@@ -39,14 +37,13 @@
 //! rise. Except in small caches and where metadata fills the cache, most misses of data blocks take
 //! the lock of a miss buffer and not the mutex.
 
-mod balance;
-mod doorkeeper;
 mod eviction;
 mod kind;
 pub(crate) mod list;
 mod miss_buffers;
 #[cfg(all(test, loom))]
 mod models;
+pub(crate) mod policy;
 mod pool;
 mod ring;
 pub(crate) mod slots;
@@ -57,14 +54,13 @@ use std::sync::Arc;
 
 use crate::memory::LineBuf;
 use crate::sync;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, try_lock};
 
-use balance::Balance;
-use doorkeeper::Doorkeeper;
 use eviction::CacheState;
 pub use kind::{BlockKind, KindUsage, PinMetadata};
 use miss_buffers::{Fresh, MissBufferState, MissBuffers, portion_bytes};
+use policy::{MetadataBytes, Policy};
 use pool::Pool;
 use ring::{Entry, part_at};
 
@@ -98,39 +94,12 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
 /// tables, which are never rejected, are opened after the pool has grown.
 const MAX_UNUSED_SHARE: usize = 2;
 
-/// The filters and indexes of all open tables *fill* the cache if they would take more than this
-/// share of it (numerator and denominator). Each filter or index is stored whole or in parts. If
-/// all of them would fill the cache as whole ones, new ones are written in parts
-/// (`table/parts.rs`). If they fill the cache as they are stored, a large whole filter or index is
-/// loaded in pieces (`table/pieces`), because evicting it and loading it again as a whole would
-/// cause more reads.
-const METADATA_SHARE: (usize, usize) = (7, 8);
-
-/// All parts of filters and indexes *fit* if they take at most this share of the cache (numerator
-/// and denominator). The rest is for the open tables.
-const ALL_FIT_SHARE: (usize, usize) = (15, 16);
-
 /// Where metadata fills the cache, the [`pool`] takes at most this share of it (numerator and
 /// denominator). A part of an index takes more memory outside of the pool, compared with its bytes,
 /// than a part of a filter. If the pool had grown to the size of the cache, indexes would displace
 /// filters until half of the cache is empty, and it would stay empty: the memory of a displaced
 /// part stays in the pool, where it cannot be used for memory outside of it.
 const POOL_SHARE: (usize, usize) = (3, 4);
-
-/// An upper bound for what a part of a filter or index takes in addition to its stored bytes, without
-/// heads and slots.
-const PART_HEADER_BYTES: usize = 512;
-
-/// How the cache keeps a value that was loaded.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keeping {
-    No,
-    /// Kept. A data block enters the probation ring, from which it is evicted first unless it is
-    /// used again.
-    OnProbation,
-    /// Kept. A data block enters the protected ring, as if it had been used again.
-    Protected,
-}
 
 /// A byte-bounded cache of blocks. Several databases may share one.
 ///
@@ -170,23 +139,11 @@ pub struct BlockCache {
     process: Process,
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
-    /// The bytes that the filters and indexes of all open tables would take in memory, each in the
-    /// form in which it is stored: whole or in parts.
-    metadata_bytes: AtomicUsize,
-    /// Like `metadata_bytes`, but as if no filter or index were stored in parts.
-    whole_metadata_bytes: AtomicUsize,
+    policy: Policy,
     state: Mutex<CacheState>,
     /// As many as [`WAITING_PLACES`].
     waiting_places: Box<[WaitingPlace]>,
     miss_buffers: MissBuffers,
-    doorkeeper: Doorkeeper,
-    balance: Balance,
-    filters_give_way: AtomicBool,
-    /// See [`BlockCache::had_room_for`].
-    free_bytes: AtomicUsize,
-    /// By [`BlockKind`]: what [`CacheState::bytes_before`] was after the last insertion of a value
-    /// into a ring.
-    bytes_before: [AtomicUsize; 3],
     pool: Option<Arc<Pool>>,
 }
 
@@ -216,16 +173,10 @@ impl BlockCache {
             capacity_bytes,
             process: Process::current(),
             garbage_bytes: AtomicUsize::new(0),
-            metadata_bytes: AtomicUsize::new(0),
-            whole_metadata_bytes: AtomicUsize::new(0),
+            policy: Policy::new(capacity_bytes),
             state: Mutex::new(CacheState::new()),
             waiting_places: (0..WAITING_PLACES).map(|_| WaitingPlace::new()).collect(),
             miss_buffers: MissBuffers::new(capacity_bytes),
-            doorkeeper: Doorkeeper::new(capacity_bytes),
-            balance: Balance::new(capacity_bytes),
-            filters_give_way: AtomicBool::new(true),
-            free_bytes: AtomicUsize::new(capacity_bytes),
-            bytes_before: Default::default(),
             pool: Pool::new(capacity_bytes),
         })
     }
@@ -235,114 +186,17 @@ impl BlockCache {
         self.capacity_bytes
     }
 
-    /// About how many bytes the filters and indexes of all open tables would take in memory if all
-    /// of them were whole.
-    pub(crate) fn whole_metadata_bytes(&self) -> usize {
-        self.whole_metadata_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Whether the filters and indexes of all open tables, as they are stored, would fill the cache
-    /// ([`METADATA_SHARE`]). If so, they compete with data, and those that are large and stored
-    /// whole are loaded in pieces.
+    /// What stays in the cache.
     #[inline]
-    pub(crate) fn metadata_fills_it(&self) -> bool {
-        self.is_filled_by(self.metadata_bytes.load(Ordering::Relaxed))
-    }
-
-    /// Whether the filters and indexes of all open tables would fill the cache ([`METADATA_SHARE`])
-    /// if all of them were whole. If so, new filters and indexes are split into parts.
-    pub(crate) fn whole_metadata_fills_it(&self) -> bool {
-        self.is_filled_by(self.whole_metadata_bytes())
-    }
-
-    fn is_filled_by(&self, bytes: usize) -> bool {
-        let (part, whole) = METADATA_SHARE;
-        bytes / part > self.capacity_bytes / whole
-    }
-
-    /// How to keep a data block that a lookup has to read because it is not in memory. `number`
-    /// identifies the block, and must be distributed evenly over all `u64` values. Where metadata
-    /// fills the cache, only a block that was used in both of the last two generations of the
-    /// [`doorkeeper`] is kept.
-    #[inline]
-    pub(crate) fn keeping_of_data(&self, number: impl FnOnce() -> u64) -> Keeping {
-        match self.metadata_fills_it() {
-            false => Keeping::OnProbation,
-            true if self.doorkeeper.mark(number()).twice() => Keeping::Protected,
-            true => Keeping::No,
-        }
-    }
-
-    /// How to keep a part of a filter or index that a lookup has to read and that takes `bytes`
-    /// bytes. `number` is as in [`BlockCache::keeping_of_data`]. Where metadata fills the cache, a
-    /// part is kept only if the cache has room for it, or if the part may displace something.
-    pub(crate) fn keeping_of_part(&self, kind: BlockKind, number: u64, bytes: usize) -> Keeping {
-        match self.metadata_fills_it() {
-            true if !self.may_displace(kind, number, bytes) && !self.had_room_for(bytes) => {
-                Keeping::No
-            }
-            _ => Keeping::OnProbation,
-        }
-    }
-
-    /// Whether a part was used so often lately that it may displace something where metadata fills
-    /// the cache: what is evicted before all parts of its kind, if the part was used in one of the
-    /// last two generations of the [`doorkeeper`], and anything, if it was used in both. Parameters
-    /// as in [`BlockCache::keeping_of_part`].
-    fn may_displace(&self, kind: BlockKind, number: u64, bytes: usize) -> bool {
-        let marked = self.doorkeeper.mark(number);
-        let bytes_before = self.bytes_before[kind as usize].load(Ordering::Relaxed);
-        marked.twice() || marked.once() && bytes + PART_HEADER_BYTES <= bytes_before
-    }
-
-    /// Counts an absent key for which a filter in memory would have saved a read ([`balance`]).
-    /// `in_vain`: whether the index was searched for it.
-    pub(crate) fn filter_missed(&self, in_vain: bool) {
-        if self.metadata_fills_it() {
-            self.balance.filter_missed(in_vain);
-        }
-    }
-
-    /// Counts a search of an index that reads a part of it ([`balance`]).
-    pub(crate) fn index_missed(&self) {
-        if self.metadata_fills_it() {
-            self.balance.index_missed();
-        }
-    }
-
-    /// Counts a search of an index that reads a data block ([`balance`]).
-    pub(crate) fn index_searched(self: &Arc<BlockCache>) {
-        if self.metadata_fills_it() && self.balance.index_searched() {
-            let evicted = {
-                let mut state = lock(&self.state);
-                state.examine_index();
-                self.balance.index_was_examined(&state.by_kind);
-                self.store_room(&state);
-                self.take_evicted(&mut state)
-            };
-            self.retire(evicted);
-        }
-    }
-
-    /// Whether the cache would keep a part of a filter that nothing else is read with. `number` and
-    /// `bytes` are as in [`BlockCache::keeping_of_part`]. While filters give way to indexes, such a
-    /// part is kept only if it displaces nothing, or nothing but data because all parts fit.
-    #[inline]
-    pub(crate) fn keeps_filter_part(&self, number: u64, bytes: usize) -> bool {
-        let competes = !self.filters_give_way.load(Ordering::Relaxed)
-            || self.balance.all_bytes() <= self.capacity_bytes / ALL_FIT_SHARE.1 * ALL_FIT_SHARE.0;
-        // A lookup that passes a part by asks this, so what is known without a mark comes first.
-        competes && self.may_displace(BlockKind::Filter, number, bytes) || self.had_room_for(bytes)
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// Decides which values are evicted first.
     fn weigh_metadata(&self, state: &mut CacheState) {
-        let fills = self.metadata_fills_it();
+        let fills = self.policy.metadata_fills();
         state.set_metadata_fills(fills);
         self.miss_buffers.set_metadata_fills(fills);
-        state.filters_give_way =
-            self.balance.filters_give_way(&state.by_kind, state.filters_give_way);
-        self.filters_give_way.store(state.filters_give_way, Ordering::Relaxed);
     }
 
     /// The process in which the cache was made.
@@ -416,7 +270,7 @@ impl BlockCache {
     /// blocks in vain: the memory of an evicted block stays in the pool and still counts.
     fn may_take(&self, bytes: usize, pool_bytes: usize) -> bool {
         let (part, whole) = POOL_SHARE;
-        if self.metadata_fills_it() && pool_bytes / part > self.capacity_bytes / whole {
+        if self.policy.metadata_fills() && pool_bytes / part > self.capacity_bytes / whole {
             return false;
         }
         let state = lock(&self.state);
@@ -448,18 +302,6 @@ impl BlockCache {
         self.most_room_bytes().saturating_sub(counted_bytes)
     }
 
-    /// Whether the cache could hold `bytes` more without evicting anything.
-    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        let usage_bytes = lock(&self.state).usage_bytes;
-        usage_bytes.saturating_add(bytes) <= self.room_bytes()
-    }
-
-    /// Whether there was room for a part of `bytes` stored bytes after the last insertion of a value
-    /// into a ring. Needs no lock.
-    fn had_room_for(&self, bytes: usize) -> bool {
-        bytes + PART_HEADER_BYTES <= self.free_bytes.load(Ordering::Relaxed)
-    }
-
     fn has_much_garbage(&self) -> bool {
         self.garbage_bytes.load(Ordering::Relaxed) > most_garbage_bytes(self.capacity_bytes)
     }
@@ -475,7 +317,6 @@ impl BlockCache {
             state.reserved_bytes += bytes;
             self.weigh_metadata(&mut state);
             state.evict_to(self.most_room_bytes());
-            self.store_room(&state);
             (self.take_evicted(&mut state), state.usage_bytes > self.most_room_bytes())
         };
         self.retire(evicted);
@@ -542,9 +383,7 @@ impl BlockCache {
             state.add(entry, stamp);
             publish();
         }
-        let evicted = self.take_evicted(&mut state);
-        self.store_room(&state);
-        evicted
+        self.take_evicted(&mut state)
     }
 
     /// Moves the fresh values of a miss buffer to their rings.
@@ -599,15 +438,6 @@ impl BlockCache {
         Some(Arc::new(Evicted { cache: Arc::clone(self), bytes, entries }))
     }
 
-    /// Stores what [`BlockCache::had_room_for`] and [`BlockCache::may_displace`] need.
-    fn store_room(&self, state: &CacheState) {
-        let free_bytes = self.room_bytes().saturating_sub(state.usage_bytes);
-        self.free_bytes.store(free_bytes, Ordering::Relaxed);
-        for kind in [BlockKind::Filter, BlockKind::Index] {
-            self.bytes_before[kind as usize].store(state.bytes_before(kind), Ordering::Relaxed);
-        }
-    }
-
     /// Retires the evicted values. Without any, collects the garbage if there is much of it. The
     /// caller must hold no lock, because both may run destructors.
     fn retire(&self, evicted: Option<Arc<Evicted>>) {
@@ -628,26 +458,11 @@ pub(crate) struct Reservation {
     metadata: MetadataBytes,
 }
 
-/// The heap bytes of a table's filters and indexes, resident or not.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct MetadataBytes {
-    /// Their heap bytes in the form in which the table stores them, which is whole or in parts.
-    pub as_stored: usize,
-    /// Their bytes if they were whole.
-    pub if_whole: usize,
-    /// The bytes of the filters, in the form that they have where metadata fills the cache.
-    pub filters: usize,
-    /// The bytes of the indexes in this form.
-    pub indexes: usize,
-}
-
 impl Reservation {
     /// Counts these bytes of a table's filters and indexes among those of all open tables, for as
     /// long as the reservation lives.
     pub fn expecting(mut self, metadata: MetadataBytes) -> Reservation {
-        self.cache.metadata_bytes.fetch_add(metadata.as_stored, Ordering::Relaxed);
-        self.cache.whole_metadata_bytes.fetch_add(metadata.if_whole, Ordering::Relaxed);
-        self.cache.balance.add(metadata.filters, metadata.indexes);
+        self.cache.policy.add(metadata);
         self.metadata = metadata;
         self
     }
@@ -658,10 +473,7 @@ impl Drop for Reservation {
         if !self.cache.process.is_current() {
             return;
         }
-        let MetadataBytes { as_stored, if_whole, filters, indexes } = self.metadata;
-        self.cache.metadata_bytes.fetch_sub(as_stored, Ordering::Relaxed);
-        self.cache.whole_metadata_bytes.fetch_sub(if_whole, Ordering::Relaxed);
-        self.cache.balance.subtract(filters, indexes);
+        self.cache.policy.subtract(self.metadata);
         let mut state = lock(&self.cache.state);
         state.usage_bytes -= self.bytes;
         state.pinned_bytes -= self.bytes;

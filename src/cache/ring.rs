@@ -57,19 +57,13 @@ const SLOT_AHEAD: usize = 2;
 pub(super) enum RingName {
     Probation,
     Protected,
-    Filters,
-    Indexes,
+    Metadata,
     Pinned,
 }
 
 impl RingName {
-    pub const ALL: [RingName; 5] = [
-        RingName::Probation,
-        RingName::Protected,
-        RingName::Filters,
-        RingName::Indexes,
-        RingName::Pinned,
-    ];
+    pub const ALL: [RingName; 4] =
+        [RingName::Probation, RingName::Protected, RingName::Metadata, RingName::Pinned];
 }
 
 /// The cache's bookkeeping for one value.
@@ -297,7 +291,7 @@ mod tests {
     }
 
     fn filter(number: usize) -> Arc<Numbered> {
-        Arc::new(Numbered(Header::new(BlockKind::Filter, RingName::Filters, number)))
+        Arc::new(Numbered(Header::new(BlockKind::Filter, RingName::Metadata, number)))
     }
 
     fn number(entry: &dyn Entry) -> usize {

@@ -75,6 +75,7 @@ use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{self, Guard, Part, Retired, lock, pin};
 
 use super::kind::BlockKind;
+use super::policy::Keeping;
 use super::ring::{Entry, Header, Ring, RingName, part_at};
 use super::{BlockCache, WaitingPlace};
 
@@ -404,8 +405,7 @@ impl<T: Cached> Slots<T> {
         let ring = match kind {
             _ if pinned => RingName::Pinned,
             BlockKind::Data => RingName::Probation,
-            BlockKind::Index => RingName::Indexes,
-            BlockKind::Filter => RingName::Filters,
+            BlockKind::Index | BlockKind::Filter => RingName::Metadata,
         };
         Slots {
             array: LineArray::new(
@@ -492,18 +492,19 @@ impl<T: Cached> Slots<T> {
     /// slot is still empty. A value that does not fit into the cache is returned and not kept. An
     /// error leaves the slot empty.
     ///
-    /// `read` must not load the same slot. If `was_used` is set, the value is data that was used
-    /// recently, so it enters the protected ring instead of probation.
+    /// `read` must not load the same slot. `keeping`: which ring the value enters.
     #[inline(always)]
     pub fn load<E>(
         &self,
         i: usize,
-        was_used: bool,
+        keeping: Keeping,
         read: impl FnOnce() -> Result<(T, usize), E>,
     ) -> Result<Lease<'static, T>, E> {
-        let ring = match self.ring {
-            RingName::Probation if was_used => RingName::Protected,
-            ring => ring,
+        let ring = match (keeping, self.ring) {
+            (Keeping::No, _) => return Ok(Lease::<T>::not_kept(read()?.0)),
+            (Keeping::Pinned, _) => RingName::Pinned,
+            (Keeping::Protected, RingName::Probation) => RingName::Protected,
+            (_, ring) => ring,
         };
         let claim = match self.claim(i) {
             Ok(claim) => claim,
@@ -520,22 +521,6 @@ impl<T: Cached> Slots<T> {
         drop(claim);
         self.cache.retire(leaving);
         Ok(Lease::<T>::owning(resident))
-    }
-
-    /// Evicts all residents of this array, whose values must not be data. Hold no lock that the
-    /// destructor of a value could take.
-    pub fn evict_all(&self) {
-        let mut state = lock(&self.cache.state);
-        for slot in &*self.array {
-            if let Some(resident) = full(slot.resident.load(Ordering::Relaxed)) {
-                // SAFETY: values that are not data are published under the mutex, so a ring owns
-                // this one, and it cannot leave the ring before the mutex is released.
-                state.evict_now(unsafe { resident.as_ref() });
-            }
-        }
-        let evicted = self.cache.take_evicted(&mut state);
-        drop(state);
-        self.cache.retire(evicted);
     }
 
     /// A claim of slot `i`, or the resident with which another thread has filled it.

@@ -504,7 +504,6 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         found.sort_unstable_by_key(|(_, _, file, block)| (*file, block.number()));
         waiting.extend(found.into_iter().map(|(lookup, run, file, block)| {
             let table = table_of(run, file);
-            table.data_is_read();
             let block = blocks.want(table, block);
             Waiting { lookup, run, file, block }
         }));
@@ -536,7 +535,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     self.values[lookup.to] = lookup.value_of(table, &found)?;
                 }
                 Ok(None) => {
-                    table.searched_in_vain(table.filter_part_of(&lookup.key), &lookup.key);
+                    table.searched_in_vain(table.filter_part_of(&lookup.key));
                     if lookup.deleted_at == 0 {
                         self.later.push((run + 1, lookup));
                     }

@@ -30,7 +30,6 @@
 
 pub(crate) mod block;
 mod builder;
-mod credit;
 mod cursor;
 pub(crate) mod filter;
 pub(crate) mod format;
@@ -53,7 +52,6 @@ mod tests;
 mod tops;
 mod verify;
 mod warm_up;
-mod worth;
 
 pub(crate) use block::builder::MAX_ENTRY_BYTES;
 pub(crate) use builder::TableBuilder;

@@ -27,7 +27,6 @@
 use std::ops::Deref;
 
 use crate::cache::slots::Lease;
-use crate::cache::{BlockKind, Keeping};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack};
 use crate::error::{Damage, Error, Result};
@@ -280,13 +279,13 @@ impl Table {
             Ticker::BlockCacheIndexAdd,
             Ticker::BlockCacheIndexBytesInsert,
         ];
-        let handle = self.index_top.as_ref().map(|top| top.handle(part));
-        let keeping = self.keeping_of_part(BlockKind::Index, handle);
-        self.cache.index_missed();
+        let keeping = self.cache.policy().keeping_of_metadata(self.index_top.is_none());
         let lease = self.load(&self.index, part, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
             // Where filters and indexes fill the cache, a part takes as little memory as possible.
-            let is_lean = handle.is_some() && !self.pins_metadata && self.cache.metadata_fills_it();
+            let is_lean = self.index_top.is_some()
+                && !self.pins_metadata
+                && self.cache.policy().metadata_fills();
             let index = match &self.index_top {
                 Some(top) => self.read_index_part(top, part, fetch, !is_lean, buffer)?,
                 None => self.read_index(buffer)?,
@@ -294,7 +293,7 @@ impl Table {
             let blocks = ResidentBlocks::new(&self.cache, index.len(), is_lean);
             let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
             let parts = self.index_parts();
-            let is_kept = AtomicBool::new(keeping != Keeping::No);
+            let is_kept = AtomicBool::new(true);
             Ok((TableIndex { index, blocks, part, parts, is_kept }, heap_bytes))
         })?;
         if !lease.resident().was_cached() {
@@ -325,7 +324,7 @@ impl Table {
             Ticker::BlockCacheFilterAdd,
             Ticker::BlockCacheFilterBytesInsert,
         ];
-        let keeping = self.keeping_of_part(BlockKind::Filter, self.filter_part_handle(part));
+        let keeping = self.cache.policy().keeping_of_metadata(self.filter_top.is_none());
         self.load(&self.filter, part, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
             let filter = match self.read_filter_part(stored, part, fetch, buffer) {

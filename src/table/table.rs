@@ -19,8 +19,9 @@
 use std::sync::Arc;
 
 use crate::cache::list::Link;
+use crate::cache::policy::{Credit, Keeping, MetadataBytes};
 use crate::cache::slots::{Cached, Lease, LinesAhead, Slots};
-use crate::cache::{BlockCache, BlockKind, Keeping, MetadataBytes, Reservation};
+use crate::cache::{BlockCache, BlockKind, Reservation};
 use crate::encoding::hash::GOLDEN_RATIO;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
@@ -37,7 +38,6 @@ use crate::sync::{Guard, pin};
 use super::block::Block;
 use super::block::cursor::BlockCursor;
 use super::block::key_heads::KeyHeads;
-use super::credit::Credit;
 use super::filter::block::{FilterAnswer, PrefixFilter, StoredFilter, TableFilter};
 use super::filter::info::FilterInfo;
 use super::format::file::{BlockFile, Buffer, LARGE_BLOCK_BYTES, StoredBlock};
@@ -52,7 +52,6 @@ use super::open::{
 use super::range_del::read_ranges;
 use super::table_index::TableIndex;
 use super::tops::{FilterTop, read_top};
-use super::worth::FilterWorth;
 
 /// What a table shares with the rest of a database, and how the table is to be read.
 #[derive(Clone)]
@@ -101,11 +100,6 @@ pub(super) const INDEX_ENTRY_BYTES: u64 = 25;
 /// once.
 const PART_ENTRY_BYTES: u64 = 28;
 
-/// Like [`PART_ENTRY_BYTES`], but for a cache that filters and indexes would fill. In such a cache
-/// an index part has neither heads of separators nor slots of data blocks, so only the share of the
-/// memory that each part takes once is left.
-const LEAN_ENTRY_BYTES: u64 = 4;
-
 /// An open table. Shared between threads.
 pub(crate) struct Table {
     file: BlockFile,
@@ -120,7 +114,6 @@ pub(crate) struct Table {
     /// For each part of the filter, its credit, which decides whether a lookup reads the part
     /// ([`super::lookup::admission`]).
     pub(super) filter_credits: Box<[Credit]>,
-    pub(super) filter_worth: FilterWorth,
     /// Whether filter and index stay in memory once they are loaded.
     pub(super) pins_metadata: bool,
     /// Whether lookups read every filter, even if the read costs more than it saves.
@@ -178,8 +171,7 @@ impl Cached for TableFilter {
     }
 }
 
-/// Estimates how many bytes of memory filter and index take in each of the forms that
-/// [`MetadataBytes`] lists.
+/// Estimates how many bytes of memory filter and index take, in both forms.
 fn metadata_bytes(
     properties: &TableProperties,
     file_bytes: u64,
@@ -192,10 +184,6 @@ fn metadata_bytes(
         // These numbers come from the file and may be wrong, so the file's size bounds them.
         stored_bytes.saturating_add(entries_bytes).min(file_bytes) as usize
     };
-    let lean_entry_bytes = match index_is_whole {
-        true => INDEX_ENTRY_BYTES,
-        false => LEAN_ENTRY_BYTES,
-    };
     let both_bytes = filter_bytes.saturating_add(index_bytes);
     let if_whole = with_entries(both_bytes, INDEX_ENTRY_BYTES);
     MetadataBytes {
@@ -204,8 +192,6 @@ fn metadata_bytes(
             false => with_entries(both_bytes, PART_ENTRY_BYTES),
         },
         if_whole,
-        filters: with_entries(filter_bytes, 0),
-        indexes: with_entries(index_bytes, lean_entry_bytes),
     }
 }
 
@@ -300,7 +286,6 @@ impl Table {
             index_top,
             filter_top,
             filter_credits,
-            filter_worth: FilterWorth::default(),
             pins_metadata: pinned,
             reads_every_filter: context.reads_every_filter,
             _reserved: context.cache.reserve(heap_bytes + BESIDE_TABLE_BYTES).expecting(metadata),
@@ -486,9 +471,8 @@ impl Table {
             Ticker::BlockCacheDataAdd,
             Ticker::BlockCacheDataBytesInsert,
         ];
-        self.cache.index_searched();
         let keeping = match index.is_kept.load(Ordering::Relaxed) {
-            true => self.cache.keeping_of_data(|| self.number_of(index.index.handle(i))),
+            true => self.cache.policy().keeping_of_data(|| self.number_of(index.index.handle(i))),
             false => Keeping::No,
         };
         self.count(tickers[0]);
@@ -496,8 +480,8 @@ impl Table {
             let block = self.decode_block(index, i, fetch()?, |len| self.data_buffer(len))?;
             return Ok(Lease::<Block>::not_kept(block));
         }
-        let (is_protected, mut was_read) = (keeping == Keeping::Protected, false);
-        let lease = index.blocks.load(&self.cache, index.index.len(), i, is_protected, || {
+        let mut was_read = false;
+        let lease = index.blocks.load(&self.cache, index.index.len(), i, keeping, || {
             was_read = true;
             let mut block = self.decode_block(index, i, fetch()?, |len| self.data_buffer(len))?;
             block.add_key_heads();
@@ -512,20 +496,9 @@ impl Table {
 
     /// The number by which the cache recognizes a block of this table, distributed evenly over all
     /// `u64` values.
-    pub(super) fn number_of(&self, handle: BlockHandle) -> u64 {
+    fn number_of(&self, handle: BlockHandle) -> u64 {
         let table = std::ptr::from_ref(self).addr() as u64;
         (table ^ handle.offset).wrapping_mul(GOLDEN_RATIO).rotate_left(32)
-    }
-
-    /// How the cache is to keep the part of the filter or index that is at `handle`.
-    /// `None`: the filter or index is whole.
-    pub(super) fn keeping_of_part(&self, kind: BlockKind, handle: Option<BlockHandle>) -> Keeping {
-        match handle {
-            Some(handle) if !self.pins_metadata && !self.reads_every_filter => {
-                self.cache.keeping_of_part(kind, self.number_of(handle), handle.bytes as usize)
-            }
-            _ => Keeping::OnProbation,
-        }
     }
 
     /// Checks, uncompresses and decodes data block `i`.
@@ -583,10 +556,7 @@ impl Table {
     ) -> Result<Lease<'static, T>> {
         let mut was_read = false;
         self.count(tickers[0]);
-        if keeping == Keeping::No {
-            return Ok(Lease::<T>::not_kept(read()?.0));
-        }
-        let lease = slots.load(i, keeping == Keeping::Protected, || {
+        let lease = slots.load(i, keeping, || {
             was_read = true;
             read()
         })?;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::cache::list::ResidentList;
+use crate::cache::policy::Keeping;
 use crate::cache::slots::{Cached, Lease, Resident, Slots};
 use crate::cache::{BlockCache, BlockKind, Reservation};
 use crate::encoding::bytes::cold_path;
@@ -80,22 +81,22 @@ impl ResidentBlocks {
         cache: &Arc<BlockCache>,
         blocks: usize,
         i: usize,
-        was_used: bool,
+        keeping: Keeping,
         read: impl FnOnce() -> Result<(Block, usize)>,
     ) -> Result<Lease<'static, Block>> {
         let (list, more) = match self {
-            ResidentBlocks::Slots(slots) => return slots.load(i, was_used, read),
+            ResidentBlocks::Slots(slots) => return slots.load(i, keeping, read),
             ResidentBlocks::List { list, more } => (list, more),
         };
         if more.get().is_none() && list.len(&pin()) < MAX_LISTED {
-            return list.load(i as u32, was_used, read);
+            return list.load(i as u32, keeping, read);
         }
         let more = more.get_or_init(|| {
             let slots = Slots::new(cache, blocks, BlockKind::Data, false);
             let heap_bytes = size_of::<MoreSlots>() + slots.heap_bytes();
             Box::new(MoreSlots { slots, _reserved: cache.reserve(heap_bytes) })
         });
-        more.slots.load(i, was_used, read)
+        more.slots.load(i, keeping, read)
     }
 
     /// Block `i`, if it is in memory. Counts its use.

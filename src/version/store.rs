@@ -167,7 +167,7 @@ impl TableStore {
     /// The form, whole or in parts, of the filter and index of a table that is created now.
     pub fn metadata_form(&self) -> MetadataForm {
         match self.options.metadata {
-            MetadataForm::Auto if self.context.cache.whole_metadata_fills_it() => {
+            MetadataForm::Auto if self.context.cache.policy().whole_metadata_fills() => {
                 MetadataForm::Parts
             }
             MetadataForm::Auto => MetadataForm::Whole,

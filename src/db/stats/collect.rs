@@ -71,7 +71,7 @@ impl Inner {
                 .collect(),
             cache_tables_bytes: cache.tables_usage(),
             cache_capacity_bytes: cache.capacity(),
-            metadata_bytes: cache.whole_metadata_bytes(),
+            metadata_bytes: cache.policy().whole_metadata_bytes(),
             open_files: self.store.descriptors.open_files(),
             max_open_files: self.store.descriptors.capacity(),
             file_reopens: self.store.descriptors.reopened(),

@@ -228,48 +228,6 @@ fn both_checks_of_stored_entries_agree() {
     assert!(usual > least && refused > least && others > least, "{usual}, {refused}, {others}");
 }
 
-/// A loop for usual entries finds where the entries of a piece start. Long separators are not usual.
-#[test]
-fn the_starts_of_a_piece_are_its_restart_points_and_lead_to_whole_entries() {
-    let mut rng = StdRng::seed_from_u64(6);
-    let (mut whole, mut refused) = (0, 0);
-    for _ in 0..if cfg!(miri) { 20 } else { 4000 } {
-        let count = rng.random_range(1..60);
-        let long_at = rng.random_range(0..2 * count);
-        let key = |i| format!("{i:0width$}", width = if i == long_at { 200 } else { 12 });
-        let keys = (0..count).map(|i| [key(i).as_bytes(), &[0; TRAILER_BYTES]].concat());
-        let entries: Vec<_> = keys.zip(adjacent_handles(count)).collect();
-        let form = form(rng.random_bool(0.7), rng.random_bool(0.7), false);
-        let block = encode(&entries, form, 1);
-        let mut stored = block.entries().to_vec();
-        let expected: Vec<_> = block.restarts().map(u32::to_le_bytes).collect();
-        let is_damaged = rng.random_bool(0.5);
-        if is_damaged {
-            let at = rng.random_range(0..stored.len());
-            stored[at] ^= 1 << rng.random_range(0..8);
-        }
-        let bytes = stored.len();
-        stored.resize(bytes + rng.random_range(0..300), 0);
-        match pieces::starts(&stored, bytes, form, LIMIT) {
-            Ok(starts) if !is_damaged => assert_eq!(starts, expected),
-            Ok(starts) => {
-                let is_whole = |start: &[u8; 4]| {
-                    let start = u32::from_le_bytes(*start) as usize;
-                    decode_whole(&stored[..bytes], form, start).is_some()
-                };
-                assert!(starts.iter().all(is_whole), "{stored:?}");
-                whole += 1;
-            }
-            Err(damage) => {
-                assert!(is_damaged, "{damage:?}");
-                refused += 1;
-            }
-        }
-    }
-    let least = if cfg!(miri) { 1 } else { 100 };
-    assert!(whole > least && refused > least, "{whole}, {refused}");
-}
-
 #[test]
 fn the_first_number_of_a_word_is_that_of_the_varint() {
     for shift in 0..64 {

@@ -81,7 +81,11 @@ impl Table {
     ) -> Option<usize> {
         self.filter_key_of(key)?;
         let part = self.filter_part_of(key);
-        self.is_filter_part_worth_reading(part, key, false, tickers).then_some(part)
+        let is_read = self.reads_filter_part(part, false);
+        if !is_read {
+            tickers.add(Ticker::BloomPassedBy, 1);
+        }
+        is_read.then_some(part)
     }
 
     /// Whether `filter`, the part that [`Table::filter_part_to_ask`] returned, says "maybe".

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use crate::cache::slots::Lease;
 use crate::error::Result;
-use crate::sync::pin;
+use crate::sync::Guard;
 use crate::table::filter::block::{StoredFilter, TableFilter};
 use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
@@ -93,13 +93,18 @@ impl Table {
     /// * The two parts are too far apart in the file ([`MAX_BYTES`]).
     /// * The filter part has answered "no" each time that it was read lately, so that the part of
     ///   the index would probably be read in vain.
-    pub(super) fn joint_read(&self, part: usize, key: &LookupKey<'_>) -> Option<JointRead> {
+    pub(super) fn joint_read(
+        &self,
+        part: usize,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+    ) -> Option<JointRead> {
         let (index_top, filter_top) = (self.index_top.as_ref()?, self.filter_top.as_ref()?);
-        if self.says_only_no(part) {
+        if self.filter_credits[part].says_only_no() {
             return None;
         }
         let index_part = self.index_part_at(part, key);
-        if index_part == index_top.len() || self.index.get(index_part, &pin()).is_some() {
+        if index_part == index_top.len() || self.index.peek(index_part, guard).is_some() {
             return None;
         }
         let (index, filter) = (index_top.handle(index_part), filter_top.handle(part));

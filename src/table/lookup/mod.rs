@@ -277,9 +277,6 @@ impl Table {
             let answer = self.prefix_says_maybe(part, key, guard, observer);
             return answer.map_or(not_queried, |maybe| FilterSays::of(maybe, index_part));
         }
-        if self.filter_worth.is_worthless() {
-            return not_queried;
-        }
         let Some(filter) = self.filter.peek(part, guard) else { return not_queried };
         if let Some(maybe) = filter.reader().answer_for(key.hash) {
             count_use(filter, !maybe);

@@ -81,8 +81,9 @@ impl Table {
             FilterSays::No => Some(false),
             FilterSays::Maybe { .. } => Some(true),
             FilterSays::NotQueried { part } => {
-                let part = part as usize;
-                self.filter_says_maybe_once_read(part, key, &mut index_read, tickers, observer)
+                let (part, decides) = (part as usize, missing.is_none());
+                let read = &mut index_read;
+                self.filter_says_maybe_once_read(part, decides, key, read, tickers, observer)
             }
         };
         if answer == Some(false) {
@@ -131,19 +132,20 @@ impl Table {
         if found.is_none() {
             // If versions of the key continue in the next part, `index` is the next part. Then the
             // credit of another filter part grows, which does no harm.
-            self.searched_in_vain(self.filter_part_at(index.part, key), key);
+            self.searched_in_vain(self.filter_part_at(index.part, key));
         }
         index.recycle(&self.cache);
         Ok(found)
     }
 
     /// Reads part `part` of the filter, and queries it for the key. A filter that cannot be
-    /// read says maybe. `None`: the lookup passes the filter by.
+    /// read says maybe. `decides`: the lookup may still pass the filter by. `None`: the lookup passes the filter by.
     /// `index_read` gets the part of the index that was read together with the filter, if any.
     #[cold]
     fn filter_says_maybe_once_read(
         &self,
         part: usize,
+        decides: bool,
         key: &LookupKey<'_>,
         index_read: &mut Option<IndexRead>,
         tickers: ThreadTickers<'_>,
@@ -152,9 +154,10 @@ impl Table {
         if self.filter_key_of(key).is_none() {
             return Some(true);
         }
-        let joint = self.joint_read(part, key);
+        let joint = self.joint_read(part, key, &pin());
         let is_joint = joint.is_some();
-        if !self.is_filter_part_worth_reading(part, key, is_joint, tickers) {
+        if decides && !self.reads_filter_part(part, is_joint) {
+            tickers.add(Ticker::BloomPassedBy, 1);
             observer.filter_passed_by();
             return None;
         }
@@ -255,7 +258,6 @@ impl Table {
             return Ok(block.share());
         }
         let block = self.read_block(index, i)?;
-        self.data_is_read();
         Ok(block)
     }
 }

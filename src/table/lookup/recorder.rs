@@ -5,7 +5,6 @@
 //! look of the next step, so its own work is not counted.
 
 use std::cell::{Cell, RefCell};
-use std::ops::Range;
 use std::time::Instant;
 
 use crate::encoding::key::SequenceNumber;

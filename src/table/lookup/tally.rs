@@ -104,9 +104,6 @@ pub(super) fn record_range(table: &Table, maybe: bool) {
     let tickers = table.block_file().counters();
     tickers.add(Ticker::BloomPrefixChecked, 1);
     tickers.add(Ticker::BloomPrefixUseful, u64::from(!maybe));
-    if !maybe {
-        table.filter_worth.saved_a_cursor();
-    }
 }
 
 /// Counts a key that was found after a filter had answered "maybe" for the key.

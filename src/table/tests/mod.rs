@@ -4,7 +4,6 @@ mod cache;
 mod damage;
 mod forged_parts;
 mod parts;
-mod pieces;
 mod prefix;
 mod range_del;
 mod read_ahead;
@@ -32,6 +31,14 @@ use crate::memory::LineBuf;
 use crate::slice::Slice;
 use crate::stats::Counters;
 use crate::sync::pin;
+
+/// A cache size in bytes that is too small for the filter and the index of [`many_entries`].
+const SMALL_CACHE: usize = 40 << 10;
+
+/// Entries whose filter and whose index have many parts each.
+fn many_entries() -> Entries {
+    mixed_entries(16_000)
+}
 
 /// Internal keys and values, in the order of a table.
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
