@@ -29,12 +29,14 @@ fn slots(cache: &Arc<BlockCache>, count: usize) -> Arc<Slots<Canary>> {
 }
 
 fn load(slots: &Slots<Canary>, i: usize) -> Lease<'static, Canary> {
-    slots.load(i, false, || Ok::<_, Infallible>((Canary::new(i as u64), VALUE_BYTES))).unwrap()
+    slots
+        .load(i, Keeping::OnProbation, || Ok::<_, Infallible>((Canary::new(i as u64), VALUE_BYTES)))
+        .unwrap()
 }
 
 fn load_listed(list: &ResidentList<Canary>, number: u32) {
     let value = || Ok::<_, Infallible>((Canary::new(u64::from(number)), VALUE_BYTES));
-    drop(list.load(number, true, value).unwrap());
+    drop(list.load(number, Keeping::Protected, value).unwrap());
 }
 
 fn get(slots: &Slots<Canary>, i: usize) {
@@ -68,7 +70,7 @@ fn loom_two_threads_that_miss_read_once() {
         let slots = slots(&cache, 1);
         let reads = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let read = |slots: &Slots<Canary>, reads: &std::sync::atomic::AtomicUsize| {
-            let lease = slots.load(0, false, || {
+            let lease = slots.load(0, Keeping::OnProbation, || {
                 reads.fetch_add(1, Ordering::Relaxed);
                 Ok::<_, Infallible>((Canary::new(0), VALUE_BYTES))
             });
@@ -201,7 +203,7 @@ fn loom_a_reader_never_meets_a_value_that_came_through_a_lane_and_was_dropped() 
         let (slots, closing) = (slots(&cache, 5), slots(&cache, 1));
         for i in 0..5 {
             let value = || Ok::<_, Infallible>((Canary::new(i as u64), 7000));
-            drop(slots.load(i, false, value).unwrap());
+            drop(slots.load(i, Keeping::OnProbation, value).unwrap());
         }
         assert!(cache.fresh_usage().entries > 0);
         let reader = thread::spawn({
@@ -223,7 +225,9 @@ fn loom_a_fresh_value_and_the_closing_of_other_slots_leave_its_charge_once() {
         let cache = BlockCache::new(16 << 20);
         let (staying, closing) = (slots(&cache, 1), slots(&cache, 1));
         let closer = thread::spawn(move || drop(closing));
-        let small = staying.load(0, false, || Ok::<_, Infallible>((Canary::new(0), 100))).unwrap();
+        let small = staying
+            .load(0, Keeping::OnProbation, || Ok::<_, Infallible>((Canary::new(0), 100)))
+            .unwrap();
         assert!(small.resident().was_cached());
         closer.join().unwrap();
         assert_eq!(cache.usage(), small.resident().charge_bytes());

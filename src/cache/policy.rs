@@ -201,6 +201,11 @@ impl Credit {
         self.0.load(Ordering::Relaxed)
     }
 
+    #[cfg(all(test, not(loom)))]
+    pub fn eighths(&self) -> u32 {
+        self.get()
+    }
+
     fn set(&self, credit: u32) {
         self.0.store(credit, Ordering::Relaxed);
     }
@@ -277,5 +282,107 @@ impl Doorkeeper {
             next.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
         was_marked
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    /// The cost of a part, in eighths of a read, counted as in `docs/filters.md`. A phase lasts from
+    /// one eviction of the part to the next, and says of each lookup whether its key is present.
+    /// `price`: [`READ`], or [`JOINT_PRICE`] if each read of the part is joined to one of the index.
+    fn cost(price: u32, phases: &[Vec<bool>]) -> u32 {
+        let (credit, is_joint) = (&Credit::of(1)[0], price == JOINT_PRICE);
+        let mut cost = 0;
+        for phase in phases {
+            let mut is_resident = false;
+            for &is_there in phase {
+                if is_resident {
+                    continue;
+                }
+                if credit.pays(is_joint) {
+                    (cost, is_resident) = (cost + price, true);
+                    credit.was_read(is_there, is_joint);
+                } else if !is_there {
+                    cost += READ;
+                    credit.was_missed();
+                }
+            }
+        }
+        cost
+    }
+
+    /// The most that the rule may cost, in eighths of a read.
+    fn bound(price: u32, phases: &[Vec<bool>]) -> u32 {
+        let with_absent = phases.iter().filter(|phase| phase.contains(&false)).count() as u32;
+        // The last 1 is for the first reads, for which the initial credit pays.
+        2 * price * with_absent + (2 * READ - price) * (turns(phases) + 1)
+    }
+
+    /// How often a phase in which the part is queried for absent keys is followed by a phase in
+    /// which it is queried for present keys only.
+    fn turns(phases: &[Vec<bool>]) -> u32 {
+        let used = phases.iter().filter(|phase| !phase.is_empty());
+        let spares: Vec<bool> = used.map(|phase| phase.contains(&false)).collect();
+        spares.windows(2).filter(|pair| pair[0] && !pair[1]).count() as u32
+    }
+
+    #[test]
+    fn a_part_costs_at_most_twice_the_best_and_a_fixed_price_a_turn() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for _ in 0..20_000 {
+            let mut present = [0.0, 0.1, 0.5, 0.9, 1.0][rng.random_range(0..5)];
+            let phases: Vec<Vec<bool>> = (0..rng.random_range(1..60))
+                .map(|_| {
+                    if rng.random_bool(0.1) {
+                        present = 1.0 - present;
+                    }
+                    (0..rng.random_range(0..6)).map(|_| rng.random_bool(present)).collect()
+                })
+                .collect();
+            for price in [READ, JOINT_PRICE] {
+                let (cost, bound) = (cost(price, &phases), bound(price, &phases));
+                assert!(cost <= bound, "{cost} above {bound} at {price}: {phases:?}");
+            }
+        }
+        for price in [READ, JOINT_PRICE] {
+            // The worst case: each turn finds a credit of one read, and ends with none.
+            let mut turn = vec![vec![true]; (READ / price) as usize];
+            turn.push(vec![false; 2]);
+            let worst = vec![turn; 10].concat();
+            assert_eq!(cost(price, &worst), bound(price, &worst));
+            assert_eq!(cost(price, &vec![vec![true; 3]; 100]), READ, "one read in all");
+            assert_eq!(cost(price, &vec![vec![false; 3]; 100]), 100 * price, "the best decision");
+        }
+        // A "no" after a joint read restores the credit, so that the part is never passed by.
+        let mixed = vec![[vec![true], vec![false]]; 100].concat();
+        assert_eq!(cost(JOINT_PRICE, &mixed), 200 * JOINT_PRICE);
+    }
+
+    #[test]
+    fn a_number_is_known_if_it_was_marked_in_both_generations() {
+        let doorkeeper = Doorkeeper::new(1 << 20);
+        let blocks = doorkeeper.blocks;
+        assert_eq!(blocks, 256);
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut others = |count| (0..count).for_each(|_| _ = doorkeeper.mark(rng.random()));
+        let mut numbers = StdRng::seed_from_u64(2);
+        let (mut known, mut unknown, mut forgotten) = (0, 0, 0);
+        for _ in 0..200 {
+            let number: u64 = numbers.random();
+            unknown += usize::from(doorkeeper.mark(number));
+            others(blocks);
+            unknown += usize::from(doorkeeper.mark(number));
+            known += usize::from(doorkeeper.mark(number));
+            others(3 * blocks);
+            forgotten += usize::from(doorkeeper.mark(number));
+        }
+        assert_eq!(known, 200);
+        // By chance, other numbers have set the bits of some numbers.
+        assert!(unknown < 10 && forgotten < 10, "{unknown} and {forgotten} of 200");
     }
 }

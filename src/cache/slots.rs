@@ -523,6 +523,18 @@ impl<T: Cached> Slots<T> {
         Ok(Lease::<T>::owning(resident))
     }
 
+    /// Evicts the resident of slot `i`, which is not data.
+    #[cfg(all(test, not(loom)))]
+    pub fn evict(&self, i: usize) {
+        let guard = pin();
+        let Some(resident) = self.peek(i, &guard) else { return };
+        let mut state = lock(&self.cache.state);
+        state.evict_now(resident);
+        let evicted = self.cache.take_evicted(&mut state);
+        drop(state);
+        self.cache.retire(evicted);
+    }
+
     /// A claim of slot `i`, or the resident with which another thread has filled it.
     fn claim(&self, i: usize) -> Result<Claim<'_, T>, Lease<'static, T>> {
         let slot = &self.array[i];

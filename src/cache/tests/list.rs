@@ -18,7 +18,7 @@ fn load(
     bytes: usize,
 ) -> Arc<Resident<Listed>> {
     let read = || disk.read(number as usize, bytes).map(|(block, bytes)| (Listed(block), bytes));
-    let lease = list.load(number, true, read).unwrap();
+    let lease = list.load(number, Keeping::Protected, read).unwrap();
     assert_eq!(lease.0.id, number as usize);
     lease.to_arc()
 }

@@ -120,7 +120,7 @@ fn the_next_block_gets_the_memory_of_an_evicted_one() {
             let bytes = buffer.memory_bytes();
             Ok::<_, Infallible>((buffer, bytes))
         };
-        drop(slots.load(i, false, load).unwrap());
+        drop(slots.load(i, Keeping::OnProbation, load).unwrap());
     }
     // The cache is full after 7,700 blocks, and later blocks can reuse memory. Not all do: if a
     // thread of another test collects the garbage of this test, that thread's miss buffer keeps the

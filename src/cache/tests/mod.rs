@@ -9,12 +9,14 @@ use std::thread;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::policy::Keeping;
 use super::slots::*;
 use super::*;
 use crate::sync::{collect, pin};
 
 mod list;
 mod miss_buffers;
+mod policy;
 
 /// A value that pretends to own `bytes` of heap, and is counted while it is alive.
 struct Block {
@@ -59,7 +61,7 @@ impl Disk {
     }
 
     fn load(&self, slots: &Slots<Block>, i: usize, bytes: usize) -> Arc<Resident<Block>> {
-        let lease = slots.load(i, false, || self.read(i, bytes)).unwrap();
+        let lease = slots.load(i, Keeping::OnProbation, || self.read(i, bytes)).unwrap();
         assert_eq!(lease.id, i);
         lease.to_arc()
     }
@@ -101,9 +103,8 @@ fn filters(cache: &Arc<BlockCache>, count: usize) -> Slots<Block> {
 }
 
 /// Open tables with this many bytes of filters and indexes.
-fn open_tables(cache: &Arc<BlockCache>, filters: usize, indexes: usize) -> Reservation {
-    let both = filters + indexes;
-    cache.reserve(0).expecting(MetadataBytes { as_stored: both, if_whole: both, filters, indexes })
+fn open_tables(cache: &Arc<BlockCache>, bytes: usize) -> Reservation {
+    cache.reserve(0).expecting(MetadataBytes { as_stored: bytes, if_whole: bytes })
 }
 
 fn resident(slots: &Slots<Block>) -> Vec<usize> {
@@ -275,24 +276,19 @@ fn what_was_used_long_ago_leaves() {
 }
 
 /// While metadata fills the cache, a data block that was used since it entered the protected ring
-/// moves to the ring of indexes. When tables are closed, so that metadata no longer fills the
-/// cache, the blocks in the ring of indexes move back to the protected ring. In an earlier version
+/// moves to the ring of the metadata. When tables are closed, so that metadata no longer fills the
+/// cache, the blocks in the ring of the metadata move back to the protected ring. In an earlier version
 /// they stayed, and no other data could displace them.
 #[test]
 fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
     let (old, filters, new) = (data(&cache, 20), filters(&cache, 30), data(&cache, 200));
-    let open_tables = cache.reserve(0).expecting(MetadataBytes {
-        as_stored: 200_000,
-        if_whole: 200_000,
-        ..MetadataBytes::default()
-    });
-    assert!(cache.metadata_fills_it());
+    let open_tables = open_tables(&cache, 200_000);
+    assert!(cache.policy().metadata_fills());
     for i in 0..20 {
-        drop(old.load(i, true, || disk.read(i, 4000)).unwrap());
+        drop(old.load(i, Keeping::Protected, || disk.read(i, 4000)).unwrap());
     }
-    // With `true`, the data was loaded as data that was used recently, so it is in the protected
-    // ring. Filters that are used once displace it only slowly.
+    // The data was loaded as data that was used recently, so it is in the protected ring. Filters that are used once displace it only slowly.
     for i in 0..30 {
         let used = resident(&old);
         disk.load(&filters, i, 4000);
@@ -300,33 +296,11 @@ fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     }
     assert!(!resident(&old).is_empty());
     drop(open_tables);
-    assert!(!cache.metadata_fills_it());
+    assert!(!cache.policy().metadata_fills());
     for i in (0..200).flat_map(|i| [i, i]) {
         disk.load(&new, i, 4000);
     }
     assert!(resident(&old).is_empty(), "{:?}", resident(&old));
-}
-
-/// If a filter is not worth its memory, its table evicts it, even while lookups may still read it.
-#[test]
-fn all_values_of_an_array_can_be_evicted_at_once() {
-    let (cache, disk) = (BlockCache::new(100_000), Disk::default());
-    let (filters, others) = (filters(&cache, 3), filters(&cache, 3));
-    for i in 0..3 {
-        disk.load(&filters, i, 1000);
-        disk.load(&others, i, 1000);
-    }
-    let guard = pin();
-    let read = filters.borrow(1, &guard).unwrap();
-    filters.evict_all();
-    assert!((0..3).all(|i| filters.get(i, &guard).is_none()));
-    assert!((0..3).all(|i| others.get(i, &guard).is_some()));
-    assert_eq!(cache.usage_of(BlockKind::Filter).entries, 3);
-    assert_eq!(read.id, 1);
-    drop(guard);
-    filters.evict_all();
-    disk.load(&filters, 1, 1000);
-    assert_eq!(cache.usage_of(BlockKind::Filter).entries, 4);
 }
 
 #[test]
@@ -352,84 +326,6 @@ fn metadata_outlives_data() {
     }
     assert_eq!(cache.usage_of(BlockKind::Data).entries, 0);
     assert!(cache.usage() <= cache.capacity());
-}
-
-/// Where metadata fills the cache, parts that were used equally often displaced each other at every
-/// miss, which took time and saved no read.
-#[test]
-fn where_metadata_fills_the_cache_a_part_displaces_only_unused_parts_of_its_kind() {
-    let (cache, disk) = (BlockCache::new(100_000), Disk::default());
-    let (old, new) = (filters(&cache, 30), filters(&cache, 40));
-    let _open_tables = open_tables(&cache, 200_000, 0);
-    for i in 0..30 {
-        wait_for_readers(&cache);
-        disk.load(&old, i, 4000);
-    }
-    wait_for_readers(&cache);
-    let all = resident(&old);
-    // For these the hand meets 2 + 3 + 4 + 5 parts, and not yet all of them.
-    assert!(all.len() > 20, "{} parts", all.len());
-    for i in 0..4 {
-        wait_for_readers(&cache);
-        assert!(!disk.load(&new, i, 4000).was_cached(), "part {i}: all others are in use");
-    }
-    assert_eq!(cache.usage_of(BlockKind::Filter).entries, all.len());
-    // Soon it meets parts that were not used again.
-    let is_kept = |&i: &usize| {
-        wait_for_readers(&cache);
-        disk.load(&new, i, 4000).was_cached()
-    };
-    assert!((4..8).find(is_kept).is_some());
-    assert_eq!(cache.usage_of(BlockKind::Filter).entries, all.len());
-    assert_eq!(resident(&old).len(), all.len() - 1);
-    // A part that is used often does not stay out, although all others are used too.
-    let refused = (0..64).find(|_| {
-        wait_for_readers(&cache);
-        resident(&old);
-        resident(&new);
-        disk.load(&new, 32, 4000).was_cached()
-    });
-    assert!(refused.is_some_and(|refused| refused > 3), "{refused:?}");
-    // A larger value, for example a whole filter, displaces what it needs.
-    wait_for_readers(&cache);
-    assert!(disk.load(&new, 31, 40_000).was_cached());
-    assert!(cache.usage() <= cache.capacity());
-}
-
-/// A part that was used once lately displaced parts that were used as often, or more often. With
-/// Zipf lookups, parts came and went at one miss in three, and the cache kept fewer of those that
-/// were used most.
-#[test]
-fn where_metadata_fills_the_cache_a_part_displaces_parts_only_if_it_is_used_again_and_again() {
-    let (cache, disk) = (BlockCache::new(400_000), Disk::default());
-    let (data, filters) = (data(&cache, 1), filters(&cache, 100));
-    let _open_tables = open_tables(&cache, 800_000, 0);
-    let keeping = |number| cache.keeping_of_part(BlockKind::Filter, number, 3000);
-    // Marks of other parts, so many that a generation ends (`doorkeeper.rs`). Each seed gives others.
-    let pass_a_generation = |seed| {
-        let mut rng = StdRng::seed_from_u64(seed);
-        (0..128).for_each(|_| _ = keeping(rng.random()));
-    };
-    let [early, part, index_part] = [64, 128, 192];
-    assert!(keeping(early) == Keeping::OnProbation, "there is room");
-    for i in 0..100 {
-        wait_for_readers(&cache);
-        disk.load(&filters, i, 4000);
-    }
-    // Now the cache is full of parts.
-    assert!(keeping(part) == Keeping::No, "not used before");
-    pass_a_generation(1);
-    assert!(keeping(part) == Keeping::No, "used in one generation");
-    assert!(keeping(part) == Keeping::OnProbation, "used in both");
-    // Here filters are evicted before indexes, so for a part of an index one earlier use is enough.
-    let keeping_of_index = |number| cache.keeping_of_part(BlockKind::Index, number, 3000);
-    assert!(keeping_of_index(index_part) == Keeping::No, "not used before");
-    assert!(keeping_of_index(index_part) == Keeping::OnProbation, "displaces filters only");
-    // A block that was not used again leaves before parts, so then one earlier use is enough.
-    drop(data.load(0, true, || disk.read(0, 4000)).unwrap());
-    (2..5).for_each(pass_a_generation);
-    assert!(keeping(part) == Keeping::No, "not used lately");
-    assert!(keeping(part) == Keeping::OnProbation, "displaces data only");
 }
 
 #[test]
@@ -467,21 +363,28 @@ fn what_does_not_fit_is_used_and_not_kept() {
 }
 
 #[test]
-fn pinned_values_stay_and_what_they_leave_no_room_for_is_not_kept() {
+fn pinned_values_stay_whatever_the_capacity_is_and_take_the_room_of_others() {
     let (cache, disk) = (BlockCache::new(20_000), Disk::default());
     let pinned = Slots::new(&cache, 3, BlockKind::Index, true);
     let data = data(&cache, 100);
-    for i in 0..3 {
-        disk.load(&pinned, i, 8000);
-    }
-    assert_eq!(resident(&pinned), [0, 1]);
-    for i in 0..100 {
-        disk.load(&data, i, 1000);
-    }
-    assert_eq!(resident(&pinned), [0, 1]);
-    assert!(cache.pinned_usage() > 16_000);
-    assert!(!resident(&data).is_empty());
-    drop(pinned);
+    let load_data = || {
+        wait_for_readers(&cache);
+        (0..100).for_each(|i| drop(disk.load(&data, i, 1000)));
+        resident(&data).len()
+    };
+    (0..2).for_each(|i| drop(disk.load(&pinned, i, 8000)));
+    assert!(load_data() > 0);
+    assert!(cache.pinned_usage() > 16_000 && cache.usage() <= cache.capacity());
+    disk.load(&pinned, 2, 8000);
+    assert_eq!(load_data(), 0);
+    assert_eq!(resident(&pinned), [0, 1, 2]);
+    assert_eq!(cache.usage(), cache.pinned_usage());
+    // A whole filter or index is pinned where metadata fills the cache.
+    let whole = filters(&cache, 1);
+    let _open_tables = open_tables(&cache, 200_000);
+    drop(whole.load(0, cache.policy().keeping_of_metadata(true), || disk.read(0, 30_000)).unwrap());
+    assert_eq!((resident(&whole), resident(&pinned).len()), (vec![0], 3));
+    drop((whole, pinned));
     assert_eq!((cache.pinned_usage(), cache.usage_of(BlockKind::Index).entries), (0, 0));
 }
 
@@ -489,7 +392,8 @@ fn pinned_values_stay_and_what_they_leave_no_room_for_is_not_kept() {
 fn a_failed_load_leaves_the_slot_empty_and_the_next_one_tries_again() {
     let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
     let slots = data(&cache, 1);
-    let failed: Result<Lease<'_, Block>, &str> = slots.load(0, false, || Err("damaged"));
+    let failed: Result<Lease<'_, Block>, &str> =
+        slots.load(0, Keeping::OnProbation, || Err("damaged"));
     assert_eq!(failed.err(), Some("damaged"));
     assert!(slots.get(0, &pin()).is_none());
     disk.load(&slots, 0, 10);
@@ -500,8 +404,11 @@ fn a_failed_load_leaves_the_slot_empty_and_the_next_one_tries_again() {
 fn a_panic_while_loading_does_not_block_later_loads() {
     let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
     let slots = data(&cache, 1);
-    let load =
-        || slots.load(0, false, || -> Result<(Block, usize), Infallible> { panic!("planned") });
+    let load = || {
+        slots.load(0, Keeping::OnProbation, || -> Result<(Block, usize), Infallible> {
+            panic!("planned")
+        })
+    };
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(load)).is_err());
     disk.load(&slots, 0, 10);
 }
@@ -525,7 +432,7 @@ fn who_waits_for_a_load_that_fails_loads_by_itself() {
                     }
                     fail()
                 };
-                theirs.load(i, false, read).map(|_| ())
+                theirs.load(i, Keeping::OnProbation, read).map(|_| ())
             };
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(load))
         });
@@ -549,7 +456,7 @@ fn who_waits_for_a_load_that_fails_loads_by_itself() {
 fn a_load_may_wait_for_loads_of_any_other_slots() {
     let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
     let slots = data(&cache, 100);
-    let outer = slots.load(0, false, || {
+    let outer = slots.load(0, Keeping::OnProbation, || {
         for i in 1..100 {
             disk.load(&slots, i, 10);
         }
@@ -619,7 +526,7 @@ fn data_leaves_in_portions_and_an_index_that_leaves_does_not_keep_the_cache() {
     }
     assert!((200..500).contains(&portions), "{portions}");
     let index = (Index { data: data(&cache, 10) }, 1000);
-    drop(indexes.load(0, false, || Ok::<_, Infallible>(index)).unwrap());
+    drop(indexes.load(0, Keeping::OnProbation, || Ok::<_, Infallible>(index)).unwrap());
     drop(cache.reserve(cache.capacity()));
     assert!(indexes.get(0, &pin()).is_none());
     let weak = Arc::downgrade(&cache);
@@ -636,7 +543,9 @@ fn an_evicted_index_takes_its_data_blocks_along() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
     let indexes: Slots<Index> = Slots::new(&cache, 1, BlockKind::Index, false);
     let index = indexes
-        .load(0, false, || Ok::<_, Infallible>((Index { data: data(&cache, 10) }, 1000)))
+        .load(0, Keeping::OnProbation, || {
+            Ok::<_, Infallible>((Index { data: data(&cache, 10) }, 1000))
+        })
         .unwrap();
     for i in 0..10 {
         disk.load(&index.data, i, 1000);
@@ -712,7 +621,7 @@ fn meet_only_live_values(capacity: usize, block_bytes: usize) {
             let index = match indexes.get(table, &guard) {
                 Some(index) => index,
                 None => indexes
-                    .load(table, false, || {
+                    .load(table, Keeping::OnProbation, || {
                         Ok::<_, Infallible>((Index { data: data(&cache, blocks) }, 500))
                     })
                     .unwrap(),
@@ -783,7 +692,7 @@ fn misses_of_a_small_cache_use_the_memory_of_evicted_values() {
         let (mut reused, mut unused_bytes) = (0, 0);
         for i in 0..slots.len() {
             wait_for_readers(&cache);
-            let lease = slots.load(i, false, || {
+            let lease = slots.load(i, Keeping::OnProbation, || {
                 let mut buffer = cache.buffer(4_200);
                 // Memory from the allocator is cleared, so a 7 shows that the memory was used
                 // before.
@@ -811,7 +720,7 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
     for (len, count) in [(4_000, 40_000), (11_000, 15_000), (900, 20_000), (70_000, 3_000)] {
         for i in next.by_ref().take(count) {
             wait_for_readers(&cache);
-            let lease = slots.load(i, false, || {
+            let lease = slots.load(i, Keeping::OnProbation, || {
                 let buffer = cache.buffer(len + i % 100);
                 let bytes = buffer.memory_bytes();
                 Ok::<_, Infallible>((buffer, bytes))
@@ -838,7 +747,7 @@ fn memory_beside_the_pool_does_not_empty_the_cache() {
     let slots: Slots<LineBuf> = Slots::new(&cache, 200_000, BlockKind::Data, false);
     let load = |i: usize| {
         wait_for_readers(&cache);
-        let lease = slots.load(i, false, || {
+        let lease = slots.load(i, Keeping::OnProbation, || {
             let buffer = cache.buffer(5_000 + i % 7 * 100);
             let bytes = buffer.memory_bytes() + 300;
             Ok::<_, Infallible>((buffer, bytes))
@@ -852,7 +761,7 @@ fn memory_beside_the_pool_does_not_empty_the_cache() {
             let bytes = buffer.memory_bytes();
             Ok::<_, Infallible>((buffer, bytes))
         };
-        drop(filters.load(i, false, load));
+        drop(filters.load(i, Keeping::OnProbation, load));
     };
     // Fills the slabs with blocks of every age, and with filters, which stay.
     let churn = |from: usize| {
@@ -881,7 +790,7 @@ fn memory_beside_the_pool_does_not_empty_the_cache() {
 fn parts_of_indexes_that_displace_parts_of_filters_leave_no_half_of_the_cache_empty() {
     let capacity = 64 << 20;
     let cache = BlockCache::new(capacity);
-    let _open_tables = open_tables(&cache, 70 << 20, 20 << 20);
+    let _open_tables = open_tables(&cache, 90 << 20);
     let filters: Slots<LineBuf> = Slots::new(&cache, 16_000, BlockKind::Filter, false);
     let indexes: Slots<LineBuf> = Slots::new(&cache, 16_000, BlockKind::Index, false);
     let load = |slots: &Slots<LineBuf>, i: usize, len: usize, outside: usize| {
@@ -891,7 +800,7 @@ fn parts_of_indexes_that_displace_parts_of_filters_leave_no_half_of_the_cache_em
             let bytes = buffer.memory_bytes() + outside;
             Ok::<_, Infallible>((buffer, bytes))
         };
-        drop(slots.load(i, false, load));
+        drop(slots.load(i, Keeping::OnProbation, load));
         slots.get(i, &pin());
     };
     (0..filters.len()).for_each(|i| load(&filters, i, 4_100, 50));
@@ -901,6 +810,6 @@ fn parts_of_indexes_that_displace_parts_of_filters_leave_no_half_of_the_cache_em
         load(&indexes, rng.random_range(0..indexes.len()), 1_000, 350);
         load(&filters, rng.random_range(0..filters.len()), 4_100, 50);
     }
-    assert!(cache.usage_of(BlockKind::Index).entries > 15_000);
+    assert!(cache.usage_of(BlockKind::Index).entries > 5_000);
     assert!(cache.usage() > capacity / 16 * 15, "{} {}", cache.usage(), cache.unused_bytes());
 }
