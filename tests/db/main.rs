@@ -81,7 +81,6 @@ mod soak;
 mod still;
 mod tidying;
 mod trouble;
-mod worth;
 mod writers;
 
 #[path = "../../examples/from_async.rs"]
