@@ -31,7 +31,7 @@
 //! methods. `bzip2` and `zlib` add methods that only decompress, to read RocksDB's tables. `bytes`
 //! converts a [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy. `serde`
 //! serializes a [`Slice`] as bytes, and deserializes it. `textbook` adds the module
-//! `filter::textbook`, and `cli` builds the command-line program `maypole`.
+//! `filter::textbook`.
 
 // WebAssembly has no files and no threads. There the crate consists of its filters, `hash64` and
 // the modules that these need. Code in these modules that only the store uses is dead there.

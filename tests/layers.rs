@@ -109,7 +109,7 @@ fn no_module_imports_upward() {
         let module = relative.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
         // Tests may import anything.
         let is_test = path.file_name().is_some_and(|name| name == "tests.rs");
-        if is_test || matches!(module, "lib" | "bin" | "fuzzing") {
+        if is_test || matches!(module, "lib" | "fuzzing") {
             continue;
         }
         let own = layer(module).unwrap_or_else(|| panic!("{module} has no layer: add it"));
@@ -242,7 +242,7 @@ fn circles() -> BTreeMap<String, BTreeSet<String>> {
         let relative = path.strip_prefix(&source).unwrap().with_extension("");
         let mut module: Module =
             relative.iter().map(|part| part.to_str().unwrap().to_string()).collect();
-        if module.iter().any(|part| matches!(part.as_str(), "tests" | "bin" | "lib" | "fuzzing")) {
+        if module.iter().any(|part| matches!(part.as_str(), "tests" | "lib" | "fuzzing")) {
             continue;
         }
         module.pop_if(|name| name == "mod");
@@ -293,7 +293,7 @@ fn paths_lead_to_the_modules_they_name() {
 
 #[test]
 fn the_command_line_uses_the_public_api_only() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/maypole");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/cli/src");
     let mut files = Vec::new();
     source_files(&directory, &mut files);
     for path in files {
@@ -342,7 +342,7 @@ fn no_static_of_the_library_blocks_a_forked_child() {
     let mut found = Vec::new();
     for path in files {
         let relative = path.strip_prefix(&source).unwrap();
-        let is_other = |part: &str| matches!(part, "bin" | "fuzzing" | "tests" | "tests.rs");
+        let is_other = |part: &str| matches!(part, "fuzzing" | "tests" | "tests.rs");
         if relative.iter().any(|part| is_other(part.to_str().unwrap())) {
             continue;
         }
@@ -450,7 +450,7 @@ fn few_files_outside_its_folder_name_a_family() {
     let mut naming: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
     for path in files {
         let relative = path.strip_prefix(&source).unwrap().to_path_buf();
-        let is_excepted = ["bin", "annotate", "fuzzing", "fuzzing.rs"]
+        let is_excepted = ["annotate", "fuzzing", "fuzzing.rs"]
             .iter()
             .any(|excepted| relative.starts_with(excepted));
         let is_test = relative.iter().any(|part| part == "tests" || part == "tests.rs");

@@ -3,13 +3,13 @@
 
 #![allow(dead_code)]
 
-#[path = "../book/figures/bloom.rs"]
+#[path = "../../crates/cli/examples/book/figures/bloom.rs"]
 mod bloom;
-#[path = "../book/figures/equations.rs"]
+#[path = "../../crates/cli/examples/book/figures/equations.rs"]
 pub mod equations;
-#[path = "../book/figures/hashing.rs"]
+#[path = "../../crates/cli/examples/book/figures/hashing.rs"]
 mod hashing;
-#[path = "../book/figures/keys.rs"]
+#[path = "../../crates/cli/examples/book/figures/keys.rs"]
 pub mod keys;
-#[path = "../book/figures/ribbon.rs"]
+#[path = "../../crates/cli/examples/book/figures/ribbon.rs"]
 pub mod ribbon;

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The module `answers` handles the requests. It does not depend on WebAssembly, so that
-//! `tests/book` can run it natively, and compare its answers with those of the page in a browser.
+//! `crates/cli/tests/book` can run it natively, and compare its answers with those of the page in a browser.
 
 // Other targets than WebAssembly compile the functions below as a check, and never call them.
 

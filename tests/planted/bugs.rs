@@ -1265,7 +1265,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a key file is read to its end, wherever that is",
-        file: "src/bin/maypole/compare/keys/file.rs",
+        file: "crates/cli/src/compare/keys/file.rs",
         old: "(most.saturating_sub(text.len() as u64)).min(PIECE_BYTES) as usize",
         new: "most.max(PIECE_BYTES).min(PIECE_BYTES) as usize",
         program: "bin",

@@ -81,7 +81,7 @@ fn pasted() -> Vec<Pasted> {
             all.extend(of_shell(&name, &code.replace('\n', " ")));
         }
     }
-    for folder in ["benches", "examples", "src", "tests"] {
+    for folder in ["benches", "crates", "examples", "src", "tests"] {
         for path in files(&root().join(folder), ".rs") {
             let name = path.strip_prefix(root()).unwrap().display().to_string();
             all.extend(of_shell(&name, &in_head(&fs::read_to_string(path).unwrap())));
@@ -130,12 +130,18 @@ fn maypole_takes_every_command_line_of_the_documents() {
     assert!(checked > 50, "only {checked} commands were found");
 }
 
-/// The file or directory in `folder` that is cargo's target `name`.
+/// The directories of the packages that `cargo` builds and tests in the root of the repository.
+fn packages() -> Vec<PathBuf> {
+    let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    std::iter::once(root().to_owned()).chain(crates).collect()
+}
+
+/// The file or directory in `folder` of a package that is cargo's target `name`.
 fn sources(folder: &str, name: &str) -> Option<PathBuf> {
-    let folder = root().join(folder);
-    let file = folder.join(format!("{name}.rs"));
-    let directory = folder.join(name);
-    [file, directory].into_iter().find(|path| path.exists())
+    let folders = packages().into_iter().map(|package| package.join(folder));
+    let mut targets =
+        folders.flat_map(|folder| [folder.join(format!("{name}.rs")), folder.join(name)]);
+    targets.find(|path| path.exists())
 }
 
 /// Whether a test or a module of tests in `path` has `part` in its name.
@@ -176,8 +182,14 @@ fn what_cargo_is_told_to_run_is_there() {
         let Some(name) = name else { continue };
         let places = match path {
             Some(path) => vec![path],
-            None if own.iter().any(|word| word == "--lib") => vec![root().join("src")],
-            None => vec![root().join("src"), root().join("tests")],
+            None => {
+                let is_lib = own.iter().any(|word| word == "--lib");
+                let folders: &[&str] = if is_lib { &["src"] } else { &["src", "tests"] };
+                let all = packages().into_iter();
+                all.flat_map(|package| folders.iter().map(move |name| package.join(name)))
+                    .filter(|folder| folder.exists())
+                    .collect()
+            }
         };
         for part in name.split("::").filter(|part| !part.is_empty()) {
             let found = places.iter().any(|path| has_test(path, part));
@@ -190,10 +202,8 @@ fn what_cargo_is_told_to_run_is_there() {
 
 #[test]
 fn scripts_and_files_that_commands_name_are_there() {
-    // The published package has neither `.ci` nor the nested packages, so there this test checks
-    // nothing.
-    let Ok(long) = fs::read_to_string(root().join(".ci/long")) else { return };
-    let ours = [".ci/", "benches/", "examples/", "fuzz/", "tests/"];
+    let long = fs::read_to_string(root().join(".ci/long")).unwrap();
+    let ours = [".ci/", "benches/", "crates/", "examples/", "fuzz/", "tests/"];
     let mut checked = 0;
     for pasted in pasted() {
         for word in &pasted.words {

@@ -18,14 +18,14 @@ macro_rules! programs {
 type Program = fn(&mut dyn std::io::Write) -> Result<(), Box<dyn std::error::Error>>;
 
 programs! {
-    url_block_list: "../../examples/url_block_list.rs",
-    seen_before: "../../examples/seen_before.rs",
-    spell_checker: "../../examples/spell_checker.rs",
-    session_store: "../../examples/session_store.rs",
-    revoked_certificates: "../../examples/revoked_certificates.rs",
-    multi_column: "../../examples/multi_column.rs",
-    bulk_load: "../../examples/bulk_load.rs",
-    choose_policy: "../../examples/choose_policy.rs",
+    url_block_list: "../../../../examples/url_block_list.rs",
+    seen_before: "../../../../examples/seen_before.rs",
+    spell_checker: "../../../../examples/spell_checker.rs",
+    session_store: "../../../../examples/session_store.rs",
+    revoked_certificates: "../../../../examples/revoked_certificates.rs",
+    multi_column: "../../../../examples/multi_column.rs",
+    bulk_load: "../../../../examples/bulk_load.rs",
+    choose_policy: "../../../../examples/choose_policy.rs",
 }
 
 const COMMAND: &str = "printed by: cargo run --release --example ";

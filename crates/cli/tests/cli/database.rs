@@ -359,7 +359,7 @@ fn a_repair_says_what_it_found_and_what_it_could_not_bring_back() {
 
 #[test]
 fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb");
+    let fixtures = crate::rocksdb_tables();
     let mut seen = 0;
     for entry in fs::read_dir(&fixtures).unwrap() {
         let table = entry.unwrap().path();
@@ -429,8 +429,7 @@ fn a_directory_of_rocksdb_is_called_by_its_name() {
 
 /// Unpacks a RocksDB database with column families, one of the fixtures, into `dir`.
 fn rocksdb(dir: &std::path::Path) {
-    let archive =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/rocksdb-dirs/10.4.2-cfs.tar.zst");
+    let archive = crate::rocksdb_dirs::fixtures().join("10.4.2-cfs.tar.zst");
     let mut bytes = Vec::new();
     let packed = std::fs::File::open(archive).unwrap();
     let mut decoder = zstd::stream::read::Decoder::new(packed).unwrap();

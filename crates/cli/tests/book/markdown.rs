@@ -16,8 +16,9 @@ pub struct Fence {
     pub comment: Option<String>,
 }
 
+/// The root of the repository.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
 pub fn read(path: PathBuf) -> Document {

@@ -13,10 +13,10 @@ mod rates;
 mod uneven;
 
 // The command line's drawing code, which has more than these pictures use.
-#[path = "../../../../src/bin/maypole/show/plot/mod.rs"]
+#[path = "../../../../src/show/plot/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod plot;
-#[path = "../../../../src/bin/maypole/show/svg.rs"]
+#[path = "../../../../src/show/svg.rs"]
 #[allow(dead_code)]
 mod svg;
 

@@ -1,7 +1,7 @@
 //! `explain`: the path of one lookup, as text and as JSON.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use maypole::Db;
 use serde_json::Value;
@@ -291,7 +291,7 @@ fn keys_of(listing: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn rocksdbs_tables_are_explained_whatever_their_filter() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb");
+    let fixtures = crate::rocksdb_tables();
     let escaped = |key: &[u8]| key.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
     for (name, listing, family, partitions) in [
         ("r11-v5-versions-none", "r11-v5-versions-none", Some("bloom"), None),

@@ -11,8 +11,10 @@ mod database;
 mod explain;
 mod page;
 mod picture;
-#[path = "../rocksdb_dirs/mod.rs"]
+#[path = "../../../../tests/rocksdb_dirs/mod.rs"]
 mod rocksdb_dirs;
+#[path = "../../../../tests/rocksdb_tools/mod.rs"]
+mod rocksdb_tools;
 // These tests send Unix signals and examine the free space of file systems.
 #[cfg(unix)]
 mod signals;
@@ -23,10 +25,12 @@ mod stats;
 mod streams;
 mod structures;
 mod tables;
+mod tools;
 mod usage;
 
 use std::ffi::OsStr;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The exit code and the output of a call.
@@ -72,6 +76,11 @@ impl Done {
         assert_eq!(lines.next(), None, "{}", self.err);
         error
     }
+}
+
+/// The tables of RocksDB among the fixtures of the repository.
+fn rocksdb_tables() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/rocksdb")
 }
 
 fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Done {

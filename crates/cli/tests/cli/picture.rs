@@ -9,7 +9,7 @@ use maypole::table::{SstWriter, TableOptions};
 use crate::maypole;
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb").join(name)
+    crate::rocksdb_tables().join(name)
 }
 
 /// A table of `keys` keys with the filter of `spec`.

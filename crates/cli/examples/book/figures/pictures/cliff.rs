@@ -19,7 +19,7 @@ use super::plot_file;
 const KEYS: u64 = 100_000;
 const LOOKUPS: u64 = 500;
 const CACHE_KIB: [usize; 8] = [32, 64, 96, 128, 160, 192, 256, 512];
-const CHAPTER: &str = include_str!("../../../../docs/book/src/parts.md");
+const CHAPTER: &str = include_str!("../../../../../../docs/book/src/parts.md");
 
 fn key(i: u64) -> [u8; 8] {
     hash64(&i.to_le_bytes()).to_be_bytes()

@@ -1,6 +1,6 @@
 //! A page in headless Chromium: the errors in it, and the results of a script in it.
 //!
-//! The tests of pages in `tests/cli` and `tests/book` include this module.
+//! The tests of pages in `cli` and `book` include this module.
 
 use std::fs;
 use std::path::Path;

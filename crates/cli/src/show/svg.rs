@@ -2,7 +2,7 @@
 //! prefers and needs no scripts, fonts or external resources.
 //!
 //! This module depends on no other, because the pictures of the book are drawn with it too
-//! (`examples/book/figures`).
+//! (`crates/cli/examples/book/figures`).
 
 use std::fmt::Write;
 
