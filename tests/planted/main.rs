@@ -74,6 +74,7 @@ fn has_test(bug: &Bug) -> bool {
     let inline = path.last() == Some(&"tests");
     let folder = match bug.program {
         "lib" => "src".into(),
+        "filter" => "crates/filter/src".into(),
         "bin" => "crates/cli/src".into(),
         program => format!("tests/{program}"),
     };
@@ -132,6 +133,7 @@ impl Copy {
         cargo.args(["-k", "5", seconds, env!("CARGO"), "test", "--offline"]);
         match program {
             "lib" => cargo.args(["--package", "maypole", "--lib"]),
+            "filter" => cargo.args(["--package", "maypole-filter", "--lib"]),
             "bin" => cargo.args(["--package", "maypole-cli", "--bin", "maypole"]),
             _ => cargo.args(["--package", "maypole", "--test", program]),
         };

@@ -9,8 +9,8 @@
 //!
 //! The figures do not change from run to run, because everything is counted, nothing is timed, and
 //! the keys are always the same. The exceptions are figures that depend on what a cache evicts.
-//! `crates/cli/tests/book` compares every figure in the text with the output of this program, and allows the
-//! exceptions a small difference.
+//! `crates/cli/tests/book` compares every figure in the text with the output of this program, and
+//! allows the exceptions a small difference.
 
 mod figures;
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use clap::Args;
-use maypole::filter::textbook::{bloom, formulas};
 use maypole::filter::{Family, FilterReader, FilterSpec, SpecError, sizing};
+use maypole_filter::textbook::{bloom, formulas};
 
 use crate::args;
 use crate::compare::lab;

@@ -7,7 +7,7 @@
 //! form a *band*. A filter may have several *layers*: a key that does not fit into a layer is
 //! *bumped*, which means that it is looked up in the next layer. A *bucket* is a group of
 //! neighboring start positions of a layer, and its *threshold* tells for how many of these
-//! positions the layer keeps the keys. `src/filter/burr/mod.rs` explains the reasons.
+//! positions the layer keeps the keys. `crates/filter/src/burr/mod.rs` explains the reasons.
 
 use maypole::filter::FilterReader;
 use maypole::filter::inspect::{BandLayer, BandParts, KeyEquation};

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use maypole::filter::textbook::{BloomFilter, Layout, mix};
+use maypole_filter::textbook::{BloomFilter, Layout, mix};
 
 use super::subjects::{Filter, Subject};
 use crate::failure::{Failure, Result};

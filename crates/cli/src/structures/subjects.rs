@@ -2,11 +2,11 @@
 
 use std::hint::black_box;
 
-use maypole::filter::textbook::scalable::Options;
-use maypole::filter::textbook::{
+use maypole::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
+use maypole_filter::textbook::scalable::Options;
+use maypole_filter::textbook::{
     BloomFilter, Cascade, CountingBloom, CuckooFilter, Full, Layout, QuotientFilter, ScalableBloom,
 };
-use maypole::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
 
 use crate::failure::{Failure, Result};
 

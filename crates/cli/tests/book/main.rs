@@ -12,7 +12,7 @@
 //! - `playground`: the pages in which the filters run as WebAssembly give right answers.
 //! - `shown`: the programs in `examples/` run, and print what the book shows.
 
-#[path = "../../../../examples/playground/answers/mod.rs"]
+#[path = "../../../filter/examples/playground/answers/mod.rs"]
 mod answers;
 #[path = "../browser/mod.rs"]
 mod browser;

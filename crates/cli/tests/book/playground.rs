@@ -445,7 +445,7 @@ fn fresh(directory: &Path) -> Option<PathBuf> {
         return None;
     }
     let file = directory.join("fresh.js");
-    let script = root().join("examples/playground/build");
+    let script = root().join("crates/filter/examples/playground/build");
     assert!(Command::new(script).arg(&file).status().unwrap().success());
     Some(file)
 }
@@ -486,7 +486,11 @@ fn a_browser_computes_what_this_machine_does() {
             assert_eq!(raw.len(), requests.len());
             for (request, (said, expected)) in requests.iter().zip(raw.iter().zip(&expected)) {
                 let same = said.as_str() == Some(expected);
-                assert!(same, "{}: examples/playground/build? {request}", filters.display());
+                assert!(
+                    same,
+                    "{}: crates/filter/examples/playground/build? {request}",
+                    filters.display()
+                );
             }
             check_pictures(&told, width);
         }

@@ -1,8 +1,8 @@
 //! Takes the equations of a full-size ribbon filter from the library, and solves them by the
 //! book's algorithm: elimination, then substitution.
 
-use maypole::filter::inspect::{BandParts, KeyEquation};
-use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
+use maypole_filter::inspect::{BandParts, KeyEquation};
+use maypole_filter::{FilterBuilder, FilterReader, FilterSpec};
 
 use super::keys::key_hash;
 

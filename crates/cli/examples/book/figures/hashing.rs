@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use maypole::filter::sizing::standard_bloom_fpr;
-use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
-use maypole::hash64;
+use maypole_filter::hash64;
+use maypole_filter::sizing::standard_bloom_fpr;
+use maypole_filter::{FilterBuilder, FilterReader, FilterSpec};
 
 use super::bloom::Bloom;
 

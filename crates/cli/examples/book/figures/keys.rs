@@ -1,6 +1,6 @@
 //! Keys that are the same in every run, on every machine.
 
-use maypole::hash64;
+use maypole_filter::hash64;
 
 /// The hash of the `i`-th key of a set. Keys of different sets are different.
 pub fn key_hash(set: &str, i: u64) -> u64 {

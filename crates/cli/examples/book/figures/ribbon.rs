@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use maypole::hash64;
+use maypole_filter::hash64;
 
 use super::hashing::mixed;
 

@@ -3,8 +3,8 @@
 
 use std::hint::black_box;
 
-use maypole::filter::textbook::{formulas, mix};
 use maypole::hash64;
+use maypole_filter::textbook::{formulas, mix};
 
 use super::Unit::*;
 use super::digests::{Md5, Sha256, polynomial};

@@ -1,7 +1,7 @@
 //! Keys, and the small experiments that several claims share.
 
 use maypole::filter::FilterSpec;
-use maypole::filter::textbook::{BloomFilter, Layout, mix};
+use maypole_filter::textbook::{BloomFilter, Layout, mix};
 
 use crate::failure::{Failure, Result};
 use crate::structures::measure::{absent_hashes, present_hashes};

@@ -1,6 +1,6 @@
 //! Claims about the false-positive rate that a filter has for its size.
 
-use maypole::filter::textbook::{BloomFilter, Layout, formulas};
+use maypole_filter::textbook::{BloomFilter, Layout, formulas};
 
 use super::Unit::*;
 use super::lab::{Lab, ONE_PERCENT};

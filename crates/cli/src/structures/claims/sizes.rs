@@ -1,6 +1,6 @@
 //! Claims about the memory that a structure takes.
 
-use maypole::filter::textbook::{
+use maypole_filter::textbook::{
     BloomFilter, CountingBloom, CuckooFilter, Layout, QuotientFilter, formulas,
 };
 

@@ -1,6 +1,6 @@
 //! Claims about what a build and a query cost.
 
-use maypole::filter::textbook::QuotientFilter;
+use maypole_filter::textbook::QuotientFilter;
 
 use super::Unit::*;
 use super::lab::{Lab, ONE_PERCENT};
