@@ -14,6 +14,8 @@
 //!    discarded and counted, and a Bloom filter is built instead. If the Bloom filter misses a hash
 //!    too, the table gets no filter: its lookups read more, but stay correct.
 
+use alloc::vec::Vec;
+
 use super::family::{Family, FilterEncoding, KeyHash, Target};
 use super::hashes::HashList;
 use super::reader::FilterReader;

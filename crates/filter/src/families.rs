@@ -4,6 +4,8 @@
 //! If several families share an encoding or a policy name, a search for the encoding or the name
 //! finds the first of them.
 
+use alloc::format;
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 

@@ -1,6 +1,7 @@
 //! The terms that all families share: families and their targets, hashes, and the encoding of a
 //! block.
 
+use alloc::string::String;
 use core::fmt;
 
 use super::bloom::sizing::bloom_millibits_for_fpr;

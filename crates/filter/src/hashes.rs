@@ -6,6 +6,8 @@
 //! hashes at every doubling, and hold the old and the new copy at the same time: up to 3 × 8 bytes
 //! a key. Chunks waste at most the free part of the last one.
 
+use alloc::vec::Vec;
+
 use super::family::KeyHash;
 
 /// Hashes in a full chunk: 64 KiB.

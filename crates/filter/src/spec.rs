@@ -13,6 +13,9 @@
 //! when it is made, so every spec can be built. Bits are kept in thousandths, as RocksDB keeps
 //! them.
 
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 

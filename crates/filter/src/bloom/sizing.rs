@@ -14,6 +14,9 @@
 //! So the rule of thumb that 10 bits a key give a rate of 1 % is nearly true. Dividing the rate of
 //! 1 % by ten costs 4.8 more bits a key in the textbook filter, and 5.6 in RocksDB's.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::math::{exp, ln, pow, powi, sqrt};
 use crate::memory::LINE_BYTES;
 

@@ -41,6 +41,8 @@
 //! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. All its offsets are
 //! below 2^32, so that computing with them does not overflow.
 
+use alloc::vec::Vec;
+
 use byteorder::{ByteOrder, LittleEndian};
 
 use super::row::{Word, mix};

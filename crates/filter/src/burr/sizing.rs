@@ -10,6 +10,8 @@
 //! rate is `2^-r (1 + p)`. Compared with the bound this wastes `log2(1 + p) - p` bits a key: at
 //! most 0.086, at p = 0.44. A whole number of columns avoids this waste.
 
+use alloc::vec::Vec;
+
 use super::layout::{Layout, MAX_TAGS};
 use super::shape::{MAX_COLUMNS, Shape};
 use crate::bloom::sizing::bloom_fpr;

@@ -18,6 +18,9 @@
 //! Memory: 8 bytes a key for the sorted hashes, and 8 + 1 + 4 bytes a slot. With 1.13 slots a key
 //! that is 23 bytes a key, in addition to the list of hashes.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::layout::{BITS, Layout, SEEDS, TRAILER_BYTES, first_slot, place, seed};
 use super::sizing;
 use crate::family::Target;

@@ -1,6 +1,8 @@
 //! The parts of a ribbon filter. Each ribbon family computes them, and [`inspect`](super) gives
 //! them to programs that draw the filter.
 
+use alloc::vec::Vec;
+
 /// The parts of a ribbon filter.
 ///
 /// ```

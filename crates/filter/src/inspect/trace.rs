@@ -20,6 +20,7 @@
 //! its plain version (`reference.rs`), which computes one bit at a time, without the loops of the
 //! fast version. No lookup uses a trace. Tests compare the trace's answer with the reader's.
 
+use alloc::vec::Vec;
 use core::ops::Range;
 
 /// How a filter comes to its answer for one hash; see

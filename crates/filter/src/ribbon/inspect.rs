@@ -1,5 +1,8 @@
 //! The parts of a stored filter, for programs that draw it.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::layout::{BLOCK_SLOTS, Layout};
 use super::row::{Equation, raw_seed, rehash};
 use crate::inspect::parts::{BandLayer, BandParts, Rows};

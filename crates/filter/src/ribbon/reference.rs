@@ -7,6 +7,8 @@
 //! found             s2 ^ s4 ^ s5       wanted: the fingerprint's bit of the column
 //! ```
 
+use alloc::vec::Vec;
+
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::row::{Equation, raw_seed, rehash};
 use crate::family::KeyHash;

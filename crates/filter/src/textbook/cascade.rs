@@ -31,6 +31,8 @@
 //!
 //! Invariant: each key of the universe is answered correctly. Other keys get an arbitrary answer.
 
+use alloc::vec::Vec;
+
 use super::bloom::{BloomFilter, Layout};
 use super::shared::mix;
 use crate::math::sqrt;

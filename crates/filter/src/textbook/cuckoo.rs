@@ -27,6 +27,8 @@
 //! hold its fingerprint at least as often as the key was added and not removed. A failed insertion
 //! changes nothing.
 
+use alloc::vec::Vec;
+
 use super::packed::Packed;
 use super::shared::{Full, TooLarge, mix, reduce};
 use crate::math::{ceil, powi};

@@ -8,6 +8,8 @@
 //!
 //! A slot may cross from one word into the next, which takes two loads and two shifts.
 
+use alloc::vec::Vec;
+
 use super::shared::{TooLarge, zeros};
 
 /// Integers of 1 to 32 bits.

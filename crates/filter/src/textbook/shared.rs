@@ -1,5 +1,6 @@
 //! Code that the filter structures share: mixing of hashes, allocation of arrays, and the errors.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 /// The filter is full. The failed insertion changed nothing.

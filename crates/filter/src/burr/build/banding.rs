@@ -48,6 +48,8 @@
 //!   the left end of this bucket. The other classes of the bucket are filled third. If the right
 //!   stream took all classes, bucket `seam - 1` would be bumped as a whole in every window.
 
+use alloc::vec;
+use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 use core::ops::Range;
 

@@ -8,6 +8,8 @@
 //!        ─► solve       3. the band of each layer becomes segments
 //! ```
 
+use alloc::vec::Vec;
+
 pub(super) mod banding;
 pub(super) mod partition;
 pub(super) mod solve;

@@ -13,6 +13,8 @@
 //!                          only if there are several       one window at a time, in the cache
 //! ```
 
+use alloc::vec::Vec;
+
 use crate::burr::row::start;
 use crate::burr::shape::{CLASSES, Shape};
 use crate::hashes::group;

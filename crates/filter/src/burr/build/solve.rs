@@ -13,6 +13,8 @@
 //!          known  = behind | bit                   a free slot's row is zero, and so is its bit
 //! ```
 
+use alloc::vec;
+
 use crate::burr::layout::block_segments;
 use crate::burr::row::{Row, Word};
 

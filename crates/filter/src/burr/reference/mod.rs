@@ -69,6 +69,7 @@
 #[cfg(any(test, doc))]
 pub(super) mod build;
 
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::layout::{Layout, tag, tag_bytes};

@@ -29,6 +29,8 @@
 //!
 //! The textbook version of elimination is in `burr::reference`.
 
+use alloc::vec::Vec;
+
 use crate::hashes::{HashList, group};
 use crate::ribbon::layout::{BLOCK_SLOTS, Layout};
 use crate::ribbon::row::{Equation, Row, rehash, start_of};

@@ -28,6 +28,7 @@
 //! Invariants: all bits of a key that was added are set; after `intersect`, this holds for each key
 //! that was added to both filters. Bits past the array's end are 0.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 mod saved;

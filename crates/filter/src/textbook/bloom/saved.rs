@@ -11,6 +11,8 @@
 //! end-8   8         checksum of the words and of the 16 bytes before them
 //! ```
 
+use alloc::vec::Vec;
+
 use super::super::shared::{Damaged, TooLarge, as_words, checksum};
 use super::{BloomFilter, Layout, MAX_HASHES, Probes};
 

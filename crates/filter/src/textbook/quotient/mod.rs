@@ -35,6 +35,8 @@
 //!
 //! Invariants: at least one slot is empty, so each cluster has an end. The slots form a circle.
 
+use alloc::vec::Vec;
+
 mod listing;
 mod slots;
 

@@ -26,6 +26,8 @@
 mod words;
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::scalable::loading::Loading;
 use super::scalable::{Options, ScalableBloom};

@@ -3,6 +3,8 @@
 //! The pieces are input: they may be any bytes. The length of the payload follows from the header,
 //! and nothing is allocated for the payload before it arrives.
 
+use alloc::vec::Vec;
+
 use super::super::shared::{Damaged, Full, as_words, checksum};
 use super::{HEADER_BYTES, MAX_LAYERS, Options, ScalableBloom, Version};
 

@@ -46,6 +46,9 @@
 //! payload   the words of layer 0, of layer 1, …
 //! ```
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 pub mod loading;
 
 use super::bloom::{BloomFilter, Layout, MAX_HASHES, Probes};
