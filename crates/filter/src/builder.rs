@@ -25,8 +25,7 @@ use crate::memory::LineBuf;
 /// Collects the key hashes of one table.
 ///
 /// ```
-/// use maypole_filter::{Family, FilterBuilder, FilterSpec};
-/// use maypole_filter::hash64;
+/// use maypole_filter::{Family, FilterBuilder, FilterSpec, hash64};
 ///
 /// let mut builder = FilterBuilder::new(FilterSpec::burr(7.0)?);
 /// for version in 0..3 {
@@ -49,8 +48,7 @@ pub struct FilterBuilder {
 /// A finished filter: the contents of a filter block, and its properties.
 ///
 /// ```
-/// use maypole_filter::{FilterBuilder, FilterEncoding, FilterSpec};
-/// use maypole_filter::hash64;
+/// use maypole_filter::{FilterBuilder, FilterEncoding, FilterSpec, hash64};
 ///
 /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
 /// (0u64..10_000).for_each(|i| builder.add(hash64(&i.to_le_bytes())));

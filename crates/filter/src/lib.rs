@@ -25,8 +25,7 @@
 //! fetch the memory, [`FilterReader::finish`] returns the answer.
 //!
 //! ```
-//! use maypole_filter::{FilterBuilder, FilterReader, FilterSpec};
-//! use maypole_filter::hash64;
+//! use maypole_filter::{FilterBuilder, FilterReader, FilterSpec, hash64};
 //!
 //! let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
 //! builder.add(hash64(b"apple"));

@@ -23,8 +23,7 @@ use crate::memory::LineBuf;
 /// A stored filter, ready for queries. Threads can share it freely.
 ///
 /// ```
-/// use maypole_filter::{FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
-/// use maypole_filter::hash64;
+/// use maypole_filter::{FilterBuilder, FilterEncoding, FilterReader, FilterSpec, hash64};
 ///
 /// let mut builder = FilterBuilder::new(FilterSpec::ribbon(7.0)?);
 /// (0u64..1000).for_each(|i| builder.add(hash64(&i.to_le_bytes())));
@@ -56,8 +55,7 @@ pub struct FilterReader {
 /// A query whose memory is being fetched: see [`FilterReader::prepare`].
 ///
 /// ```
-/// use maypole_filter::{FilterBuilder, FilterSpec};
-/// use maypole_filter::hash64;
+/// use maypole_filter::{FilterBuilder, FilterSpec, hash64};
 ///
 /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
 /// builder.add(hash64(b"apple"));
@@ -168,11 +166,13 @@ impl FilterReader {
     }
 
     /// Whether this is only a piece of a Bloom filter: some of its lines, read without the rest.
+    #[doc(hidden)]
     pub fn is_piece(&self) -> bool {
         matches!(self.geometry, AnyGeometry::LegacyPiece(_) | AnyGeometry::BloomPiece(_))
     }
 
     /// A filter whose bytes could not be read, for this `reason`. It answers "maybe" to everything.
+    #[doc(hidden)]
     pub fn without_bytes(reason: &'static str) -> FilterReader {
         FilterReader { geometry: AnyGeometry::Untrusted(reason), block: LineBuf::copy_from(&[]) }
     }
@@ -214,6 +214,7 @@ impl FilterReader {
 
     /// Like [`FilterReader::may_contain`], but `None` if the filter cannot be trusted, or if it is
     /// a legacy filter, which takes another kind of hash.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn answer_for(&self, hash: KeyHash) -> Option<bool> {
         match &self.geometry {

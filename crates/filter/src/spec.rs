@@ -181,8 +181,7 @@ impl FilterSpec {
     /// filter, the cap applies to each part, not to all parts together.
     ///
     /// ```
-    /// use maypole_filter::{FilterBuilder, FilterSpec};
-    /// use maypole_filter::hash64;
+    /// use maypole_filter::{FilterBuilder, FilterSpec, hash64};
     ///
     /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?.capped(8 << 10)?);
     /// (0u64..10_000).for_each(|i| builder.add(hash64(&i.to_le_bytes())));
@@ -220,6 +219,7 @@ impl FilterSpec {
     /// is computed.
     ///
     /// RocksDB states the size of every filter as the bits of a Bloom filter with the same rate.
+    #[doc(hidden)]
     pub fn rocksdb_policy(&self) -> Option<String> {
         /// The rate is computed for a filter of this many keys.
         const KEYS: usize = 1_000_000;
@@ -241,6 +241,7 @@ impl FilterSpec {
 
     /// The stored bits a key of a Bloom filter that meets the spec, not counting its cap; 0 for no
     /// filter. No family takes more for the same rate.
+    #[doc(hidden)]
     pub fn bloom_bits_per_key(&self) -> f64 {
         self.plan.map_or(0.0, |(_, target)| f64::from(target.bloom_millibits()) / 1000.0)
     }

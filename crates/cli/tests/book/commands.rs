@@ -177,7 +177,7 @@ fn what_cargo_is_told_to_run_is_there() {
         let name = own.last().filter(|_| own.len() > 2).filter(|last| {
             let before = &own[own.len() - 2];
             !last.starts_with('-')
-                && !["--test", "--profile", "--features"].contains(&before.as_str())
+                && !["--test", "--profile", "--features", "--package"].contains(&before.as_str())
         });
         let Some(name) = name else { continue };
         let places = match path {

@@ -35,9 +35,11 @@ fn every_page_of_the_course_has_its_parts() {
         assert!(found.is_sorted() && found[0].is_some(), "{page}: {PARTS:?} stand at {found:?}");
         assert!(document.text.contains(&format!(" -- check {step}\n")), "{page}: its command");
         let links = links(&document.text);
-        for target in ["../../docs/book/src/", "../../src/", "src/skeleton/", "src/solution/"] {
-            let leads = links.iter().any(|link| link.starts_with(target));
-            assert!(leads, "{page}: no link into {target}");
+        let sources: &[&str] = &["../../src/", "../../crates/filter/src/"];
+        for targets in [&["../../docs/book/src/"], sources, &["src/skeleton/"], &["src/solution/"]]
+        {
+            let leads = |link: &String| targets.iter().any(|target| link.starts_with(target));
+            assert!(links.iter().any(leads), "{page}: no link into {targets:?}");
         }
     }
 }

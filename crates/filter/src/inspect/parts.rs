@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 /// The parts of a ribbon filter.
 ///
 /// ```
-/// use maypole_filter::{FilterBuilder, FilterReader, FilterSpec};
-/// use maypole_filter::hash64;
+/// use maypole_filter::{FilterBuilder, FilterReader, FilterSpec, hash64};
 ///
 /// let mut builder = FilterBuilder::new(FilterSpec::burr(7.0)?);
 /// let hashes: Vec<u64> = (0u64..10_000).map(|i| hash64(&i.to_be_bytes())).collect();

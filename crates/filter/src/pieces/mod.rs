@@ -83,6 +83,7 @@ impl FilterPieces {
 impl FilterReader {
     /// The part of the filter that stays in memory when its pieces are read one by one. `None` if
     /// the bits of a key are not all in one line, and for a piece or an untrusted filter.
+    #[doc(hidden)]
     pub fn pieces(&self) -> Option<FilterPieces> {
         FilterPieces::of(self.geometry())
     }
