@@ -4,7 +4,7 @@
 //! folder implement the methods.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
@@ -27,6 +27,7 @@ use super::{get, multi_get};
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
 use crate::slice::Slice;
+use crate::sync::{Mutex, rank};
 use crate::table::SstReader;
 
 /// An open database. Cheap to clone and to share between threads. Dropping the last clone closes
@@ -82,7 +83,7 @@ pub struct Db {
 pub(super) struct Handle {
     inner: Arc<Inner>,
     /// Held by the running [`Db::pop_first`].
-    pub(super) pops: Mutex<()>,
+    pub(super) pops: Mutex<(), rank::Pops>,
 }
 
 impl Drop for Handle {

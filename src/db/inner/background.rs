@@ -1,13 +1,13 @@
 //! [`Background`]: what jobs, the timer and closing share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use crate::db::background::cleanups::Cleanups;
 use crate::db::stats::published::Publishing;
 use crate::encoding::key::SequenceNumber;
 use crate::fs::FileLock;
-use crate::sync::lock;
+use crate::sync::{Mutex, lock, rank};
 
 /// See the module.
 pub(crate) struct Background {
@@ -15,7 +15,7 @@ pub(crate) struct Background {
     holds: Arc<()>,
     /// The ranges in which cursors passed many hidden entries. A thread may take this lock while it
     /// holds the state of the tree, but not the other way round.
-    pub cleanups: Mutex<Cleanups>,
+    pub cleanups: Mutex<Cleanups, rank::Cleanups>,
     /// Whether the timer is to look at the tree soon, to see if it has come to rest
     /// (`background/rest.rs`).
     awaits_rest: AtomicBool,
@@ -25,7 +25,7 @@ pub(crate) struct Background {
     /// they are not published.
     pub publishing: Option<Publishing>,
     /// The lock of the directory. The last field, because it must be dropped last.
-    directory: Mutex<Option<Box<dyn FileLock>>>,
+    directory: Mutex<Option<Box<dyn FileLock>>, rank::Directory>,
 }
 
 impl Background {

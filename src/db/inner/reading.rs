@@ -12,7 +12,7 @@
 //! Invariant: a write is in a memtable or table of the read state before its number is visible.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use super::tree_state::TreeState;
@@ -23,7 +23,7 @@ use crate::db::snapshots::SnapshotList;
 use crate::encoding::key::SequenceNumber;
 use crate::fs::OverlappedReader;
 use crate::stats::Counters;
-use crate::sync::{ArcCell, Guard, Held, collect, lock, pin};
+use crate::sync::{ArcCell, Guard, Held, Mutex, collect, lock, pin, rank};
 use crate::version::{TableStore, Version};
 
 /// See the module.
@@ -32,7 +32,7 @@ pub(crate) struct Reading {
     read_state: ArcCell<ReadState>,
     /// Every read state that a reader may still hold, the current one last. Closing keeps their
     /// tables open.
-    read_states: Mutex<Vec<Shown>>,
+    read_states: Mutex<Vec<Shown>, rank::ReadStates>,
     /// The last sequence number that readers may see.
     visible: AtomicU64,
     snapshots: SnapshotList,
@@ -175,7 +175,10 @@ impl Reading {
     /// holds, because the next owner of the directory may delete their names.
     pub fn keep_tables_of_readers_open(&self) {
         let current = self.current();
-        for read_state in lock(&self.read_states).iter().filter_map(|shown| shown.state.upgrade()) {
+        let shown = lock(&self.read_states);
+        let read_states: Vec<_> = shown.iter().filter_map(|shown| shown.state.upgrade()).collect();
+        drop(shown);
+        for read_state in read_states {
             // Only a reader can hold a state that is not the current one. The current state has a
             // reader if it has more than three references, because the field `read_state` and the
             // variables `current` and `read_state` hold one reference each.

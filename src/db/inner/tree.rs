@@ -22,8 +22,8 @@
 //! a device may not hold that lock.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::progress::{Progress, whole_tree};
@@ -32,17 +32,17 @@ use super::tree_state::TreeState;
 use crate::compaction::TreeShape;
 use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
 use crate::error::{Error, Result};
-use crate::sync::lock;
+use crate::sync::{Condvar, Mutex, MutexGuard, lock, rank};
 use crate::version::{Manifest, TableFile, TableStore, Version, VersionEdit, order};
 
 /// See the module.
 pub(crate) struct Tree {
     /// `None`: this process may not write to the directory, or not yet
     /// ([`crate::db::open::writable`]).
-    manifest: Mutex<Option<Manifest>>,
+    manifest: Mutex<Option<Manifest>, rank::Manifest>,
     /// Locked only while `manifest` is locked.
-    progress: Mutex<Progress>,
-    state: Mutex<TreeState>,
+    progress: Mutex<Progress, rank::Progress>,
+    state: Mutex<TreeState, rank::TreeState>,
     /// Signalled whenever `state` changes, or the status of the database ([`super::status`]).
     changed: Condvar,
     /// Whether the tables stall writers. If not, a writer whose memtable is not full need not lock
@@ -50,8 +50,8 @@ pub(crate) struct Tree {
     stalls_writers: AtomicBool,
 }
 
-pub(crate) type StateGuard<'a> = MutexGuard<'a, TreeState>;
-type ManifestGuard<'a> = MutexGuard<'a, Option<Manifest>>;
+pub(crate) type StateGuard<'a> = MutexGuard<'a, TreeState, rank::TreeState>;
+type ManifestGuard<'a> = MutexGuard<'a, Option<Manifest>, rank::Manifest>;
 
 impl Tree {
     pub fn new(state: TreeState, manifest: Option<Manifest>, progress: Progress) -> Tree {
@@ -70,13 +70,12 @@ impl Tree {
 
     /// Waits for the next change.
     pub fn wait<'a>(&self, state: StateGuard<'a>) -> StateGuard<'a> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.changed.wait(state)
     }
 
     /// Like [`Tree::wait`], but no longer than `most`.
     pub fn wait_at_most<'a>(&self, state: StateGuard<'a>, most: Duration) -> StateGuard<'a> {
-        let waited = self.changed.wait_timeout(state, most);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        self.changed.wait_timeout(state, most).0
     }
 
     /// Wakes the threads that wait for a change. The caller holds the lock of the state, so that a

@@ -15,7 +15,6 @@
 //! opening that makes the directory writable.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::db::iter::marks::Keeper;
@@ -26,7 +25,7 @@ use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::memtable::MemtableWriter;
 use crate::stats::Ticker;
-use crate::sync::{CombiningLock, Leading, lock};
+use crate::sync::{CombiningLock, Leading, Mutex, MutexGuard, lock, rank};
 use crate::version::{TableStore, names};
 use crate::wal::{LogKind, LogWriter};
 
@@ -55,6 +54,8 @@ pub(crate) struct Write {
 
 /// Guards what only the leader uses, and queues the writes that wait for a leader.
 type WriterLock = CombiningLock<Writer, Write, Result<()>>;
+/// Keeps ingestions out.
+pub(crate) type IngestionsGuard<'a> = MutexGuard<'a, (), rank::Ingesting>;
 pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
 
 #[derive(Default)]
@@ -81,13 +82,13 @@ impl SealedWals {
 /// See the module.
 pub(crate) struct Writing {
     writer: WriterLock,
-    sealed_wals: Mutex<SealedWals>,
+    sealed_wals: Mutex<SealedWals, rank::SealedWals>,
     /// The take-over of the directory (`open/writable.rs`), if it waits for space on the disk;
     /// otherwise `None`.
-    pending: Mutex<Option<PendingWritable>>,
+    pending: Mutex<Option<PendingWritable>, rank::PendingTakeOver>,
     /// An ingestion holds this lock while it enters the tree. Other threads lock it to keep
     /// ingestions out. Locked before the writer.
-    ingesting: Mutex<()>,
+    ingesting: Mutex<(), rank::Ingesting>,
 }
 
 impl Writing {
@@ -118,7 +119,7 @@ impl Writing {
     }
 
     /// Keeps ingestions out of the tree until the returned guard is dropped.
-    pub fn lock_ingestions(&self) -> MutexGuard<'_, ()> {
+    pub fn lock_ingestions(&self) -> IngestionsGuard<'_> {
         lock(&self.ingesting)
     }
 
@@ -186,7 +187,7 @@ impl Writing {
 
     /// Locks the take-over of the directory (`open/writable.rs`), which is `None` unless it waits
     /// for space on the disk. Locked after the writer.
-    pub fn pending(&self) -> MutexGuard<'_, Option<PendingWritable>> {
+    pub fn pending(&self) -> MutexGuard<'_, Option<PendingWritable>, rank::PendingTakeOver> {
         lock(&self.pending)
     }
 

@@ -50,7 +50,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use crate::compaction::Span;
 use crate::cursor::Cursor;
@@ -58,7 +58,7 @@ use crate::db::background::install::READERS_PATIENCE;
 use crate::db::background::jobs::Awaited;
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
-use crate::db::inner::writing::{LeadingWriter, Writer, sequence_after};
+use crate::db::inner::writing::{IngestionsGuard, LeadingWriter, Writer, sequence_after};
 use crate::db::options::lasting;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
@@ -164,7 +164,7 @@ impl Inner {
     fn keep_writers_out(
         &self,
         files: &[FileMeta],
-    ) -> Result<(MutexGuard<'_, ()>, LeadingWriter<'_>)> {
+    ) -> Result<(IngestionsGuard<'_>, LeadingWriter<'_>)> {
         for attempt in 1.. {
             let ingesting = self.writing.lock_ingestions();
             let mut writer = self.writing.lead();

@@ -21,11 +21,11 @@ mod tree;
 
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
-use crate::sync::lock;
+use crate::sync::{Mutex, lock, rank};
 
 use power_loss::PowerLoss;
 use tree::{Change, Directory, File, FileNode, Node, Tree};
@@ -52,7 +52,7 @@ const LOG_AHEAD_BYTES: usize = 5000;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct MemFs {
-    tree: Arc<Mutex<Tree>>,
+    tree: Arc<Mutex<Tree, rank::MemTree>>,
 }
 
 impl MemFs {
@@ -259,7 +259,7 @@ impl Fs for MemFs {
 #[derive(Debug)]
 struct MemWritableFile {
     path: PathBuf,
-    tree: Arc<Mutex<Tree>>,
+    tree: Arc<Mutex<Tree, rank::MemTree>>,
     file: FileNode,
     buffer: Vec<u8>,
     flushed_bytes: u64,
@@ -348,7 +348,7 @@ impl RandomAccessFile for MemRandomAccessFile {
 #[derive(Debug)]
 struct MemFileLock {
     key: String,
-    tree: Arc<Mutex<Tree>>,
+    tree: Arc<Mutex<Tree, rank::MemTree>>,
 }
 
 impl FileLock for MemFileLock {}

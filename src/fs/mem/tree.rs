@@ -9,9 +9,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use crate::sync::lock;
+use crate::sync::{Mutex, lock, rank};
 
 #[derive(Debug)]
 pub struct Tree {
@@ -155,7 +155,7 @@ impl Node {
 
 /// A file, which open handles keep alive after its name is removed. A thread that locks both the
 /// tree and a file locks the tree first.
-pub type FileNode = Arc<Mutex<File>>;
+pub type FileNode = Arc<Mutex<File, rank::MemFile>>;
 
 #[derive(Debug, Clone, Default)]
 pub struct File {
