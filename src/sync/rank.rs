@@ -81,9 +81,9 @@ ranks! {
     SealedWals,
 
     // Changes of the tree.
-    /// `db/inner/tree.rs`: the MANIFEST. Held while a record is written and synced.
+    /// `db/inner/catalog.rs`: the MANIFEST. Held while a record is written and synced.
     Manifest,
-    /// `db/inner/tree.rs`: which writes are in tables. Locked only while the MANIFEST is locked.
+    /// `db/inner/catalog.rs`: which writes are in tables. Locked only while the MANIFEST is locked.
     Progress,
     /// `db/background/timer.rs`: the turns of all databases. Held while a turn becomes a job.
     Timer,
@@ -91,18 +91,21 @@ ranks! {
     // From here to `JobPool`: no thread waits for a device.
     /// `db/inner/tree.rs`: memtables, tables, and the work on them.
     TreeState,
-    /// `db/background/cleanups.rs`: the ranges that cursors want compacted. Planned with the state.
+    /// `db/inner/tree.rs`: the ranges that cursors want compacted. Planned with the state.
     Cleanups,
     /// `db/snapshots.rs`: the live snapshots. Read while the state changes.
     Snapshots,
     /// `db/inner/reading.rs`: the read states that readers may hold. Extended while the state
     /// changes.
     ReadStates,
+    /// `db/inner/jobs.rs`: how many jobs a database has. A job is counted under the state or under
+    /// the timer's lock.
+    Jobs,
     /// `db/background/pool.rs`: the threads and jobs of one pool. A job starts under the state.
     JobPool,
 
     // Tables and files. They are opened, read and dropped under many of the above.
-    /// `db/inner/background.rs`: the lock file of the directory, until it is released.
+    /// `db/inner/database.rs`: the lock file of the directory, until it is released.
     Directory,
     /// `version/table_file.rs`: the running deletions. Not held during a deletion.
     Removals,

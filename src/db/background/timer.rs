@@ -21,6 +21,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::jobs::work_until_closed;
 use crate::db::inner::Inner;
 use crate::sync::{Condvar, Mutex, PerProcess, lock, rank};
 
@@ -119,7 +120,7 @@ fn work_by_turns() {
         // The list stays locked until the work counts as a job, so that a closing database either
         // has removed this turn before or waits for the work.
         let upgraded = inner.upgrade();
-        let working = upgraded.as_ref().and_then(|inner| inner.work_until_closed().ok());
+        let working = upgraded.as_ref().and_then(|inner| work_until_closed(inner).ok());
         drop(state);
         // If this is the last reference to a closed database, its drop calls the user's file system.
         drop(upgraded);
@@ -134,7 +135,7 @@ fn work_by_turns() {
         // If closing began during the work, `cancel` did not find this turn, so it must not be
         // added again.
         if let Ok(Some(wait)) = next
-            && working.inner().status.check_open().is_ok()
+            && working.inner().database.status.check_open().is_ok()
         {
             state.add(Turn { at: now + wait, inner, work });
         }

@@ -1,4 +1,5 @@
-//! [`Writing`] holds what writers use: the WALs, and the memtable that writers fill.
+//! [`Writing`] holds what writers use: the WALs, the queue of the writers, and what the leader
+//! writes to.
 //!
 //! ```text
 //!   field         lock             who changes it
@@ -35,12 +36,18 @@ pub(crate) struct Writer {
     /// ([`crate::db::open::writable`]).
     pub wal: Option<LogWriter>,
     pub wal_number: u64,
-    pub memtable: MemtableWriter,
     pub last_sequence: SequenceNumber,
     /// How long writers must still sleep while writes are delayed
     /// ([`WriteStall`](crate::WriteStall)). Each delayed group of writes adds the time that its
     /// bytes take at the allowed speed.
     pub owed_wait: Duration,
+    pub tree: TreeWriter,
+}
+
+/// What the leader changes in one tree.
+pub(crate) struct TreeWriter {
+    /// The memtable that takes writes.
+    pub memtable: MemtableWriter,
     /// The intervals of keys that cursors jump over, because they show nothing there. Each put cuts
     /// its key out of them.
     pub marks: Keeper,
@@ -208,7 +215,7 @@ impl Writing {
         let (number, wal) = wal;
         writer.wal = Some(wal);
         writer.wal_number = number;
-        writer.memtable = memtable;
+        writer.tree.memtable = memtable;
         *lock(&self.sealed_wals) = SealedWals::of(wals);
     }
 

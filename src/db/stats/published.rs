@@ -2,7 +2,7 @@
 //! other processes to read. The owner is the process that has opened the database for writing.
 //!
 //! ```text
-//!   the owner   Inner::publish_stats ─► STATS.tmp ─► rename ─► STATS     unsynced
+//!   the owner   publish_stats ─► STATS.tmp ─► rename ─► STATS            unsynced
 //!   a reader    Builder::published_stats ─► STATS                        opens nothing else
 //! ```
 //!

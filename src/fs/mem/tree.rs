@@ -1,7 +1,7 @@
 //! Files and directories in memory, in their current state and in their durable state.
 //!
 //! ```text
-//! Tree (one mutex: every change is made under it, so that an image shows one moment)
+//! FileTree (one mutex: every change is made under it, so that an image shows one moment)
 //!   directories, by id; 0 is the root
 //!     Directory   now: name → node     durable: name → node     pending: changes since sync_dir
 //!   File          bytes, of which the first synced_bytes are durable
@@ -14,28 +14,28 @@ use std::sync::Arc;
 use crate::sync::{Mutex, lock, rank};
 
 #[derive(Debug)]
-pub struct Tree {
+pub struct FileTree {
     pub directories: Vec<Directory>,
     pub held_locks: BTreeSet<String>,
     /// The most bytes that all files together may have; `None` if there is no limit.
     pub capacity_bytes: Option<u64>,
 }
 
-impl Default for Tree {
-    fn default() -> Tree {
-        Tree::from(vec![Directory::default()])
+impl Default for FileTree {
+    fn default() -> FileTree {
+        FileTree::from(vec![Directory::default()])
     }
 }
 
-impl From<Vec<Directory>> for Tree {
+impl From<Vec<Directory>> for FileTree {
     /// The tree of an image. It has no held locks, because the process that held them is gone, and
     /// no limit on its bytes.
-    fn from(directories: Vec<Directory>) -> Tree {
-        Tree { directories, held_locks: BTreeSet::new(), capacity_bytes: None }
+    fn from(directories: Vec<Directory>) -> FileTree {
+        FileTree { directories, held_locks: BTreeSet::new(), capacity_bytes: None }
     }
 }
 
-impl Tree {
+impl FileTree {
     pub fn node(&self, names: &[&str]) -> io::Result<Node> {
         let mut node = Node::Directory(0);
         for &name in names {
