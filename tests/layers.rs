@@ -1,8 +1,9 @@
 //! Rules for the source. Layers import only downward: a `crate::` path in a source file must not
 //! name a higher layer. In the modules of [`WITHOUT_CIRCLES`], no files import each other in a
-//! circle. The command line uses only the public API. Every lock has a rank. No static has a lock that
-//! a forked child may find locked for ever. `docs/unsafe.md` counts the uses of `unsafe` in each file, and has their
-//! proof. Few files outside of the folder of a filter family name the family.
+//! circle. The command line uses only the public API. Every lock has a rank. No static has a lock
+//! that a forked child may find locked for ever. `docs/unsafe.md` counts the uses of `unsafe` in
+//! each file, and has their proof. Few files outside of the folder of a filter family name the
+//! family.
 //!
 //! ```text
 //! 4  db/

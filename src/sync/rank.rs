@@ -38,7 +38,7 @@ pub(crate) trait Rank: Send + 'static {
 macro_rules! ranks {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// The ranks in their order.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Debug, Clone, Copy)]
         pub(crate) enum Place { $($name,)* }
 
         const PLACES: &[Place] = &[$(Place::$name,)*];

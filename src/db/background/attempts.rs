@@ -130,10 +130,13 @@ impl Attempts {
         free >= needed || self.free_after_failure.is_some_and(has_grown)
     }
 
-    /// Records an attempt whose job could not be started.
+    /// Records an attempt whose job could not be started. While the database closes no job starts,
+    /// which is no failure of the work.
     pub fn refused(&mut self, error: Error) {
-        let attempt = self.start();
-        self.failed(attempt, error);
+        if !matches!(error, Error::Closed) {
+            let attempt = self.start();
+            self.failed(attempt, error);
+        }
     }
 
     /// The error of the last attempt, if it failed.

@@ -92,6 +92,7 @@ impl Cleanups {
 mod tests {
     use super::*;
     use crate::encoding::key::internal_key;
+    #[cfg(not(loom))]
     use crate::sync::lock;
 
     fn cleanup(from: &str, end: Option<&str>) -> Cleanup {

@@ -7,11 +7,10 @@
 //! Every change goes through these steps. A crash between two of them may leave files that no
 //! MANIFEST lists. The next opening deletes such files.
 //!
-//! **When [`Inner::install`] fails** with an error that has changed nothing
-//! ([`Database::may_retry`](crate::db::inner::database::Database::may_retry)), the MANIFEST does not list the change, so the new tables may be deleted
-//! and the caller may try again. After any other error the MANIFEST
-//! may list the new tables. So **none of them may be deleted**, and the database must become
-//! read-only.
+//! **When [`Inner::install`] fails** with an error that has changed nothing (`Database::may_retry`),
+//! the MANIFEST does not list the change, so the new tables may be deleted and the caller may try
+//! again. After any other error the MANIFEST may list the new tables. So **none of them may be
+//! deleted**, and the database must become read-only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +69,7 @@ impl Inner {
     }
 
     /// Like [`Inner::install`], for tables that were written for this change. Deletes these tables
-    /// after an error that proves that the change is not recorded ([`Database::may_retry`](crate::db::inner::database::Database::may_retry)).
+    /// after an error that proves that the change is not recorded (`Database::may_retry`).
     pub(super) fn install_outputs(
         &self,
         level: usize,

@@ -1,4 +1,4 @@
-//! The jobs of one database: how they start, how callers wait for them, how they end.
+//! The jobs of one database: how they start, and how they end.
 //!
 //! ```text
 //!   state changes ─► schedule ─► a job on a thread of the pool ─► succeeded          ─► schedule

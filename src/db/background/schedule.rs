@@ -1,7 +1,7 @@
-//! Which jobs start, and when.
+//! Which jobs start, and when. How callers wait for them. What cursors request of them.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::cleanups::Cleanup;
@@ -27,7 +27,7 @@ pub(crate) enum Awaited {
 /// Lets the database start jobs, starts those that are due, and adds its turns to the timer.
 pub(crate) fn start(inner: &Arc<Inner>) {
     inner.knows_itself();
-    let itself: Weak<Inner> = Arc::downgrade(inner);
+    let itself = Arc::downgrade(inner);
     inner.tree.reading.marks().belong_to(itself);
     inner.schedule(&mut inner.tree.lock());
     if inner.database.publishing.is_some() {

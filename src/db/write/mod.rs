@@ -204,10 +204,7 @@ impl Inner {
         loop {
             self.database.status.check_writable()?;
             if writer.wal.as_ref().is_some_and(LogWriter::has_ended) {
-                self.database
-                    .writing
-                    .next_wal(writer, &self.database.store)
-                    .map_err(|error| self.latch_unless_retried(error))?;
+                self.start_wal(writer)?;
             }
             let memtable_is_full = writer.tree.memtable.is_full(self.tree.options.memtable_bytes);
             if !memtable_is_full && !self.tree.stalls_writers() {
@@ -273,12 +270,15 @@ impl Inner {
         self.database.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
     }
 
+    /// Seals the WAL and starts the next one.
+    fn start_wal(&self, writer: &mut Writer) -> Result<()> {
+        let Database { store, writing, .. } = &self.database;
+        writing.next_wal(writer, store).map_err(|error| self.latch_unless_retried(error))
+    }
+
     /// Freezes the memtable and seals its WAL. The next write goes to a new memtable and WAL.
     pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
-        self.database
-            .writing
-            .next_wal(writer, &self.database.store)
-            .map_err(|error| self.latch_unless_retried(error))?;
+        self.start_wal(writer)?;
         let (memtable, writing) = Memtable::new(self.tree.options.memtable_bytes);
         writer.tree.memtable = writing;
 
