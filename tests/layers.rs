@@ -1,8 +1,9 @@
 //! Rules for the source. Layers import only downward: a `crate::` path in a source file must not
 //! name a higher layer. The packages are layers too: the filters use nothing of the store, and the
 //! command line uses only the public API. In the modules of [`WITHOUT_CIRCLES`], no files import
-//! each other in a circle. No static has a lock that a forked child may find locked for ever. `docs/unsafe.md` counts the uses of `unsafe` in each file, and has their
-//! proof. Few files outside of the folder of a filter family name the family.
+//! each other in a circle. Every lock has a rank. No static has a lock that a forked child may find
+//! locked for ever. `docs/unsafe.md` counts the uses of `unsafe` in each file, and has their proof.
+//! Few files outside of the folder of a filter family name the family.
 //!
 //! ```text
 //! -  crates/cli/
@@ -343,6 +344,54 @@ fn imports_are_found_in_every_form() {
         "use crate::a::b; use crate::{c, d::{e, f}, g}; // crate::no\n let x = crate::h::i();";
     let names: Vec<_> = imports(text).into_iter().collect();
     assert_eq!(names, ["a", "c", "d", "g", "h"]);
+}
+
+/// The locks of other crates that a source text names.
+fn locks_without_rank(code: &str) -> Vec<&str> {
+    let locks = ["Mutex", "MutexGuard", "Condvar", "RwLock", "ReentrantLock"];
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    for library in ["std::sync::", "loom::sync::", "parking_lot::"] {
+        for rest in code.split(library).skip(1) {
+            let list = rest.strip_prefix('{').and_then(|list| list.split('}').next());
+            let path = rest.split(|c| !is_word(c) && c != ':').next();
+            let names = list.or(path).unwrap_or_default().split(|c| !is_word(c));
+            found.extend(names.filter(|name| locks.contains(name)));
+        }
+    }
+    found
+}
+
+/// Debug builds check the order of the locks, which `src/sync/rank.rs` lists. They can check only
+/// locks that have a rank: those of `src/sync/mutex.rs`.
+#[test]
+fn every_lock_of_the_library_has_a_rank() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    source_files(&source, &mut files);
+    let mut found = Vec::new();
+    for path in files {
+        let relative = path.strip_prefix(&source).unwrap();
+        let is_other = |part: &str| matches!(part, "bin" | "fuzzing" | "tests" | "tests.rs");
+        // The reference memtable is part of the tests.
+        let is_excepted = ["sync/mutex.rs", "memtable/reference.rs"].map(Path::new);
+        if is_excepted.contains(&relative)
+            || relative.iter().any(|part| is_other(part.to_str().unwrap()))
+        {
+            continue;
+        }
+        let code = code_of(&fs::read_to_string(&path).unwrap());
+        let locks = locks_without_rank(&code);
+        found.extend(locks.into_iter().map(|lock| format!("{}: {lock}", relative.display())));
+    }
+    assert!(found.is_empty(), "use the locks of crate::sync:\n{}", found.join("\n"));
+}
+
+#[test]
+fn locks_without_rank_are_found_in_every_form() {
+    let code = "use std::sync::{Arc, Mutex, mpsc};\nuse crate::sync::Mutex;\nlet l = std::sync::RwLock::new(0);\n\
+        use std::sync::Condvar as C; use std::sync::atomic::AtomicU8; use parking_lot::Mutex;";
+    assert_eq!(locks_without_rank(code), ["Mutex", "RwLock", "Condvar", "Mutex"]);
 }
 
 /// The types of locks. If another thread holds one of them at a fork, the child's copy is never

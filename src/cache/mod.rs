@@ -58,7 +58,7 @@ use std::sync::Arc;
 use crate::memory::LineBuf;
 use crate::sync;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, try_lock};
+use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, rank, try_lock};
 
 use balance::Balance;
 use doorkeeper::Doorkeeper;
@@ -175,7 +175,7 @@ pub struct BlockCache {
     metadata_bytes: AtomicUsize,
     /// Like `metadata_bytes`, but as if no filter or index were stored in parts.
     whole_metadata_bytes: AtomicUsize,
-    state: Mutex<CacheState>,
+    state: Mutex<CacheState, rank::CacheRings>,
     /// As many as [`WAITING_PLACES`].
     waiting_places: Box<[WaitingPlace]>,
     miss_buffers: MissBuffers,
@@ -192,7 +192,7 @@ pub struct BlockCache {
 
 /// See [`WAITING_PLACES`].
 struct WaitingPlace {
-    mutex: Mutex<()>,
+    mutex: Mutex<(), rank::BlockWaits>,
     ended: Condvar,
 }
 

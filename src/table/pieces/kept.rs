@@ -8,7 +8,7 @@ use crate::cache::Reservation;
 use crate::cache::slots::Slots;
 use crate::error::Result;
 use crate::filter::{FilterPieces, PIECE_BYTES};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, lock, rank};
 use crate::table::credit::Credit;
 use crate::table::filter::block::{TableFilter, hash_of_kind};
 use crate::table::format::footer::BlockHandle;
@@ -21,7 +21,7 @@ use crate::table::table_index::TableIndex;
 #[derive(Default)]
 pub(in crate::table) struct Pieces {
     /// Locked while pieces are made from the file.
-    pub making: Mutex<()>,
+    pub making: Mutex<(), rank::PieceMaking>,
     pub index: OnceLock<Option<Box<IndexPieces>>>,
     pub filter: OnceLock<Option<Box<WholeFilterPieces>>>,
 }
