@@ -18,10 +18,12 @@
 //! runs on the thread that inserts a block into the cache or replaces a read state, and it drops
 //! what other databases have retired too. So the thread may hold locks that have nothing to do with
 //! the table, and the `Fs` may close the database of the table, or use a database of its own. The
-//! order of these databases' locks says nothing about such a call. Therefore the call runs
-//! [`apart`]: the locks that the thread holds are set aside, and what the `Fs` locks is checked by
-//! itself. [`apart`] also asserts that the thread may wait for a device. No other call of an `Fs` is
-//! set apart: these run where the code says, under locks that the table lists.
+//! order of these databases' locks says nothing about such a call. Therefore each deletion of an
+//! obsolete file (`ObsoleteFiles::remove`) runs [`apart`]: the locks that the thread holds are set
+//! aside, and what the `Fs` locks is checked by itself. [`apart`] also asserts that the thread may
+//! wait for a device. No other call of an `Fs` is set apart: these run where the code says, under
+//! locks that the table lists. If such a call uses the database or another one, it may take only
+//! later locks, as the call of `close` in a job does.
 //!
 //! What is no lock here: a `OnceLock`, whose initialisers take none of these locks, and the lock of
 //! a directory, which excludes other processes and fails instead of waiting.

@@ -222,3 +222,33 @@ impl Drop for TableFile {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::fs::{FaultFs, MemFs, Operation, Target};
+
+    /// A collection drops what all databases have retired. So it may delete a table of one database
+    /// while its thread holds locks of another one, and the `Fs` may write to the first.
+    #[test]
+    fn a_deletion_may_lock_what_precedes_the_locks_of_its_thread() {
+        let writer = Mutex::<(), rank::Writer>::new(());
+        let has_locked = Arc::new(AtomicBool::new(false));
+        let fs = FaultFs::new(Arc::new(MemFs::new()));
+        let hook = {
+            let has_locked = Arc::clone(&has_locked);
+            move |_, _, _: &Path| {
+                drop(lock(&writer));
+                has_locked.store(true, Ordering::Relaxed);
+            }
+        };
+        fs.before_calls(Target::Only(Operation::Remove), hook);
+        let manifest = Mutex::<(), rank::Manifest>::new(());
+        let held = lock(&manifest);
+        ObsoleteFiles::new(Arc::new(Counters::new())).remove(&fs, Path::new("/a"));
+        drop(held);
+        assert!(has_locked.load(Ordering::Relaxed));
+    }
+}
