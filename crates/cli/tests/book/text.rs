@@ -15,7 +15,9 @@ const WIDTH: usize = 100;
 /// dated measurements).
 pub fn documents() -> Vec<Document> {
     let mut paths = files(&root().join("docs"), ".md");
-    paths.extend(["README.md", "CHANGELOG.md", "crates/filter/README.md"].map(|name| root().join(name)));
+    paths.extend(
+        ["README.md", "CHANGELOG.md", "crates/filter/README.md"].map(|name| root().join(name)),
+    );
     paths.extend(files(&course::directory(), ".md"));
     paths.into_iter().map(read).collect()
 }
