@@ -16,7 +16,8 @@ use crate::show::text::{counted, size};
 ///
 /// The new tables get the filters of --filter, so this command also changes the filters of a
 /// database. With --prefix, --from or --to, only tables that overlap this range of keys are
-/// rewritten. The command needs as much free space as the tables that it rewrites.
+/// rewritten. The command needs as much free space as the tables that it rewrites. The figures of
+/// before do not include writes that only the log holds.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Compact {
@@ -27,8 +28,7 @@ pub struct Compact {
     /// Filters of the new tables: a policy (see compare --help)
     #[arg(long, value_name = "POLICY", default_value = "bloom(10)")]
     filter: FilterPolicy,
-    /// Print a JSON object: before and after, each {tables, entries, bytes, filter_bytes}.
-    /// Writes that only the log holds are not counted before
+    /// Print a JSON object: before and after, each {tables, entries, bytes, filter_bytes}
     #[arg(long)]
     json: bool,
 }
