@@ -105,7 +105,9 @@ impl ModelTree {
     fn apply(&mut self, edit: &VersionEdit, opened: Vec<Arc<TableFile>>) {
         let opened: HashMap<_, _> = opened.into_iter().map(|it| (it.meta.number, it)).collect();
         let version = self.version.apply(edit, &opened);
-        order::assert_change(&self.version, &version, !edit.removed.is_empty(), &self.snapshots);
+        order::assert_change(&self.version, &version, !edit.removed.is_empty(), || {
+            self.snapshots.clone()
+        });
         assert!(order::find_disorder(&version, || Ok(())).unwrap().is_none(), "cannot be read");
         self.version = version;
     }

@@ -226,8 +226,8 @@ impl Store {
     }
 
     /// Whether a write that returned this error has certainly not happened: the call was rejected
-    /// before it wrote anything, or there was no space. A fault may write half of a record, which
-    /// is whole if its second half is zeros: in an image zeros follow a log.
+    /// before it wrote anything, or there was no space. An injected fault may come when a part of
+    /// the record is in the log.
     pub(super) fn is_harmless(&self, error: &Error) -> bool {
         matches!(error, Error::ReadOnly(_)) || (error.is_out_of_space() && !self.has_faults())
     }

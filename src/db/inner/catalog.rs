@@ -82,7 +82,7 @@ impl Catalog {
         // The MANIFEST is unlocked before `old` is dropped, because the drop may delete tables,
         // which takes time.
         drop(manifest);
-        order::assert_change(&old, &new, only_compacts, &tree.reading.snapshots().sequences());
+        order::assert_change(&old, &new, only_compacts, || tree.reading.snapshots().sequences());
         Ok(())
     }
 
