@@ -46,7 +46,7 @@ mod sync {
     pub(crate) use crate::timed::{Condvar, Mutex, lock, try_lock};
     pub(crate) use crate::untimed_sync::{
         Guard, Padded, Part, PerProcess, Process, Retired, atomic, collect, drain, drop_at_once,
-        pin, retire, thread_index,
+        pin, rank, retire, thread_index,
     };
 }
 #[path = "../src/sync/mod.rs"]
@@ -65,8 +65,9 @@ const CACHE_BYTES: usize = 36 << 20;
 mod timed {
     use std::any::type_name;
     use std::cell::Cell;
+    use std::marker::PhantomData;
     use std::ops::{Deref, DerefMut};
-    use std::sync::{LockResult, MutexGuard, PoisonError};
+    use std::sync::{MutexGuard, PoisonError};
     use std::time::{Duration, Instant};
 
     thread_local! {
@@ -78,7 +79,7 @@ mod timed {
         HELD.get()
     }
 
-    pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
+    pub(crate) struct Mutex<T, R>(std::sync::Mutex<T>, PhantomData<R>);
 
     pub(crate) struct Held<'m, T> {
         /// `None` after the mutex is released: while the thread waits for a condition, and at the
@@ -95,17 +96,17 @@ mod timed {
         }
     }
 
-    impl<T> Mutex<T> {
-        pub(crate) fn new(value: T) -> Mutex<T> {
-            Mutex(std::sync::Mutex::new(value))
+    impl<T, R> Mutex<T, R> {
+        pub(crate) fn new(value: T) -> Mutex<T, R> {
+            Mutex(std::sync::Mutex::new(value), PhantomData)
         }
     }
 
-    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Held<'_, T> {
+    pub(crate) fn lock<T, R>(mutex: &Mutex<T, R>) -> Held<'_, T> {
         Held::new(mutex.0.lock().unwrap())
     }
 
-    pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<Held<'_, T>> {
+    pub(crate) fn try_lock<T, R>(mutex: &Mutex<T, R>) -> Option<Held<'_, T>> {
         mutex.0.try_lock().ok().map(Held::new)
     }
 
@@ -144,9 +145,9 @@ mod timed {
             self.0.notify_all();
         }
 
-        pub(crate) fn wait<'m, T>(&self, mut held: Held<'m, T>) -> LockResult<Held<'m, T>> {
+        pub(crate) fn wait<'m, T>(&self, mut held: Held<'m, T>) -> Held<'m, T> {
             let guard = held.guard.take().unwrap();
-            Ok(Held::new(self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)))
+            Held::new(self.0.wait(guard).unwrap_or_else(PoisonError::into_inner))
         }
     }
 }

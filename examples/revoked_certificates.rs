@@ -9,8 +9,8 @@
 use std::error::Error;
 use std::io::{Write, stdout};
 
-use maypole::filter::textbook::{BloomFilter, Cascade, Layout};
 use maypole::hash64;
+use maypole_filter::textbook::{BloomFilter, Cascade, Layout};
 
 const REVOKED: usize = 5_000;
 const GOOD: usize = 500_000;

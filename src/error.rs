@@ -233,9 +233,6 @@ pub(crate) const NO_DESCRIPTORS: &[i32] =
 /// The error code if the process has no handle left: ERROR_TOO_MANY_OPEN_FILES.
 #[cfg(windows)]
 pub(crate) const NO_DESCRIPTORS: &[i32] = &[4];
-/// The other systems have no files.
-#[cfg(not(any(unix, windows)))]
-pub(crate) const NO_DESCRIPTORS: &[i32] = &[];
 
 /// Lets a caller's function that returns this crate's [`Result`] use `?` on an [`io::Error`] of its
 /// own. The resulting error names no file, whereas Maypole's own errors do.

@@ -19,7 +19,8 @@
 //!   what is absent on purpose.
 //! - [`Result`] is the result of every call that can fail. Its [`Error`] says what failed and on
 //!   which file.
-//! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library alone.
+//! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library, which
+//!   is the package `maypole-filter` alone.
 //! - [`table`] writes and reads single tables, in RocksDB's format, without a database.
 //! - [`explain`] holds the types that [`Db::explain`] returns: one lookup, described step by step.
 //!   [`annotate`] prints every byte of a file with its meaning, and [`filter::inspect`] gives the
@@ -30,59 +31,38 @@
 //! Features: `lz4` (default), `snappy` and `zstd` (a binding to the C library) add compression
 //! methods. `bzip2` and `zlib` add methods that only decompress, to read RocksDB's tables. `bytes`
 //! converts a [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy. `serde`
-//! serializes a [`Slice`] as bytes, and deserializes it. `textbook` adds the module
-//! `filter::textbook`, and `cli` builds the command-line program `maypole`.
+//! serializes a [`Slice`] as bytes, and deserializes it.
 
-// WebAssembly has no files and no threads. There the crate consists of its filters, `hash64` and
-// the modules that these need. Code in these modules that only the store uses is dead there.
-#![cfg_attr(target_family = "wasm", allow(dead_code, unused_imports))]
-
-#[cfg(not(target_family = "wasm"))]
 pub mod annotate;
-#[cfg(not(target_family = "wasm"))]
 mod cache;
-#[cfg(not(target_family = "wasm"))]
 mod compaction;
-#[cfg(not(target_family = "wasm"))]
 mod cursor;
-#[cfg(not(target_family = "wasm"))]
 mod db;
 mod encoding;
 pub mod error;
-pub mod filter;
-#[cfg(not(target_family = "wasm"))]
 mod filter_policy;
-#[cfg(not(target_family = "wasm"))]
 pub mod fs;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-#[cfg(not(target_family = "wasm"))]
 mod known_files;
 mod memory;
-#[cfg(not(target_family = "wasm"))]
 mod memtable;
-#[cfg(not(target_family = "wasm"))]
 mod range_tombstones;
-#[cfg(not(target_family = "wasm"))]
 mod rocksdb;
-#[cfg(not(target_family = "wasm"))]
 mod slice;
-#[cfg(not(target_family = "wasm"))]
 mod stats;
-#[cfg(not(target_family = "wasm"))]
 mod sync;
-#[cfg(not(target_family = "wasm"))]
 pub mod table;
-#[cfg(not(target_family = "wasm"))]
 mod version;
-#[cfg(not(target_family = "wasm"))]
 mod wal;
 
-pub use encoding::hash::hash64;
+#[doc(inline)]
+pub use maypole_filter as filter;
+pub use maypole_filter::hash64;
+
 pub use encoding::text;
 pub use error::{Error, Result};
-#[cfg(not(target_family = "wasm"))]
 pub use {
     cache::{BlockCache, BlockKind, KindUsage, PinMetadata},
     db::{

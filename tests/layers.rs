@@ -1,16 +1,18 @@
 //! Rules for the source. Layers import only downward: a `crate::` path in a source file must not
-//! name a higher layer. In the modules of [`WITHOUT_CIRCLES`], no files import each other in a
-//! circle. The command line uses only the public API. No static has a lock that a forked child may
-//! find locked for ever. `docs/unsafe.md` counts the uses of `unsafe` in each file, and has their
-//! proof. Few files outside of the folder of a filter family name the family.
+//! name a higher layer. The packages are layers too: the filters use nothing of the store, and the
+//! command line uses only the public API. In the modules of [`WITHOUT_CIRCLES`], no files import
+//! each other in a circle. Every lock has a rank. No static has a lock that a forked child may find
+//! locked for ever. `docs/unsafe.md` counts the uses of `unsafe` in each file, and has their proof.
+//! Few files outside of the folder of a filter family name the family.
 //!
 //! ```text
+//! -  crates/cli/
 //! 4  db/
 //! 3  compaction/   version/   rocksdb/   filter_policy   annotate/
 //! 2  table/   memtable/   wal/
 //! 1  fs/   cache/   known_files/
-//! 0  filter/ (imports memory/ and nothing else)   cursor/   memory/   encoding/   sync/   stats/
-//!    range_tombstones   slice   error
+//! 0  cursor/   memory/   encoding/   sync/   stats/   range_tombstones   slice   error
+//! -  crates/filter/
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +28,6 @@ const LAYERS: &[(&str, u32)] = &[
     ("error", 0),
     ("range_tombstones", 0),
     ("cursor", 0),
-    ("filter", 0),
     ("fs", 1),
     ("cache", 1),
     ("known_files", 1),
@@ -54,6 +55,28 @@ fn source_files(directory: &Path, out: &mut Vec<PathBuf>) {
             out.push(path);
         }
     }
+}
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The source of the store and of the filters.
+const LIBRARIES: [&str; 2] = ["src", FILTERS];
+const FILTERS: &str = "crates/filter/src";
+const COMMAND_LINE: &str = "crates/cli/src";
+
+/// The source files of these folders, relative to the root of the repository.
+fn sources(folders: &[&str]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    folders.iter().for_each(|folder| source_files(&root().join(folder), &mut files));
+    assert!(files.len() > 20, "the source files were not found");
+    files.into_iter().map(|file| file.strip_prefix(root()).unwrap().to_owned()).collect()
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(root().join(file)).unwrap()
 }
 
 /// The first path segment after each `crate::` in the code of a source text, without its comments.
@@ -99,29 +122,20 @@ fn imports(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn no_module_imports_upward() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    source_files(&source, &mut files);
-    assert!(files.len() > 20, "the source files were not found");
     let mut upward = Vec::new();
-    for path in files {
-        let relative = path.strip_prefix(&source).unwrap();
+    for path in sources(&["src"]) {
+        let relative = path.strip_prefix("src").unwrap();
         let module = relative.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
         // Tests may import anything.
         let is_test = path.file_name().is_some_and(|name| name == "tests.rs");
-        if is_test || matches!(module, "lib" | "bin" | "fuzzing") {
+        if is_test || matches!(module, "lib" | "fuzzing") {
             continue;
         }
         let own = layer(module).unwrap_or_else(|| panic!("{module} has no layer: add it"));
-        for import in imports(&fs::read_to_string(&path).unwrap()) {
+        for import in imports(&read(&path)) {
             // A name without a layer is that of a macro or a type that lib.rs re-exports, not of a
             // module.
-            let Some(imported) = layer(&import) else { continue };
-            let allowed = match module {
-                "filter" => matches!(import.as_str(), "filter" | "memory"),
-                _ => imported <= own,
-            };
-            if !allowed {
+            if layer(&import).is_some_and(|imported| imported > own) {
                 upward.push(format!("{} imports crate::{import}", relative.display()));
             }
         }
@@ -178,11 +192,17 @@ fn paths_of(text: &str) -> Vec<Module> {
 
 /// The modules that the code of `own` names, except `own` itself. If a path leads to an item, the
 /// module is the longest prefix of the path that is a module. Re-exports of items are not followed.
-fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module> {
+/// `root` is the module of the crate's root.
+fn named_modules(
+    root: &Module,
+    own: &Module,
+    code: &str,
+    modules: &BTreeSet<Module>,
+) -> BTreeSet<Module> {
     let resolve = |path: &[String], aliases: &BTreeMap<String, Module>| -> Option<Module> {
         let (first, mut rest) = path.split_first()?;
         let mut module = match first.as_str() {
-            "crate" => Vec::new(),
+            "crate" => root.clone(),
             "self" => own.clone(),
             "super" => own[..own.len().checked_sub(1)?].to_vec(),
             name if modules.contains(&[&own[..], &[name.to_string()]].concat()) => {
@@ -234,23 +254,26 @@ fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeS
 /// The files that import themselves through other files of the same top-level module, by this
 /// module.
 fn circles() -> BTreeMap<String, BTreeSet<String>> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    source_files(&source, &mut files);
     let mut codes = BTreeMap::new();
-    for path in files {
-        let relative = path.strip_prefix(&source).unwrap().with_extension("");
-        let mut module: Module =
-            relative.iter().map(|part| part.to_str().unwrap().to_string()).collect();
-        if module.iter().any(|part| matches!(part.as_str(), "tests" | "bin" | "lib" | "fuzzing")) {
+    for path in sources(&LIBRARIES) {
+        let relative = path.with_extension("");
+        let segments = relative.iter().map(|part| part.to_str().unwrap().to_string());
+        // The filters count as one module of the store.
+        let (skipped, root) = match path.starts_with(FILTERS) {
+            true => (3, vec!["filter".to_string()]),
+            false => (1, Vec::new()),
+        };
+        let mut module: Module = root.iter().cloned().chain(segments.skip(skipped)).collect();
+        if module.iter().any(|part| matches!(part.as_str(), "tests" | "lib" | "fuzzing")) {
             continue;
         }
         module.pop_if(|name| name == "mod");
-        codes.insert(module, code_of(&fs::read_to_string(&path).unwrap()));
+        codes.insert(module, (root, code_of(&read(&path))));
     }
     let modules: BTreeSet<Module> = codes.keys().cloned().collect();
+    let named = |own, (root, code): &(Module, String)| named_modules(root, own, code, &modules);
     let graph: BTreeMap<&Module, BTreeSet<Module>> =
-        codes.iter().map(|(own, code)| (own, named_modules(own, code, &modules))).collect();
+        codes.iter().map(|(own, of)| (own, named(own, of))).collect();
     let mut circles: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for module in &modules {
         let (mut reached, mut open) = (BTreeSet::new(), vec![module]);
@@ -284,7 +307,7 @@ fn paths_lead_to_the_modules_they_name() {
     let modules: BTreeSet<Module> =
         ["a", "a/b", "a/b/c", "a/d", "e"].into_iter().map(module).collect();
     let code = "use super::{d::X, b}; use crate::e::{self, f::G}; fn g() { c::h(); d::no() }";
-    let named: Vec<String> = named_modules(&module("a/b"), code, &modules)
+    let named: Vec<String> = named_modules(&Vec::new(), &module("a/b"), code, &modules)
         .into_iter()
         .map(|module| module.join("/"))
         .collect();
@@ -293,12 +316,25 @@ fn paths_lead_to_the_modules_they_name() {
 
 #[test]
 fn the_command_line_uses_the_public_api_only() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/maypole");
-    let mut files = Vec::new();
-    source_files(&directory, &mut files);
-    for path in files {
-        let text = fs::read_to_string(&path).unwrap();
-        assert!(!text.contains("#[path"), "{} reaches into the library", path.display());
+    for path in sources(&[COMMAND_LINE]) {
+        assert!(!read(&path).contains("#[path"), "{} reaches into the library", path.display());
+    }
+}
+
+/// Whoever uses the filters alone compiles two small packages beside them.
+#[test]
+fn the_filters_use_nothing_of_the_store() {
+    let manifest = read(Path::new("crates/filter/Cargo.toml"));
+    let (_, dependencies) = manifest.split_once("\n[dependencies]\n").unwrap();
+    let dependencies = dependencies.split("\n\n").next().unwrap();
+    let names: Vec<&str> = dependencies
+        .lines()
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(names, ["byteorder", "libm"]);
+    for path in sources(&[FILTERS]) {
+        assert!(!read(&path).contains("#[path"), "{} reaches into the store", path.display());
     }
 }
 
@@ -308,6 +344,54 @@ fn imports_are_found_in_every_form() {
         "use crate::a::b; use crate::{c, d::{e, f}, g}; // crate::no\n let x = crate::h::i();";
     let names: Vec<_> = imports(text).into_iter().collect();
     assert_eq!(names, ["a", "c", "d", "g", "h"]);
+}
+
+/// The locks of other crates that a source text names.
+fn locks_without_rank(code: &str) -> Vec<&str> {
+    let locks = ["Mutex", "MutexGuard", "Condvar", "RwLock", "ReentrantLock"];
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    for library in ["std::sync::", "loom::sync::", "parking_lot::"] {
+        for rest in code.split(library).skip(1) {
+            let list = rest.strip_prefix('{').and_then(|list| list.split('}').next());
+            let path = rest.split(|c| !is_word(c) && c != ':').next();
+            let names = list.or(path).unwrap_or_default().split(|c| !is_word(c));
+            found.extend(names.filter(|name| locks.contains(name)));
+        }
+    }
+    found
+}
+
+/// Debug builds check the order of the locks, which `src/sync/rank.rs` lists. They can check only
+/// locks that have a rank: those of `src/sync/mutex.rs`.
+#[test]
+fn every_lock_of_the_library_has_a_rank() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    source_files(&source, &mut files);
+    let mut found = Vec::new();
+    for path in files {
+        let relative = path.strip_prefix(&source).unwrap();
+        let is_other = |part: &str| matches!(part, "bin" | "fuzzing" | "tests" | "tests.rs");
+        // The reference memtable is part of the tests.
+        let is_excepted = ["sync/mutex.rs", "memtable/reference.rs"].map(Path::new);
+        if is_excepted.contains(&relative)
+            || relative.iter().any(|part| is_other(part.to_str().unwrap()))
+        {
+            continue;
+        }
+        let code = code_of(&fs::read_to_string(&path).unwrap());
+        let locks = locks_without_rank(&code);
+        found.extend(locks.into_iter().map(|lock| format!("{}: {lock}", relative.display())));
+    }
+    assert!(found.is_empty(), "use the locks of crate::sync:\n{}", found.join("\n"));
+}
+
+#[test]
+fn locks_without_rank_are_found_in_every_form() {
+    let code = "use std::sync::{Arc, Mutex, mpsc};\nuse crate::sync::Mutex;\nlet l = std::sync::RwLock::new(0);\n\
+        use std::sync::Condvar as C; use std::sync::atomic::AtomicU8; use parking_lot::Mutex;";
+    assert_eq!(locks_without_rank(code), ["Mutex", "RwLock", "Condvar", "Mutex"]);
 }
 
 /// The types of locks. If another thread holds one of them at a fork, the child's copy is never
@@ -336,18 +420,14 @@ fn statics_with_locks(code: &str) -> Vec<String> {
 /// that it did not have. All state of the whole process is in an atomic or a `PerProcess` now.
 #[test]
 fn no_static_of_the_library_blocks_a_forked_child() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    source_files(&source, &mut files);
     let mut found = Vec::new();
-    for path in files {
-        let relative = path.strip_prefix(&source).unwrap();
-        let is_other = |part: &str| matches!(part, "bin" | "fuzzing" | "tests" | "tests.rs");
-        if relative.iter().any(|part| is_other(part.to_str().unwrap())) {
+    for path in sources(&LIBRARIES) {
+        let is_other = |part: &str| matches!(part, "fuzzing" | "tests" | "tests.rs");
+        if path.iter().any(|part| is_other(part.to_str().unwrap())) {
             continue;
         }
-        let statics = statics_with_locks(&code_of(&fs::read_to_string(&path).unwrap()));
-        found.extend(statics.into_iter().map(|of| format!("{}: {of}", relative.display())));
+        let statics = statics_with_locks(&code_of(&read(&path)));
+        found.extend(statics.into_iter().map(|of| format!("{}: {of}", path.display())));
     }
     assert!(found.is_empty(), "a child may wait for these for ever:\n{}", found.join("\n"));
 }
@@ -369,25 +449,19 @@ fn unsafe_words(text: &str) -> usize {
 
 #[test]
 fn every_unsafe_line_is_in_the_list_of_proofs() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = Vec::new();
-    source_files(&root.join("src"), &mut files);
-    let mut found: Vec<(String, usize)> = files
+    let mut found: Vec<(String, usize)> = sources(&["src", FILTERS, COMMAND_LINE])
         .iter()
-        .map(|path| {
-            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_string();
-            (name, unsafe_words(&fs::read_to_string(path).unwrap()))
-        })
+        .map(|path| (path.to_str().unwrap().to_string(), unsafe_words(&read(path))))
         .filter(|(_, words)| *words > 0)
         .collect();
     found.sort();
-    let document = fs::read_to_string(root.join("docs/unsafe.md")).unwrap();
+    let document = read(Path::new("docs/unsafe.md"));
     let listed: Vec<(String, usize)> = document
         .lines()
-        .filter_map(|line| line.strip_prefix("| `src/"))
+        .filter_map(|line| line.strip_prefix("| `"))
         .map(|row| {
             let mut cells = row.split('|').map(str::trim);
-            let name = format!("src/{}", cells.next().unwrap().trim_end_matches('`'));
+            let name = cells.next().unwrap().trim_end_matches('`').to_string();
             let words = cells.next().unwrap().parse().unwrap();
             assert!(cells.all(|cell| cell.len() > 10 || cell.is_empty()), "{name} has no proof");
             (name, words)
@@ -440,32 +514,31 @@ const FILES_THAT_NAME_A_FAMILY: usize = 4;
 
 /// The properties of a family are defined in its folder. If this test fails, code in another folder
 /// names the family, probably to know a property of it. Let that code look the property up in the
-/// table of families (`src/filter/families.rs`), and add the property to `FamilyInfo` if it is
+/// table of families (`crates/filter/src/families.rs`), and add the property to `FamilyInfo` if it is
 /// missing there.
 #[test]
 fn few_files_outside_its_folder_name_a_family() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    source_files(&source, &mut files);
     let mut naming: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
-    for path in files {
-        let relative = path.strip_prefix(&source).unwrap().to_path_buf();
-        let is_excepted = ["bin", "annotate", "fuzzing", "fuzzing.rs"]
+    for path in sources(&LIBRARIES) {
+        let is_excepted = ["src/annotate", "src/fuzzing", "crates/filter/src/fuzzing"]
             .iter()
-            .any(|excepted| relative.starts_with(excepted));
-        let is_test = relative.iter().any(|part| part == "tests" || part == "tests.rs");
+            .any(|excepted| path.starts_with(excepted));
+        let is_test = path.iter().any(|part| part == "tests" || part == "tests.rs");
         if is_excepted || is_test {
             continue;
         }
-        for family in families_named(&code_of(&fs::read_to_string(&path).unwrap())) {
-            if !relative.starts_with(Path::new("filter").join(&family)) {
-                naming.entry(family).or_default().insert(relative.clone());
+        for family in families_named(&code_of(&read(&path))) {
+            if !path.starts_with(Path::new(FILTERS).join(&family)) {
+                naming.entry(family).or_default().insert(path.clone());
             }
         }
     }
     for family in FAMILIES {
         let files = &naming[*family];
-        assert!(files.contains(Path::new("filter/families.rs")), "{family} is not in the table");
+        assert!(
+            files.contains(&Path::new(FILTERS).join("families.rs")),
+            "{family} is not in the table"
+        );
         let few = files.len() <= FILES_THAT_NAME_A_FAMILY;
         assert!(few, "{family} is named in {} files: {files:#?}", files.len());
     }

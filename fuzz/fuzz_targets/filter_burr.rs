@@ -2,6 +2,6 @@
 
 #![no_main]
 
-use maypole::filter::Family;
+use maypole_filter::Family;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| maypole::fuzzing::filter(Family::Burr, data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| maypole_filter::fuzzing::filter(Family::Burr, data));

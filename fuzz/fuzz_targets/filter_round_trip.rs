@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| maypole::fuzzing::filter_round_trip(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| maypole_filter::fuzzing::filter_round_trip(data));

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use crate::memory::LineBuf;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Mutex, Padded, lock, thread_index};
+use crate::sync::{Mutex, Padded, lock, rank, thread_index};
 
 use super::kind::BlockKind;
 use super::ring::{Entry, Header, prefetch_entry};
@@ -89,7 +89,7 @@ pub(super) struct MissBuffers {
 
 /// One miss buffer.
 struct MissBuffer {
-    state: Mutex<MissBufferState>,
+    state: Mutex<MissBufferState, rank::MissBuffer>,
     unused_bytes: AtomicUsize,
 }
 
@@ -161,7 +161,7 @@ impl MissBuffers {
     }
 
     /// The locks of all miss buffers.
-    pub fn iter(&self) -> impl Iterator<Item = &Mutex<MissBufferState>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Mutex<MissBufferState, rank::MissBuffer>> {
         self.each.iter().map(|miss_buffer| &miss_buffer.0.state)
     }
 

@@ -55,7 +55,7 @@ use std::sync::Arc;
 use crate::memory::LineBuf;
 use crate::sync;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, try_lock};
+use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, rank, try_lock};
 
 use eviction::CacheState;
 pub use kind::{BlockKind, KindUsage, PinMetadata};
@@ -140,7 +140,7 @@ pub struct BlockCache {
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
     policy: Policy,
-    state: Mutex<CacheState>,
+    state: Mutex<CacheState, rank::CacheRings>,
     /// As many as [`WAITING_PLACES`].
     waiting_places: Box<[WaitingPlace]>,
     miss_buffers: MissBuffers,
@@ -149,7 +149,7 @@ pub struct BlockCache {
 
 /// See [`WAITING_PLACES`].
 struct WaitingPlace {
-    mutex: Mutex<()>,
+    mutex: Mutex<(), rank::BlockWaits>,
     ended: Condvar,
 }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use crate::memory::large_pages::{LARGE_PAGE_BYTES, LargePages};
 use crate::memory::{LINE_BYTES, LineBuf, LineLender};
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, Process, lock};
+use crate::sync::{Mutex, Process, lock, rank};
 
 const SLAB_BYTES: usize = LARGE_PAGE_BYTES;
 const SLAB_LINES: usize = SLAB_BYTES / LINE_BYTES;
@@ -40,7 +40,7 @@ pub(super) struct Pool {
     /// the lock at the fork.
     process: Process,
     free_bytes: AtomicUsize,
-    state: Mutex<PoolState>,
+    state: Mutex<PoolState, rank::CachePages>,
 }
 
 struct PoolState {

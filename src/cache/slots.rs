@@ -67,7 +67,7 @@ use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::memory::{LINE_BYTES, LineArray, LineBuf, prefetch};
 use crate::slice::StableBytes;
@@ -579,7 +579,7 @@ impl<T: Cached> Slots<T> {
             // before it notifies, so it notifies after the wait below has begun.
             let awaited = seen.map_addr(|addr| addr | AWAITED);
             if slot.compare_exchange(seen, awaited, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-                waiting = place.ended.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                waiting = place.ended.wait(waiting);
             }
         }
     }

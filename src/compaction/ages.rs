@@ -41,7 +41,7 @@ const SHAPE: TreeShape = TreeShape {
 /// Keys, each with its sequence number and whether it is deleted.
 type Entries = BTreeMap<u32, (u64, bool)>;
 
-struct Tree {
+struct ModelTree {
     /// The tables of each level: newest first in level 0, in key order in the others.
     levels: [Vec<(FileMeta, Entries)>; LEVELS],
     next_number: u64,
@@ -49,7 +49,7 @@ struct Tree {
     written_bytes: u64,
 }
 
-impl Tree {
+impl ModelTree {
     fn table(&mut self, entries: Entries, oldest_deletion: u64) -> (FileMeta, Entries) {
         let deletions = entries.values().filter(|(_, deleted)| *deleted).count() as u64;
         let values = entries.len() as u64 - deletions;
@@ -157,7 +157,8 @@ impl Tree {
 /// greatest age of a deletion in seconds.
 fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     let mut rng = StdRng::seed_from_u64(9);
-    let mut tree = Tree { levels: Default::default(), next_number: 1, now: DAY, written_bytes: 0 };
+    let mut tree =
+        ModelTree { levels: Default::default(), next_number: 1, now: DAY, written_bytes: 0 };
     let mut alive: Vec<u32> = Vec::new();
     let (mut sequence, mut memtable) = (0, Entries::new());
     let mut oldest = 0;

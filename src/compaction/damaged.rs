@@ -150,16 +150,16 @@ mod tests {
         fixtures::file(number, smallest, largest, 10)
     }
 
-    struct Tree(Vec<(usize, FileMeta)>, Unavailable);
+    struct ModelTree(Vec<(usize, FileMeta)>, Unavailable);
 
-    impl Tree {
-        fn new(files: &[(usize, u64, u8, u8)], damaged: &[u64]) -> Tree {
+    impl ModelTree {
+        fn new(files: &[(usize, u64, u8, u8)], damaged: &[u64]) -> ModelTree {
             let files = files.iter().map(|&(l, number, a, b)| (l, file(number, a, b)));
             let unavailable = Unavailable {
                 damaged: damaged.iter().copied().collect(),
                 ..Unavailable::default()
             };
-            Tree(files.collect(), unavailable)
+            ModelTree(files.collect(), unavailable)
         }
 
         fn pick(&self) -> Option<Plan> {
@@ -194,7 +194,7 @@ mod tests {
             (0, 4, 20, 21),
             (0, 3, 22, 23),
         ];
-        let mut tree = Tree::new(&files, &[6]);
+        let mut tree = ModelTree::new(&files, &[6]);
         // Files that share no key with any other move first.
         let plan = tree.pick().unwrap();
         assert_eq!((plan.kind, &plan.inputs[..]), (PlanKind::Move, &[7, 4, 3][..]));
@@ -202,13 +202,13 @@ mod tests {
         assert_eq!(tree.pick(), None, "one more file may move, too few for a compaction");
         // Files that a damaged file holds up count neither towards a compaction nor towards a write
         // stall.
-        let tree = Tree::new(&files[..6], &[6]);
+        let tree = ModelTree::new(&files[..6], &[6]);
         assert_eq!(tree.pick(), None);
         let free = tree.without_blocked();
         assert_eq!(free[0], [7, 5, 4]);
-        let whole = Tree::new(&files[..6], &[]);
+        let whole = ModelTree::new(&files[..6], &[]);
         assert_eq!(outline(whole.pick()), (6, vec![7, 4], vec![]));
-        let whole = Tree::new(&[files[0], files[1], files[3], files[4]], &[]);
+        let whole = ModelTree::new(&[files[0], files[1], files[3], files[4]], &[]);
         assert_eq!(outline(whole.pick()), (6, vec![9, 8, 6, 5], vec![]));
     }
 
@@ -217,7 +217,7 @@ mod tests {
         let level_0 = [(0, 9, 0, 50), (0, 8, 0, 50), (0, 7, 0, 50), (0, 6, 0, 50)];
         let below = [(6, 1, 0, 9), (6, 2, 20, 29), (6, 3, 30, 39)];
         let files: Vec<_> = level_0.into_iter().chain(below).collect();
-        let plan = Tree::new(&files, &[2]).pick().unwrap();
+        let plan = ModelTree::new(&files, &[2]).pick().unwrap();
         assert_eq!(plan.output_level, 5);
         // The output is cut at the bounds of the damaged file, so that the outputs on both sides of
         // that file can move deeper.
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(plan.kind, PlanKind::Merge);
         let files =
             [(5, 11, 0, 19), (5, 12, 20, 29), (5, 13, 30, 50), below[0], below[1], below[2]];
-        let mut tree = Tree::new(&files, &[2]);
+        let mut tree = ModelTree::new(&files, &[2]);
         for (number, below) in [(11, vec![1]), (13, vec![3])] {
             let (output_level, inputs, output_inputs) = outline(tree.pick());
             assert_eq!(output_level, 6);
@@ -241,8 +241,8 @@ mod tests {
     fn what_goes_to_the_level_of_a_damaged_file_does_not_reach_over_it() {
         let level_0 = [(0, 9, 0, 9), (0, 8, 0, 9), (0, 7, 0, 9), (0, 6, 40, 50), (0, 5, 45, 60)];
         let files: Vec<_> = level_0.into_iter().chain([(6, 1, 20, 29)]).collect();
-        assert_eq!(outline(Tree::new(&files, &[]).pick()).1.len(), 5);
-        let mut tree = Tree::new(&files, &[1]);
+        assert_eq!(outline(ModelTree::new(&files, &[]).pick()).1.len(), 5);
+        let mut tree = ModelTree::new(&files, &[1]);
         assert_eq!(outline(tree.pick()), (6, vec![9, 8, 7], vec![]));
         // The merges on the two sides of the damaged file may run at the same time.
         let plan = tree.pick().unwrap();

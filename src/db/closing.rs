@@ -16,21 +16,28 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::background::install::READERS_PATIENCE;
-use super::background::jobs::{message_of, while_working_for};
+use super::background::jobs::{message_of, wait_for_jobs, while_working_for, works_here};
 use super::background::timer;
 use super::inner::Inner;
+use super::inner::database::Database;
+use super::stats::publish;
 use crate::error::{Error, Result};
 use crate::sync::drain;
 
 impl Inner {
     /// Closes the database, or waits until the call that has begun to close it is done.
     pub(super) fn close(&self) -> Result<()> {
-        self.status.process().check()?;
-        if !self.status.begin_closing() {
+        self.database.status.process().check()?;
+        if !self.database.status.begin_closing() {
             return self.wait_until_closed();
         }
         timer::cancel(self);
-        match self.wait_for_jobs() {
+        {
+            // Jobs and callers that wait for the tree notice the closing.
+            let _state = self.tree.lock();
+            self.tree.notify();
+        }
+        match wait_for_jobs(&self.database) {
             true => self.finish_closing(),
             false => Ok(()),
         }
@@ -39,26 +46,22 @@ impl Inner {
     /// The result of the closing that another call has begun. The head of this file says which
     /// threads do not wait for it.
     fn wait_until_closed(&self) -> Result<()> {
-        let may_wait = !self.works_here() && !self.store.obsolete.is_removing_here();
-        let mut state = self.tree.lock();
-        loop {
-            match self.status.closed() {
-                Some(closed) => return closed.clone(),
-                None if !may_wait => return Ok(()),
-                None => state = self.tree.wait(state),
-            }
+        let Database { status, store, jobs, .. } = &self.database;
+        let may_wait = !works_here(&self.database) && !store.obsolete.is_removing_here();
+        if may_wait {
+            jobs.wait_until(|_| status.closed().is_some());
         }
+        status.closed().cloned().unwrap_or(Ok(()))
     }
 
     /// Ends the closing of the database, once no job is left. A panic of the user's `Fs` becomes
     /// the result too, so that no other call waits for ever.
     pub(super) fn finish_closing(&self) -> Result<()> {
         let release = || catch_unwind(AssertUnwindSafe(|| self.release()));
-        let released = while_working_for(self, release);
+        let released = while_working_for(&self.database, release);
         let closed = released.unwrap_or_else(|panic| Err(Error::Panicked(message_of(&*panic))));
-        self.status.set_closed(closed.clone());
-        let _state = self.tree.lock();
-        self.tree.notify();
+        self.database.status.set_closed(closed.clone());
+        self.database.jobs.notify();
         closed
     }
 
@@ -67,19 +70,19 @@ impl Inner {
         // Frees the read states that were replaced, once running lookups have ended, so that
         // obsolete tables are deleted now rather than at the next opening.
         drain(READERS_PATIENCE);
-        let synced = match self.status.failure() {
+        let synced = match self.database.status.failure() {
             Some(Error::OpenedReadOnly) => Ok(()),
             // The database could not take over its directory for lack of space
             // (`open/writable.rs`), so it has written nothing that a sync could save.
-            None if self.writing.missing_space().is_some() => Ok(()),
+            None if self.database.writing.missing_space().is_some() => Ok(()),
             None => self.sync_wals(),
             Some(error) => Err(error.clone()),
         };
-        self.writing.drop_wals();
-        self.store.obsolete.close();
-        self.reading.keep_tables_of_readers_open();
-        self.publish_stats(false);
-        self.background.release_directory();
+        self.database.writing.drop_wals();
+        self.database.store.obsolete.close();
+        self.tree.reading.keep_tables_of_readers_open();
+        publish::publish_stats(&self.database, &self.tree, false);
+        self.database.directory.release();
         synced
     }
 }

@@ -5,10 +5,11 @@
 use std::path::Path;
 
 use super::db::Db;
-use super::inner::Inner;
 use super::iter::bounds::{Bounds, KeyBounds};
 use super::iter::cursor::DbCursor;
+use super::read_state::ReadState;
 use super::snapshot::Snapshot;
+use super::stats::properties::property;
 use crate::error::Result;
 use crate::slice::Slice;
 use crate::sync::lock;
@@ -25,7 +26,7 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn path(&self) -> &Path {
-        &self.inner.store.dir
+        &self.inner.database.store.dir
     }
 
     /// How many keys have a value. The count is exact, but the call is slow, because it reads every
@@ -65,7 +66,10 @@ impl Db {
     /// ```
     #[doc(alias = "estimate-num-keys")]
     pub fn approximate_len(&self) -> u64 {
-        self.inner.approximate_len()
+        match self.inner.database.status.process().is_current() {
+            true => self.inner.tree.reading.current().approximate_len(),
+            false => 0,
+        }
     }
 
     /// About how many bytes of the tables belong to keys in `range`. Memtables are not counted;
@@ -88,7 +92,7 @@ impl Db {
     #[doc(alias = "GetApproximateSizes")]
     #[doc(alias = "disk_space")]
     pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
-        self.inner.approximate_size(&Bounds::of(range))
+        self.inner.to_read()?.current().approximate_size(&Bounds::of(range))
     }
 
     /// Whether no key has a value. Reads up to the first entry.
@@ -172,7 +176,7 @@ impl Db {
     pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
         // This check makes each call on a read-only database fail, not only a call that finds an
         // entry to remove.
-        self.inner.status.check_writable()?;
+        self.inner.database.status.check_writable()?;
         let _one_at_a_time = lock(&self.handle.pops);
         let first = self.first_key_value()?;
         if let Some((key, _)) = &first {
@@ -237,7 +241,7 @@ impl Db {
     /// ```
     #[doc(alias = "GetProperty")]
     pub fn property(&self, name: &str) -> Option<String> {
-        self.inner.property(name)
+        property(&self.inner.database, &self.inner.tree, name)
     }
 
     /// Compacts the whole tree: [`Db::compact_range`] over all keys.
@@ -334,15 +338,11 @@ fn is_empty(mut cursor: DbCursor) -> Result<bool> {
     Ok(!cursor.valid())
 }
 
-impl Inner {
+impl ReadState {
     pub(super) fn approximate_len(&self) -> u64 {
-        if !self.status.process().is_current() {
-            return 0;
-        }
-        let read_state = self.reading.current();
-        let in_memory = read_state.memtables().map(|memtable| memtable.len() as u64).sum::<u64>();
+        let in_memory = self.memtables().map(|memtable| memtable.len() as u64).sum::<u64>();
         let (mut entries, mut deletions) = (in_memory, 0u64);
-        for (_, file) in read_state.version.files() {
+        for (_, file) in self.version.files() {
             let of_file = file.table.properties().number(DELETIONS).unwrap_or(0);
             entries = file.meta.entries.saturating_add(entries);
             deletions = of_file.saturating_add(deletions);
@@ -351,9 +351,7 @@ impl Inner {
     }
 
     fn approximate_size(&self, range: &Bounds) -> Result<u64> {
-        self.status.check_open()?;
-        let read_state = self.reading.current();
-        let files = read_state.version.files();
+        let files = self.version.files();
         files.map(|(_, file)| file.bytes_between(range.lower(), range.upper())).sum()
     }
 }

@@ -4,7 +4,7 @@
 //! folder implement the methods.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
@@ -12,13 +12,16 @@ use super::inner::Inner;
 use super::iter::DbIterator;
 use super::iter::bounds::{Bounds, KeyBounds};
 use super::iter::cursor::DbCursor;
+use super::maintenance::checkpoint::{checkpoint, copy_with_filters};
 use super::maintenance::destroy::DestroyReport;
+use super::maintenance::ingest::ingest;
 use super::maintenance::verify::{VerifyReport, verify};
 use super::maintenance::warm_up::{WarmUpReport, warm_up};
 use super::options::Builder;
 use super::repair::report::RepairReport;
-use super::rocks::export::ExportReport;
+use super::rocks::export::{ExportReport, export_rocksdb};
 use super::snapshot::Snapshot;
+use super::stats::collect::stats;
 use super::stats::published::PublishedStats;
 use super::stats::report::Stats;
 use super::write::batch::WriteBatch;
@@ -27,6 +30,7 @@ use super::{get, multi_get};
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
 use crate::slice::Slice;
+use crate::sync::{Mutex, rank};
 use crate::table::SstReader;
 
 /// An open database. Cheap to clone and to share between threads. Dropping the last clone closes
@@ -82,12 +86,12 @@ pub struct Db {
 pub(super) struct Handle {
     inner: Arc<Inner>,
     /// Held by the running [`Db::pop_first`].
-    pub(super) pops: Mutex<()>,
+    pub(super) pops: Mutex<(), rank::Pops>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        match self.inner.status.process().is_current() {
+        match self.inner.database.status.process().is_current() {
             true => drop(self.inner.close()),
             false => self.inner.leak(),
         }
@@ -96,7 +100,7 @@ impl Drop for Handle {
 
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Db").field("path", &self.inner.store.dir).finish_non_exhaustive()
+        f.debug_struct("Db").field("path", &self.inner.database.store.dir).finish_non_exhaustive()
     }
 }
 
@@ -589,7 +593,7 @@ impl Db {
     #[doc(alias = "flush_wal")]
     #[doc(alias = "sync")]
     pub fn persist(&self) -> Result<()> {
-        self.inner.status.check_writable()?;
+        self.inner.database.status.check_writable()?;
         self.inner.sync_wals()
     }
 }
@@ -670,7 +674,7 @@ impl Db {
     #[doc(alias = "statistics")]
     #[doc(alias = "tablestats")]
     pub fn stats(&self) -> Stats {
-        self.inner.stats()
+        stats(&self.inner.database, &self.inner.tree)
     }
 
     /// A table of the database, for inspection, by its number in [`Stats::files`](crate::Stats);
@@ -691,7 +695,13 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn table(&self, number: u64) -> Option<SstReader> {
-        self.inner.table(number)
+        if !self.inner.database.status.process().is_current() {
+            return None;
+        }
+        let read_state = self.inner.tree.reading.current();
+        let mut files = read_state.version.files();
+        let (_, file) = files.find(|(_, file)| file.meta.number == number)?;
+        Some(SstReader::of_open(Arc::clone(&file.table)))
     }
 
     /// Loads the filter and the index of every table into the block cache, shallow levels first, as
@@ -779,7 +789,7 @@ impl Db {
     #[doc(alias = "IngestExternalFile")]
     pub fn ingest<P: AsRef<Path>>(&self, files: &[P]) -> Result<()> {
         let files: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
-        self.inner.ingest(&files)
+        ingest(&self.inner, &files)
     }
 
     /// Copies the database to the directory `dir`, which is new or empty. The copy is an
@@ -806,7 +816,7 @@ impl Db {
     /// [`Error::Locked`](crate::Error::Locked) while another copy is being made there.
     #[doc(alias = "backup")]
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
-        self.inner.checkpoint(dir.as_ref())
+        checkpoint(&self.inner, dir.as_ref())
     }
 
     /// Exports the database as a RocksDB database in the directory `dir`, which is new or empty.
@@ -851,7 +861,7 @@ impl Db {
         dir: impl AsRef<Path>,
         filter: Option<&FilterPolicy>,
     ) -> Result<ExportReport> {
-        self.inner.export_rocksdb(dir.as_ref(), filter)
+        export_rocksdb(&self.inner, dir.as_ref(), filter)
     }
 
     /// Like [`Db::checkpoint`], but each table of the copy is written again, with the filter that
@@ -865,6 +875,6 @@ impl Db {
     /// has something in it.
     #[doc(hidden)]
     pub fn copy_with_filters(&self, dir: impl AsRef<Path>, policy: &FilterPolicy) -> Result<()> {
-        self.inner.copy_with_filters(dir.as_ref(), policy)
+        copy_with_filters(&self.inner, dir.as_ref(), policy)
     }
 }

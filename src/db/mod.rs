@@ -12,7 +12,7 @@
 //!   the whole database    maintenance/ (copy, ingest, verify, destroy)  repair/
 //!   short calls over these  convenience.rs (len, first, last, sizes)
 //!   RocksDB's databases   rocks/ (read, imported, exported)
-//!   what all these share  inner/ (the state and its locks)  read_state.rs (no lock)
+//!   what all these share  inner/ (one tree, and what a database has once)  read_state.rs
 //! ```
 //!
 //! Start with `inner/mod.rs`. Then follow a key: `write/mod.rs` writes it, `get/mod.rs` finds it.

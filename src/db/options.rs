@@ -31,7 +31,7 @@ pub struct Builder {
     pub(crate) path: PathBuf,
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) create_if_missing: bool,
-    pub(crate) filter: FilterPolicy,
+    pub(crate) tree: TreeOptions,
     /// Why the text given to [`Builder::filter`] was not understood.
     pub(crate) filter_error: Option<String>,
     pub(crate) filter_keys: FilterKeys,
@@ -41,14 +41,21 @@ pub struct Builder {
     pub(crate) reads_every_filter: bool,
     pub(crate) compression: Compression,
     pub(crate) block_bytes: usize,
-    pub(crate) memtable_bytes: usize,
-    pub(crate) shape: TreeShape,
     pub(crate) compaction_threads: usize,
     pub(crate) salvage_logs: bool,
     pub(crate) manifest_roll_bytes: u64,
-    pub(crate) max_deletion_age: Duration,
     pub(crate) max_open_files: Option<usize>,
     pub(crate) publish_interval: Option<Duration>,
+}
+
+/// The options of one tree, apart from those of its tables
+/// ([`TableStore::options`](crate::version::TableStore::options)).
+#[derive(Debug, Clone)]
+pub(crate) struct TreeOptions {
+    pub filter: FilterPolicy,
+    pub memtable_bytes: usize,
+    pub shape: TreeShape,
+    pub max_deletion_age: Duration,
 }
 
 #[derive(Debug, Clone)]
@@ -57,21 +64,10 @@ pub(crate) enum CacheChoice {
     Shared(Arc<BlockCache>),
 }
 
-impl Builder {
-    pub(crate) fn new(path: &Path) -> Builder {
-        Builder {
-            path: path.to_owned(),
-            fs: Arc::new(RealFs),
-            create_if_missing: true,
+impl Default for TreeOptions {
+    fn default() -> TreeOptions {
+        TreeOptions {
             filter: FilterPolicy::default(),
-            filter_error: None,
-            filter_keys: FilterKeys::Whole,
-            cache: CacheChoice::Own(64 << 20),
-            pin_metadata: PinMetadata::default(),
-            metadata: MetadataForm::Auto,
-            reads_every_filter: false,
-            compression: Compression::default(),
-            block_bytes: 4096,
             memtable_bytes: 16 << 20,
             shape: TreeShape {
                 l0_trigger: 4,
@@ -80,10 +76,29 @@ impl Builder {
                 table_bytes: 64 << 20,
                 memtable_bytes: 16 << 20,
             },
+            max_deletion_age: Duration::from_secs(30 * 24 * 60 * 60),
+        }
+    }
+}
+
+impl Builder {
+    pub(crate) fn new(path: &Path) -> Builder {
+        Builder {
+            path: path.to_owned(),
+            fs: Arc::new(RealFs),
+            create_if_missing: true,
+            tree: TreeOptions::default(),
+            filter_error: None,
+            filter_keys: FilterKeys::Whole,
+            cache: CacheChoice::Own(64 << 20),
+            pin_metadata: PinMetadata::default(),
+            metadata: MetadataForm::Auto,
+            reads_every_filter: false,
+            compression: Compression::default(),
+            block_bytes: 4096,
             compaction_threads: thread::available_parallelism().map_or(2, usize::from).clamp(2, 8),
             salvage_logs: false,
             manifest_roll_bytes: ROLL_AFTER_BYTES,
-            max_deletion_age: Duration::from_secs(30 * 24 * 60 * 60),
             max_open_files: None,
             publish_interval: None,
         }
@@ -110,7 +125,7 @@ impl Builder {
         P: TryInto<FilterPolicy, Error: std::fmt::Display>,
     {
         match policy.try_into() {
-            Ok(policy) => (self.filter, self.filter_error) = (policy, None),
+            Ok(policy) => (self.tree.filter, self.filter_error) = (policy, None),
             Err(error) => self.filter_error = Some(error.to_string()),
         }
         self
@@ -231,15 +246,15 @@ impl Builder {
     /// reader uses it. Larger memtables mean fewer, larger flushes and a longer recovery.
     #[doc(alias = "write_buffer_size")]
     pub fn memtable_bytes(mut self, bytes: usize) -> Builder {
-        self.memtable_bytes = bytes;
-        self.shape.memtable_bytes = bytes as u64;
+        self.tree.memtable_bytes = bytes;
+        self.tree.shape.memtable_bytes = bytes as u64;
         self
     }
 
     /// The size at which a table of level 1 or deeper is full. Default 64 MiB.
     #[doc(alias = "target_file_size_base")]
     pub fn table_bytes(mut self, bytes: u64) -> Builder {
-        self.shape.table_bytes = bytes;
+        self.tree.shape.table_bytes = bytes;
         self
     }
 
@@ -250,7 +265,7 @@ impl Builder {
     /// size.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
-        self.shape.level_base_bytes = bytes;
+        self.tree.shape.level_base_bytes = bytes;
         self
     }
 
@@ -283,8 +298,9 @@ impl Builder {
     /// data is written each day, 5 % for a hundredth, and 27 % for a three-hundredth.
     #[doc(alias = "ttl")]
     #[doc(alias = "periodic_compaction_seconds")]
-    pub fn max_deletion_age(self, age: Duration) -> Builder {
-        Builder { max_deletion_age: age, ..self }
+    pub fn max_deletion_age(mut self, age: Duration) -> Builder {
+        self.tree.max_deletion_age = age;
+        self
     }
 
     /// How many of its tables the database keeps open, 1 to 1048576. Each other table is opened

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::background::rest::needed_snapshot_released;
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
 use super::inner::Inner;
@@ -50,7 +51,7 @@ impl std::fmt::Debug for Snapshot {
 /// Makes another snapshot of the same state of the database. The two may be dropped in any order.
 impl Clone for Snapshot {
     fn clone(&self) -> Snapshot {
-        let sequence = self.inner.reading.snapshots().register(|| self.sequence);
+        let sequence = self.inner.database.sequences.snapshots.register(|| self.sequence);
         Snapshot { inner: Arc::clone(&self.inner), sequence }
     }
 }
@@ -58,7 +59,8 @@ impl Clone for Snapshot {
 impl Snapshot {
     pub(super) fn new(inner: &Arc<Inner>) -> Snapshot {
         let inner = Arc::clone(inner);
-        let sequence = inner.reading.snapshots().register(|| inner.reading.visible());
+        let sequence =
+            inner.database.sequences.snapshots.register(|| inner.database.sequences.visible());
         Snapshot { inner, sequence }
     }
 
@@ -148,10 +150,10 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        match self.inner.status.process().is_current() {
+        match self.inner.database.status.process().is_current() {
             false => self.inner.leak(),
-            true if self.inner.reading.snapshots().release(self.sequence) => {
-                self.inner.needed_snapshot_released();
+            true if self.inner.database.sequences.snapshots.release(self.sequence) => {
+                needed_snapshot_released(&self.inner);
             }
             true => {}
         }

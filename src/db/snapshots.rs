@@ -5,17 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::encoding::key::SequenceNumber;
-use crate::sync::{Process, lock};
+use crate::sync::{Mutex, Process, lock, rank};
 
 /// The sequence numbers of the live snapshots.
 #[derive(Default)]
 pub(crate) struct SnapshotList {
-    live: Mutex<BTreeMap<SequenceNumber, Live>>,
+    live: Mutex<BTreeMap<SequenceNumber, Live>, rank::Snapshots>,
     /// The largest sequence number of a snapshot that keeps something in a table from being freed;
     /// 0: no snapshot does.
     needed: AtomicU64,

@@ -3,6 +3,7 @@
 
 pub(crate) mod bytes;
 pub(crate) mod coding;
-pub(crate) mod hash;
 pub(crate) mod key;
 pub mod text;
+
+pub(crate) use maypole_filter::hash;

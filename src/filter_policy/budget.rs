@@ -105,5 +105,5 @@ pub fn stored_bits(rate: f64, family: Family) -> f64 {
     if rate > WORST_FPR {
         return 0.0;
     }
-    (family.info().bits_for_rate)(rate)
+    family.bits_for_rate(rate)
 }

@@ -137,11 +137,10 @@ impl FilterPolicy {
     pub fn most_filter_bytes(&self, entries: u64) -> u64 {
         // No family takes more bits than a Bloom filter of the same rate, so the estimate is that
         // of a Bloom filter.
-        let millibits = |spec: &FilterSpec| spec.plan().map_or(0, |(_, t)| t.bloom_millibits());
-        let bits = |millibits: u32| entries as f64 * f64::from(millibits) / 1000.0;
+        let bits = |spec: &FilterSpec| entries as f64 * spec.bloom_bits_per_key();
         let bits = match &self.0 {
-            Rule::Uniform(spec) | Rule::BottommostNone(spec) => bits(millibits(spec)),
-            Rule::Levels(specs) => bits(specs.iter().map(millibits).max().unwrap_or(0)),
+            Rule::Uniform(spec) | Rule::BottommostNone(spec) => bits(spec),
+            Rule::Levels(specs) => specs.iter().map(bits).fold(0.0, f64::max),
             Rule::Budget(budget, _) => SLACK * budget.bits(entries),
         };
         (bits / 8.0) as u64

@@ -4,7 +4,6 @@
 //! for a wrong checksum.
 //!
 //! ```text
-//! filter_*   decode of one family            filter_round_trip   a built filter against its keys
 //! block  index  properties  footer           the parts of a table
 //! table      a whole table, no checksum      log  edit           the parts of WAL and MANIFEST
 //! wal  manifest   a database whose WAL or MANIFEST is the input
@@ -13,11 +12,12 @@
 //! policy          the text of filter policies and prefix extractors
 //! ```
 //!
+//! The targets of filters are in the package `maypole-filter`.
+//!
 //! This module is compiled only for fuzzing and for tests. The tests run every target on the inputs
 //! in `fuzz/seeds`, and most targets on random bytes or on mutations of valid inputs.
 
 mod databases;
-mod filters;
 mod rocks;
 
 use std::path::Path;
@@ -30,7 +30,6 @@ use crate::table::{PrefixExtractor, SstReader};
 use crate::version::{FileMeta, VersionEdit};
 
 pub use self::databases::{manifest, operations, wal};
-pub use self::filters::{filter, filter_round_trip};
 pub use self::rocks::{rocksdb_log, rocksdb_manifest};
 pub use crate::table::fuzzing::{block, footer, index, properties};
 pub use crate::wal::fuzzing::log;

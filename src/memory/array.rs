@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use super::aligned::{LINE_BYTES, LineBuf};
+use maypole_filter::memory::{LINE_BYTES, LineBuf};
 
 /// The array; see the module.
 pub(crate) struct LineArray<T> {

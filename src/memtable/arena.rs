@@ -31,7 +31,7 @@ use std::ptr::NonNull;
 
 use crate::memory::large_pages::{LARGE_PAGE_BYTES, LargePages};
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, lock, rank};
 
 /// Every piece starts at a multiple of this many bytes.
 pub(super) const ALIGNMENT: usize = size_of::<Word>();
@@ -49,7 +49,7 @@ type Word = u64;
 /// Owns the chunks. All readers share it with the one writer, which holds the [`Bump`].
 pub(super) struct Arena {
     /// Locked when a chunk is added, and by [`Arena::holds`].
-    chunks: Mutex<Chunks>,
+    chunks: Mutex<Chunks, rank::ArenaChunks>,
     allocated_bytes: AtomicUsize,
 }
 

@@ -33,10 +33,10 @@
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::atomic::{AtomicU8, AtomicUsize, Ordering};
-use super::{Condvar, Mutex, MutexGuard, lock, try_lock};
+use super::{Condvar, Mutex, MutexGuard, lock, rank, try_lock};
 
 /// How many times a waiter checks for its answer before it yields. The checks take some
 /// microseconds, which is about the time that a small group of writes takes. Models do not spin.
@@ -54,8 +54,8 @@ const DONE: u8 = 2;
 /// Guards `L`. The holder can do the work `W` of waiting threads, and gives each piece of work an
 /// answer `A`.
 pub(crate) struct CombiningLock<L, W, A> {
-    leader: Mutex<L>,
-    queue: Mutex<VecDeque<Arc<Waiting<W, A>>>>,
+    leader: Mutex<L, rank::Writer>,
+    queue: Mutex<VecDeque<Arc<Waiting<W, A>>>, rank::WriteQueue>,
     /// Length of the queue, readable without a lock.
     queued: AtomicUsize,
 }
@@ -64,7 +64,7 @@ pub(crate) struct CombiningLock<L, W, A> {
 pub(crate) struct Waiting<W, A> {
     pub work: W,
     told: AtomicU8,
-    sleeper: Mutex<Sleeper<A>>,
+    sleeper: Mutex<Sleeper<A>, rank::WriteAnswer>,
     wakes: Condvar,
 }
 
@@ -77,7 +77,7 @@ struct Sleeper<A> {
 pub(crate) struct Leading<'a, L, W, A> {
     lock: &'a CombiningLock<L, W, A>,
     /// `None` only during the drop.
-    leader: Option<MutexGuard<'a, L>>,
+    leader: Option<MutexGuard<'a, L, rank::Writer>>,
 }
 
 impl<L, W, A> CombiningLock<L, W, A> {
@@ -216,7 +216,7 @@ impl<W, A> Waiting<W, A> {
             // `sleeps` and wakes this one.
             sleeper.sleeps = true;
             while !is_told() {
-                sleeper = self.wakes.wait(sleeper).unwrap_or_else(PoisonError::into_inner);
+                sleeper = self.wakes.wait(sleeper);
             }
             sleeper.sleeps = false;
         }

@@ -8,23 +8,25 @@
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced as a whole.
 //! - [`combining`]: a mutex whose holder also does the work of waiting threads.
 //! - [`process`]: the identity of this process, and the state that a forked child creates again.
-//! - [`lock`]: the function by which the crate locks every mutex.
+//! - [`mutex`]: the mutex and the condition variable of the whole crate, and [`lock`].
+//! - [`rank`]: the order of all locks, which debug builds check.
 //!
 //! Absent on purpose: sequentially consistent *accesses*. loom does not model them, but treats them
 //! as acquire and release. It does model sequentially consistent *fences*, so the code uses fences.
 //!
 //! Run the models with `RUSTFLAGS="--cfg loom" cargo test --profile loom --lib loom_`.
 
-use std::sync::TryLockError;
-
 pub(crate) mod arc_cell;
 mod barrier;
 pub(crate) mod combining;
+mod mutex;
 pub(crate) mod process;
+pub(crate) mod rank;
 pub(crate) mod reclaim;
 
 pub(crate) use arc_cell::{ArcCell, Held};
 pub(crate) use combining::{CombiningLock, Leading, Waiting};
+pub(crate) use mutex::{Condvar, Mutex, MutexGuard, lock, try_lock};
 pub(crate) use process::{OpenIn, PerProcess, Process};
 pub(crate) use reclaim::{
     Guard, Part, Retired, assert_no_guard, before_reading, collect, drain, drop_at_once,
@@ -32,76 +34,9 @@ pub(crate) use reclaim::{
 };
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
+pub(crate) use loom::sync::atomic;
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
-
-/// Locks `mutex`, even if a thread panicked while holding it. Correct only for data that is
-/// consistent at every point where a critical section can panic.
-#[cfg(not(loom))]
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Locks `mutex` if it is free, even if a thread panicked while holding it.
-pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
-}
-
-#[cfg(loom)]
-pub(crate) use under_loom::lock;
-
-/// [`lock`] under `cfg(loom)`, when the crate has two kinds of mutexes: loom's in the code that the
-/// models check, and the standard library's in the rest.
-#[cfg(loom)]
-mod under_loom {
-    use std::sync::{Arc, PoisonError};
-
-    pub trait Lock {
-        type Guard<'a>
-        where
-            Self: 'a;
-        fn lock_poisoned_too(&self) -> Self::Guard<'_>;
-    }
-
-    impl<T> Lock for loom::sync::Mutex<T> {
-        type Guard<'a>
-            = loom::sync::MutexGuard<'a, T>
-        where
-            T: 'a;
-        fn lock_poisoned_too(&self) -> Self::Guard<'_> {
-            self.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-    }
-
-    impl<T> Lock for std::sync::Mutex<T> {
-        type Guard<'a>
-            = std::sync::MutexGuard<'a, T>
-        where
-            T: 'a;
-        fn lock_poisoned_too(&self) -> Self::Guard<'_> {
-            self.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-    }
-
-    impl<M: Lock> Lock for Arc<M> {
-        type Guard<'a>
-            = M::Guard<'a>
-        where
-            M: 'a;
-        fn lock_poisoned_too(&self) -> Self::Guard<'_> {
-            (**self).lock_poisoned_too()
-        }
-    }
-
-    pub(crate) fn lock<M: Lock>(mutex: &M) -> M::Guard<'_> {
-        mutex.lock_poisoned_too()
-    }
-}
+pub(crate) use std::sync::atomic;
 
 /// A value alone on its cache lines, so that writers of neighbouring values do not slow its readers
 /// down. The alignment is 128 bytes because processors fetch lines in pairs.

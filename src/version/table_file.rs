@@ -9,8 +9,8 @@
 //! ([`ObsoleteFiles::remove`]).
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
 use super::store::check_described;
@@ -19,18 +19,18 @@ use crate::encoding::key::user_key;
 use crate::error::Result;
 use crate::fs::{self, Fs};
 use crate::stats::{Counters, FileCounts, Ticker};
-use crate::sync::{Process, lock};
+use crate::sync::{Condvar, Mutex, Process, lock, rank};
 use crate::table::Table;
 
 /// Removes the obsolete files of a database. All tables share it, and use it when they are dropped.
 pub(crate) struct ObsoleteFiles {
     /// The lookup counts of obsolete tables, by the level that each table left.
-    counts: Mutex<[FileCounts; LEVELS]>,
+    counts: Mutex<[FileCounts; LEVELS], rank::ObsoleteCounts>,
     /// Bytes of the obsolete tables that are still in use.
     used_bytes: AtomicU64,
     /// The running deletions of files. The lock is not held during a deletion, because that calls
     /// the user's `Fs`, which may drop an iterator or close the database.
-    removals: Mutex<Removals>,
+    removals: Mutex<Removals, rank::Removals>,
     /// Notified at the end of each deletion.
     removed: Condvar,
     /// The process that opened the database. A forked child deletes no file.
@@ -97,7 +97,7 @@ impl ObsoleteFiles {
         let mut removals = lock(&self.removals);
         removals.closed = true;
         while removals.threads.iter().any(|&thread| thread != own) {
-            removals = self.removed.wait(removals).unwrap_or_else(PoisonError::into_inner);
+            removals = self.removed.wait(removals);
         }
     }
 
@@ -110,7 +110,7 @@ impl ObsoleteFiles {
     /// is counted, and the next opening of the database tries again.
     pub fn remove(&self, fs: &dyn Fs, path: &Path) {
         let Some(_running) = Removal::begin(self) else { return };
-        if !fs::tidy_away(fs, path) {
+        if !rank::apart(|| fs::tidy_away(fs, path)) {
             self.counters.add(Ticker::FilesNotRemoved, 1);
         }
     }
@@ -220,5 +220,35 @@ impl Drop for TableFile {
             self.obsolete.add(level, self.table.file_counters().sums());
             self.obsolete.remove(&*self.fs, &self.path);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::fs::{FaultFs, MemFs, Operation, Target};
+
+    /// A collection drops what all databases have retired. So it may delete a table of one database
+    /// while its thread holds locks of another one, and the `Fs` may write to the first.
+    #[test]
+    fn a_deletion_may_lock_what_precedes_the_locks_of_its_thread() {
+        let writer = Mutex::<(), rank::Writer>::new(());
+        let has_locked = Arc::new(AtomicBool::new(false));
+        let fs = FaultFs::new(Arc::new(MemFs::new()));
+        let hook = {
+            let has_locked = Arc::clone(&has_locked);
+            move |_, _, _: &Path| {
+                drop(lock(&writer));
+                has_locked.store(true, Ordering::Relaxed);
+            }
+        };
+        fs.before_calls(Target::Only(Operation::Remove), hook);
+        let manifest = Mutex::<(), rank::Manifest>::new(());
+        let held = lock(&manifest);
+        ObsoleteFiles::new(Arc::new(Counters::new())).remove(&fs, Path::new("/a"));
+        drop(held);
+        assert!(has_locked.load(Ordering::Relaxed));
     }
 }

@@ -20,6 +20,7 @@ use std::path::Path;
 use super::{FILE_HEADER_BYTES, LogKind, RecordHeader, encode_file_header};
 use crate::error::{Error, Result};
 use crate::fs::{self, Fs, WritableFile};
+use crate::sync::rank::assert_may_wait;
 
 #[derive(Debug)]
 pub(crate) struct LogWriter {
@@ -65,6 +66,7 @@ impl LogWriter {
     /// the log unchanged. If space or memory runs out ([`Error::changed_nothing`]), the log ends
     /// without the record.
     pub fn append(&mut self, parts: &[&[u8]]) -> Result<u64> {
+        assert_may_wait();
         self.usable()?;
         if let Some((_, error)) = &self.ended {
             return Err(error.clone());
@@ -88,6 +90,7 @@ impl LogWriter {
 
     /// Makes every record so far durable.
     pub fn sync(&mut self) -> Result<()> {
+        assert_may_wait();
         self.usable()?;
         if !self.unsynced {
             return Ok(());

@@ -18,7 +18,7 @@
 //! | `MAYPOLE_LIVING_SECONDS` | 180 | length of the ignored soak in which data dies all the time |
 //! | `MAYPOLE_VALUE_MIB` | 8 | size of large values |
 //! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | threads of the ignored soak |
-//! | `MAYPOLE_FILTER_QUERIES` | 1,000,000,000 | queries, ignored test of `src/filter/tests.rs` |
+//! | `MAYPOLE_FILTER_QUERIES` | 1,000,000,000 | queries, ignored test of `crates/filter/src/tests.rs` |
 
 mod background;
 mod bounds;

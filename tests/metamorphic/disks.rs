@@ -1,5 +1,5 @@
-//! Where the store of a run lies: a file system in memory, which can lose power, or a directory of
-//! the operating system. Around it, a file system that fails on demand.
+//! Where the store of a run lies: a file system in memory, which can lose power and be full, or a
+//! directory of the operating system. Around it, a file system that fails on demand.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ use maypole::fs::{DirectFs, Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target
 pub enum Kind {
     /// `MemFs`.
     Memory,
+    /// `MemFs` with a capacity, which other files take for a while.
+    Small,
     /// `RealFs` in a temporary directory in memory (tmpfs), if there is one.
     Tmpfs,
     /// `RealFs` on the disk of the build directory.
@@ -20,10 +22,19 @@ pub enum Kind {
     Direct,
 }
 
+/// More than a run needs while the disk has no other files.
+const CAPACITY_BYTES: u64 = 64 << 20;
+
+/// The other files of a small disk.
+const FILLER: &str = "/filler";
+
 /// The file system of a run, and the directory of its store.
 #[derive(Debug)]
 pub struct Disk {
     memory: Option<MemFs>,
+    is_small: bool,
+    /// Whether other files take the disk.
+    is_full: bool,
     /// Holds the directories of a real file system until the end of the run.
     root: Option<tempfile::TempDir>,
     faulty: FaultFs,
@@ -46,18 +57,24 @@ impl Disk {
     /// An empty file system. If not `fails`, a real one is used as it is: the wrapper that can fail
     /// hides descriptors, and so the reads that run at the same time.
     pub fn new(kind: Kind, fails: bool) -> Disk {
-        let memory = (kind == Kind::Memory).then(MemFs::new);
+        let memory = match kind {
+            Kind::Memory => Some(MemFs::new()),
+            Kind::Small => Some(MemFs::with_capacity(CAPACITY_BYTES)),
+            _ => None,
+        };
+        let is_small = kind == Kind::Small;
         let inner: Arc<dyn Fs> = match (&memory, kind) {
             (Some(memory), _) => Arc::new(memory.clone()),
             (None, Kind::Direct) => Arc::new(DirectFs),
             (None, _) => Arc::new(RealFs),
         };
-        let root = (kind != Kind::Memory).then(|| {
+        let root = memory.is_none().then(|| {
             tempfile::Builder::new().prefix("metamorphic").tempdir_in(place(kind)).unwrap()
         });
         let faulty = FaultFs::new(Arc::clone(&inner));
         let fs = if fails || memory.is_some() { Arc::new(faulty.clone()) } else { inner };
-        let mut disk = Disk { memory, root, faulty, fs, dir: PathBuf::new(), used: 0 };
+        let (dir, used, is_full) = (PathBuf::new(), 0, false);
+        let mut disk = Disk { memory, is_small, is_full, root, faulty, fs, dir, used };
         disk.dir = disk.fresh("db");
         disk
     }
@@ -110,8 +127,10 @@ impl Disk {
         self.memory.as_ref().map(|memory| memory.crash(seed))
     }
 
-    /// Continues on an image.
+    /// Continues on an image. On a small disk all of its files are durable, and there is space.
     pub fn continue_on(&mut self, image: MemFs) {
+        let image = if self.is_small { small(&image, &self.dir) } else { image };
+        self.is_full = false;
         self.faulty = FaultFs::new(Arc::new(image.clone()));
         self.fs = Arc::new(self.faulty.clone());
         self.memory = Some(image);
@@ -126,8 +145,42 @@ impl Disk {
         }
     }
 
+    /// Calls succeed again.
     pub fn heal(&self) {
         self.faulty.heal();
+    }
+
+    /// Other files take a small disk, except for so many bytes.
+    pub fn leave_free(&mut self, bytes: u64) {
+        if !self.is_small {
+            return;
+        }
+        self.empty();
+        let memory = self.memory.as_ref().expect("a small disk is in memory");
+        let mut filler = memory.create(Path::new(FILLER)).unwrap();
+        let free = memory.free_bytes(Path::new("/")).unwrap().expect("it has a capacity");
+        let mut rest = free.saturating_sub(bytes);
+        while rest > 0 {
+            let piece = rest.min(1 << 20);
+            // The store may have taken the space meanwhile.
+            if filler.append(&vec![7; piece as usize]).and_then(|()| filler.flush()).is_err() {
+                break;
+            }
+            rest -= piece;
+        }
+        self.is_full = true;
+    }
+
+    /// Removes the other files.
+    pub fn empty(&mut self) {
+        if self.is_full {
+            self.memory().expect("it is in memory").remove(Path::new(FILLER)).unwrap();
+            self.is_full = false;
+        }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// How many calls have failed so far.
@@ -139,4 +192,20 @@ impl Disk {
     pub fn faulty(&self) -> &FaultFs {
         &self.faulty
     }
+}
+
+/// A disk with a capacity and the files that `image` has in `dir`. An image has no capacity.
+fn small(image: &MemFs, dir: &Path) -> MemFs {
+    let small = MemFs::with_capacity(CAPACITY_BYTES);
+    small.create_dir_all(dir).unwrap();
+    small.sync_dir(Path::new("/")).unwrap();
+    for name in image.list(dir).unwrap_or_default() {
+        let path = dir.join(name);
+        // No other name in a store is that of a directory.
+        let Ok(bytes) = image.read(&path) else { continue };
+        let mut file = small.create(&path).unwrap();
+        file.append(&bytes).and_then(|()| file.sync()).expect("there is space");
+    }
+    small.sync_dir(dir).unwrap();
+    small
 }

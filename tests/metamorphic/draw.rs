@@ -107,7 +107,8 @@ pub fn program(seed: u64, without: &str) -> Program {
         _ => [8, 100, 600, 2000, 3000][rng.random_range(0..5)],
     };
     let disk = match rng.random_range(0..80) {
-        0..72 => Kind::Memory,
+        0..52 => Kind::Memory,
+        52..72 => Kind::Small,
         72..78 => Kind::Tmpfs,
         78 => Kind::Disk,
         _ => Kind::Direct,
@@ -118,7 +119,8 @@ pub fn program(seed: u64, without: &str) -> Program {
     let is_left_out = |name| without.split(',').any(|other| other == name);
     let weights = MOTIFS.map(|(name, _)| {
         let weight = mood.weight(name, [0, 0, 1, 3, 9][rng.random_range(0..5)]);
-        if is_left_out(name) { 0 } else { weight }
+        let is_useless = name == "full_disk" && disk != Kind::Small;
+        if is_useless || is_left_out(name) { 0 } else { weight }
     });
     let (values, operations) = (0, Vec::new());
     let (here, recent) = (0, (0, 1, 1));
@@ -242,6 +244,7 @@ impl Draw {
             6 => self.push(Operation::Release(0)),
             7 => self.push(Operation::DropCursor(0)),
             8 => self.push(Operation::DropReader(0)),
+            9 => self.push(Operation::DropIterator(0)),
             _ => {}
         }
     }

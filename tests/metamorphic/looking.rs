@@ -11,9 +11,9 @@ use super::between::Between;
 use super::keys::{Key, Universe};
 use super::model::{Map, Model, Write};
 use super::operation::{Act, Operation};
-use super::reading::{Expected, content};
+use super::reading::{Expected, content, is_value};
 use super::settings::Settings;
-use super::store::{Store, pick};
+use super::store::{Store, pick, write_batch};
 
 impl Store {
     /// One read of the current state or of a snapshot.
@@ -52,14 +52,8 @@ impl Store {
         for (reader, map) in &self.readers {
             compared += expected(map, "a read-only handle").all(reader, &few)?;
         }
-        for held in &mut self.cursors {
-            let expected = Expected { keys: &self.keys, map: &held.map, name: "a held cursor" };
-            let (count, at) = expected.walk(&mut held.cursor, held.at, &[true; 50])?;
-            held.at = at;
-            compared += count;
-        }
         self.tally.comparisons += compared;
-        Ok(())
+        self.move_all()
     }
 
     /// About `count` keys, others each time.
@@ -112,18 +106,18 @@ impl Store {
         let mut states = vec![self.model.now().clone()];
         let mut failed = Ok(());
         for (act, done) in acted {
-            failed = failed.and(match act {
-                Act::Write(write) => {
-                    let done = self.wrote(vec![write], done);
+            let is_durable = done.is_ok() && act.syncs();
+            failed = failed.and(match act.writes() {
+                Some(writes) => {
+                    let done = self.wrote(writes, done);
                     states.push(self.model.now().clone());
                     done
                 }
-                Act::Flush if done.is_ok() => {
-                    self.model.sync();
-                    done
-                }
-                _ => done,
+                None => done,
             });
+            if is_durable {
+                self.model.sync();
+            }
         }
         failed.map(|()| states)
     }
@@ -134,8 +128,8 @@ impl Store {
         let (told, db, keys) = (Arc::clone(&acted), self.db().clone(), self.keys.clone());
         let acts = acts.to_vec();
         let between = Between::new(Arc::clone(self.disk.fs()), move |call| {
-            for &(_, act) in acts.iter().filter(|&&(at, _)| at == call) {
-                told.lock().unwrap().push((act, act_on(&db, &keys, act)));
+            for (_, act) in acts.iter().filter(|&&(at, _)| at == call) {
+                told.lock().unwrap().push((act.clone(), act_on(&db, &keys, act)));
             }
         });
         (between, acted)
@@ -148,7 +142,7 @@ impl Store {
         let (db, keys) = (self.db(), &self.keys);
         let (copied, acted) = thread::scope(|scope| {
             let writer = scope.spawn(|| {
-                acts.iter().map(|&act| (act, act_on(db, keys, act))).collect::<Vec<Acted>>()
+                acts.iter().map(|act| (act.clone(), act_on(db, keys, act))).collect::<Vec<Acted>>()
             });
             (db.checkpoint(&dir), writer.join().expect("the writer does not panic"))
         });
@@ -215,10 +209,7 @@ impl Store {
         loss: super::model::Loss,
     ) -> Result<()> {
         let found = content(db, keys)?;
-        let is_found = |key, value: Option<&super::keys::Value>| match (found.get(&key), value) {
-            (Some(bytes), Some(value)) => value.is(bytes),
-            (found, value) => found.is_none() && value.is_none(),
-        };
+        let is_found = |key, value: Option<&super::keys::Value>| is_value(value, found.get(&key));
         if let Err(difference) = model.recover(loss, 0..keys.count(), is_found) {
             panic!("{difference}");
         }
@@ -229,10 +220,11 @@ impl Store {
 /// What the writer did meanwhile, and how it went.
 type Acted = (Act, Result<()>);
 
-fn act_on(db: &Db, keys: &Universe, act: Act) -> Result<()> {
-    match act {
+pub(super) fn act_on(db: &Db, keys: &Universe, act: &Act) -> Result<()> {
+    match *act {
         Act::Flush => db.flush(),
         Act::CompactAll => db.compact_all(),
+        Act::Batch { ref writes, sync } => write_batch(db, keys, writes, sync),
         Act::Write(Write::Put(key, value)) => db.put(keys.bytes(key), value.bytes()),
         Act::Write(Write::Delete(key)) => db.delete(keys.bytes(key)),
         Act::Write(Write::DeleteRange(from, to)) => {

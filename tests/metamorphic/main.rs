@@ -7,7 +7,7 @@
 //! kind is its model).
 //!
 //! ```text
-//!   seed ──► draw.rs ──► Program ──► run.rs ──► store.rs, looking.rs, opening.rs
+//!   seed ──► draw.rs ──► Program ──► run.rs ──► store.rs, looking.rs, opening.rs, …
 //!                          ▲   │                   │ the same call to both
 //!              shorten.rs ─┘   │          ┌────────┴─────────┐
 //!                              ▼          ▼                  ▼
@@ -24,6 +24,9 @@
 //! | `draw.rs`, `shapes.rs`, `motifs.rs` | the program of a seed, and the passages that it consists of |
 //! | `store.rs` | executes a program |
 //! | `looking.rs`, `reading.rs` | reads, copies and readers, compared |
+//! | `held.rs` | cursors and iterators over earlier states |
+//! | `together.rs` | threads that write and read at the same time |
+//! | `space.rs` | a disk that has space again |
 //! | `opening.rs` | closing, killing, losing power, repairing |
 //! | `disks.rs`, `between.rs` | file systems |
 //! | `run.rs`, `shorten.rs` | a run in its thread; the shortest failing program |
@@ -45,6 +48,7 @@
 mod between;
 mod disks;
 mod draw;
+mod held;
 mod keys;
 mod looking;
 mod model;
@@ -56,8 +60,10 @@ mod run;
 mod settings;
 mod shapes;
 mod shorten;
+mod space;
 mod store;
 mod text;
+mod together;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

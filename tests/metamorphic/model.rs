@@ -11,8 +11,12 @@
 //! not. Until then it is not visible. All other writes are there after a kill. A power loss may take
 //! the end of the journal, back to the last point that was synced, and never a write from its
 //! middle.
+//!
+//! Threads that wrote at the same time wrote different keys, so any order of their writes leads to
+//! the same state. Where the power failed meanwhile, the order that fits what is found is taken.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::keys::{Key, Value};
 
@@ -29,8 +33,16 @@ pub enum Write {
 }
 
 impl Write {
+    /// The keys that the write may change.
+    pub fn keys(self) -> Range<Key> {
+        match self {
+            Write::Put(key, _) | Write::Delete(key) => key..key + 1,
+            Write::DeleteRange(from, to) => from..to.max(from),
+        }
+    }
+
     /// Changes the map, and calls `touched` with each key whose value may have changed.
-    fn apply(self, map: &mut Map, mut touched: impl FnMut(Key)) {
+    pub fn apply(self, map: &mut Map, mut touched: impl FnMut(Key)) {
         match self {
             Write::Put(key, value) => {
                 map.insert(key, value);
@@ -40,8 +52,8 @@ impl Write {
                 map.remove(&key);
                 touched(key);
             }
-            Write::DeleteRange(from, to) => {
-                let gone: Vec<Key> = map.range(from..to.max(from)).map(|(&key, _)| key).collect();
+            Write::DeleteRange(..) => {
+                let gone: Vec<Key> = map.range(self.keys()).map(|(&key, _)| key).collect();
                 for key in gone {
                     map.remove(&key);
                     touched(key);
@@ -55,6 +67,18 @@ impl Write {
 struct Entry {
     writes: Vec<Write>,
     is_doubtful: bool,
+    /// If several threads wrote at the same time: the number of that time, and of the thread.
+    thread: Option<(usize, usize)>,
+}
+
+/// What one of several threads wrote, in its order.
+#[derive(Debug, Default)]
+pub struct Lane {
+    pub acknowledged: Vec<Vec<Write>>,
+    /// So many of them are durable.
+    pub synced: usize,
+    /// The write whose call failed, after which the thread has written nothing.
+    pub doubtful: Option<Vec<Write>>,
 }
 
 /// The current state, and the states that a crash may leave.
@@ -67,6 +91,10 @@ pub struct Model {
     synced: usize,
     /// Keys that were written since [`Model::forget_touched`].
     touched: BTreeSet<Key>,
+    /// All values that each key has had.
+    history: BTreeMap<Key, Vec<Value>>,
+    /// How often threads have written at the same time.
+    times: usize,
 }
 
 /// What a crash may take.
@@ -90,13 +118,46 @@ impl Model {
 
     /// An acknowledged write.
     pub fn write(&mut self, writes: Vec<Write>) {
+        self.write_in(None, writes);
+    }
+
+    fn write_in(&mut self, thread: Option<(usize, usize)>, writes: Vec<Write>) {
         let touched = &mut self.touched;
         for write in &writes {
             write.apply(&mut self.now, |key| {
                 touched.insert(key);
             });
+            if let &Write::Put(key, value) = write {
+                self.history.entry(key).or_default().push(value);
+            }
         }
-        self.journal.push(Entry { writes, is_doubtful: false });
+        self.journal.push(Entry { writes, is_doubtful: false, thread });
+    }
+
+    /// What threads wrote at the same time, no key by two of them.
+    pub fn write_together(&mut self, lanes: Vec<Lane>) {
+        let is_synced = lanes.iter().any(|lane| lane.synced > 0);
+        let (mut rest, mut doubtful) = (Vec::new(), Vec::new());
+        for mut lane in lanes {
+            let unsynced = lane.acknowledged.split_off(lane.synced);
+            lane.acknowledged.into_iter().for_each(|writes| self.write(writes));
+            rest.push(unsynced);
+            doubtful.extend(lane.doubtful);
+        }
+        if is_synced {
+            self.sync();
+        }
+        self.times += 1;
+        for (thread, writes) in rest.into_iter().enumerate() {
+            let thread = Some((self.times, thread));
+            writes.into_iter().for_each(|writes| self.write_in(thread, writes));
+        }
+        doubtful.into_iter().for_each(|writes| self.doubt(writes));
+    }
+
+    /// Whether the key has ever had this value.
+    pub fn had(&self, key: Key, bytes: &[u8]) -> bool {
+        self.history.get(&key).is_some_and(|values| values.iter().any(|value| value.is(bytes)))
     }
 
     /// The keys that were written since all keys were last compacted. Wrong answers are the most
@@ -111,11 +172,16 @@ impl Model {
 
     /// A write whose call failed.
     pub fn doubt(&mut self, writes: Vec<Write>) {
-        self.journal.push(Entry { writes, is_doubtful: true });
+        self.journal.push(Entry { writes, is_doubtful: true, thread: None });
     }
 
     pub fn doubtful(&self) -> usize {
         self.journal.iter().filter(|entry| entry.is_doubtful).count()
+    }
+
+    /// Whether everything written is durable.
+    pub fn is_synced(&self) -> bool {
+        self.synced == self.journal.len()
     }
 
     /// Everything acknowledged so far is durable.
@@ -128,6 +194,11 @@ impl Model {
 
     /// An opening found exactly this state, which is durable from now on.
     fn settle(&mut self, state: Map) {
+        // A doubtful write that is there.
+        for (&key, &value) in state.iter().filter(|&(key, value)| self.now.get(key) != Some(value))
+        {
+            self.history.entry(key).or_default().push(value);
+        }
         (self.base, self.now) = (state.clone(), state);
         self.journal.clear();
         self.synced = 0;
@@ -141,6 +212,9 @@ impl Model {
         keys: impl Iterator<Item = Key> + Clone,
         is_found: impl Fn(Key, Option<&Value>) -> bool,
     ) -> Result<(), String> {
+        if loss == Loss::Tail {
+            self.order_by(&is_found);
+        }
         let mut nearest = usize::MAX;
         for chosen in 0..1_u32 << self.doubtful() {
             let mut state = self.base.clone();
@@ -192,4 +266,45 @@ impl Model {
             self.doubtful()
         ))
     }
+
+    /// Puts writes of the same time that are there before those that are not. The order within each
+    /// thread stays. Whether the writes before them are there is not in doubt: see
+    /// `Store::together`.
+    fn order_by(&mut self, is_found: impl Fn(Key, Option<&Value>) -> bool) {
+        let mut state = self.base.clone();
+        let is_one_time =
+            |a: &Entry, b: &Entry| a.thread.zip(b.thread).is_some_and(|((a, _), (b, _))| a == b);
+        let mut ordered = Vec::new();
+        for time in self.journal.chunk_by(is_one_time) {
+            let (mut first, mut rest) = (Vec::new(), Vec::new());
+            // The writes of a thread follow each other.
+            for lane in time.chunk_by(|a, b| a.thread == b.thread && a.thread.is_some()) {
+                let (there, missing) = lane.split_at(found_of(lane, &mut state, &is_found));
+                first.extend_from_slice(there);
+                rest.extend_from_slice(missing);
+            }
+            ordered.append(&mut first);
+            ordered.append(&mut rest);
+        }
+        self.journal = ordered;
+    }
+}
+
+/// How many of the first writes of a thread are there, if any number fits; none otherwise. Adds all
+/// of them to the state.
+fn found_of(
+    lane: &[Entry],
+    state: &mut Map,
+    is_found: impl Fn(Key, Option<&Value>) -> bool,
+) -> usize {
+    let writes = lane.iter().flat_map(|entry| &entry.writes);
+    let keys: BTreeSet<Key> = writes.flat_map(|write| write.keys()).collect();
+    let mut found = 0;
+    for (index, entry) in lane.iter().enumerate().filter(|(_, entry)| !entry.is_doubtful) {
+        entry.writes.iter().for_each(|write| write.apply(state, drop));
+        if keys.iter().all(|&key| is_found(key, state.get(&key))) {
+            found = index + 1;
+        }
+    }
+    found
 }

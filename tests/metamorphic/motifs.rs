@@ -10,7 +10,7 @@ use super::operation::{Act, Leave, Operation};
 pub type Motif = fn(&mut Draw);
 
 /// All motifs, by the names that `MAYPOLE_METAMORPHIC_WITHOUT` uses.
-pub const MOTIFS: [(&str, Motif); 21] = [
+pub const MOTIFS: [(&str, Motif); 23] = [
     ("some_writes", Draw::some_writes),
     ("batches", Draw::batches),
     ("small_flush", Draw::small_flush),
@@ -23,6 +23,7 @@ pub const MOTIFS: [(&str, Motif); 21] = [
     ("fill", Draw::fill),
     ("compact", Draw::compact),
     ("queue", Draw::queue),
+    ("together", Draw::together),
     ("reads", Draw::reads),
     ("hold", Draw::hold),
     ("read_beside", Draw::read_beside),
@@ -31,10 +32,12 @@ pub const MOTIFS: [(&str, Motif); 21] = [
     ("close_twice", Draw::close_twice),
     ("lose_power", Draw::lose_power),
     ("repair", Draw::repair),
+    ("full_disk", Draw::full_disk),
     ("faults", Draw::faults),
 ];
 
-/// The place of the last motif.
+/// The place of the last motif but one, and of the last.
+const FULL_DISK: usize = MOTIFS.len() - 2;
 const FAULTS: usize = MOTIFS.len() - 1;
 
 impl Draw {
@@ -67,13 +70,23 @@ impl Draw {
         }
     }
 
-    /// Snapshots and cursors that see what later operations change.
+    /// Snapshots, cursors and iterators that see what later operations change.
     pub(super) fn hold(&mut self) {
-        match self.rng.random_range(0..4) {
+        match self.rng.random_range(0..7) {
             0..2 => self.push(Operation::Snapshot),
             2 => {
                 let start = self.near();
                 self.push(Operation::HoldCursor { start });
+            }
+            3..5 => {
+                let ((from, to), form) = (self.range(200), self.rng.random_range(0..9));
+                let snapshot = self.snapshot();
+                self.push(Operation::HoldIterator { from, to, form, snapshot });
+            }
+            5 => {
+                let which = self.rng.random_range(0..8);
+                let steps = self.steps(60);
+                self.push(Operation::MoveIterator { which, steps });
             }
             _ => {
                 let which = self.rng.random_range(0..8);
@@ -86,9 +99,13 @@ impl Draw {
     /// What a writer does while something else is going on.
     pub(super) fn acts(&mut self) -> Vec<Act> {
         (0..self.rng.random_range(0..5))
-            .map(|_| match self.rng.random_range(0..4) {
-                0..2 => Act::Write(self.write()),
-                2 => Act::Flush,
+            .map(|_| match self.rng.random_range(0..8) {
+                0..3 => Act::Write(self.write()),
+                3 => {
+                    let writes = (0..self.rng.random_range(0..6)).map(|_| self.write()).collect();
+                    Act::Batch { writes, sync: self.one_in(3) }
+                }
+                4..6 => Act::Flush,
                 _ if self.one_in(3) => Act::CompactAll,
                 _ => Act::Flush,
             })
@@ -159,16 +176,13 @@ impl Draw {
             Call::ReadExactAt,
         ];
         let call = (!self.one_in(4)).then(|| CALLS[self.rng.random_range(0..CALLS.len())]);
-        let fault = [Fault::Io, Fault::NoSpace, Fault::ShortWrite][self.rng.random_range(0..3)];
+        // No short writes: they would leave half of a record in front of the zeros of a log that is
+        // allocated ahead, and zeros may complete the record. Such a log is never written in part.
+        let fault = [Fault::Io, Fault::NoSpace, Fault::NoSpace][self.rng.random_range(0..3)];
         let nth = self.rng.random_range(0..12);
         let forever = self.one_in(3);
         self.push(Operation::Fail { call, nth, fault, forever });
-        // No faults during the faults.
-        let weights = std::mem::replace(&mut self.weights[FAULTS], 0);
-        for _ in 0..self.rng.random_range(1..5) {
-            self.passage();
-        }
-        self.weights[FAULTS] = weights;
+        self.trouble();
         if self.one_in(3) {
             self.push(Operation::Check);
         }
@@ -177,5 +191,29 @@ impl Draw {
         if self.one_in(2) {
             self.reopen();
         }
+    }
+
+    /// The disk is full, or almost; other passages follow, sometimes while the space changes; then
+    /// there is space again.
+    pub(super) fn full_disk(&mut self) {
+        for _ in 0..self.rng.random_range(1..3) {
+            let kib = [0, 1, 6, 30, 100, 500][self.rng.random_range(0..6)];
+            self.push(Operation::LeaveFree(kib << 10));
+            self.trouble();
+            if self.one_in(3) {
+                self.push(Operation::Check);
+            }
+        }
+        self.push(Operation::Heal);
+        self.some_writes();
+    }
+
+    /// Passages during trouble, without further trouble.
+    fn trouble(&mut self) {
+        let weights = [FULL_DISK, FAULTS].map(|motif| std::mem::take(&mut self.weights[motif]));
+        for _ in 0..self.rng.random_range(1..5) {
+            self.passage();
+        }
+        [self.weights[FULL_DISK], self.weights[FAULTS]] = weights;
     }
 }

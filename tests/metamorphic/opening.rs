@@ -11,7 +11,7 @@ use maypole::{Db, Error, RepairReport};
 use super::keys::show_value;
 use super::model::{Loss, Model};
 use super::operation::Leave;
-use super::reading::content;
+use super::reading::{content, is_value};
 use super::settings::Settings;
 use super::store::Store;
 
@@ -30,17 +30,23 @@ impl Store {
     }
 
     pub(super) fn reopen(&mut self, leave: Leave, settings: Settings) {
-        let was_troubled = self.is_troubled();
+        let (was_troubled, had_faults) = (self.is_troubled(), self.has_faults());
         let loss = self.leave(leave, was_troubled);
         let snapshots = std::mem::take(&mut self.snapshots);
         for (snapshot, _) in snapshots {
             let read = snapshot.get(b"any key");
             assert!(matches!(read, Err(Error::Closed)), "a snapshot of a closed store: {read:?}");
         }
-        if was_troubled {
+        if had_faults {
             // What they read may have failed.
             self.cursors.clear();
+            self.iterators.clear();
             self.readers.clear();
+        }
+        if !self.model.is_synced() {
+            // An opening that finds no space leaves everything as it is, so the next power loss
+            // could take what this opening finds.
+            self.disk.empty();
         }
         self.settings = settings;
         let mut uncertain = None;
@@ -172,6 +178,7 @@ impl Store {
     /// The closed store, of which CURRENT or the MANIFEST may be lost, is repaired.
     fn repair(&mut self, loses_current: bool, loses_manifest: bool) -> RepairReport {
         self.disk.heal();
+        self.disk.empty();
         let fs = Arc::clone(self.disk.fs());
         let loses = |name: &str| {
             (loses_current && name == "CURRENT") || (loses_manifest && name.starts_with("MANIFEST"))
@@ -190,26 +197,31 @@ impl Store {
     }
 
     /// Without a MANIFEST, a repair may lose what it reports, and deleted keys may come back. All
-    /// other keys have their values. What differs is written again.
+    /// other keys have their values. What is there was once written. What differs is written again.
     fn restore(&mut self, report: &RepairReport) {
         let db = self.db().clone();
         let found = content(&db, &self.keys).expect("the repaired store can be read");
         for key in 0..self.keys.count() {
             let (bytes, wanted) = (self.keys.bytes(key), self.model.now().get(&key).copied());
-            let is_same = match (found.get(&key), wanted) {
-                (Some(found), Some(wanted)) => wanted.is(found),
-                (found, wanted) => found.is_none() && wanted.is_none(),
-            };
-            if is_same {
+            let found = found.get(&key);
+            if is_value(wanted.as_ref(), found) {
                 continue;
             }
+            let shown = || {
+                let key = self.keys.show(key);
+                format!("{key} is {}", show_value(found.map(|value| &value[..])))
+            };
             let may_differ = report.losses.iter().any(|loss| loss.concerns(bytes))
                 || (wanted.is_none() && report.deleted_keys_may_return);
             assert!(
                 may_differ,
-                "after a repair without a MANIFEST {} is {}, and no loss is reported",
-                self.keys.show(key),
-                show_value(found.get(&key).map(|value| &value[..]))
+                "after a repair without a MANIFEST {}, and no loss is reported",
+                shown()
+            );
+            assert!(
+                found.is_none_or(|value| self.model.had(key, value)),
+                "after a repair without a MANIFEST {}, which it never was",
+                shown()
             );
             let done = match wanted {
                 Some(value) => db.put(bytes, value.bytes()),

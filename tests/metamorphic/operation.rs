@@ -48,12 +48,21 @@ pub enum Leave {
     },
 }
 
-/// What the writer does between two calls of a reader that is opening the same directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a writer does while something else goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     Write(Write),
+    Batch { writes: Vec<Write>, sync: bool },
     Flush,
     CompactAll,
+}
+
+/// What one of several threads does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    Act(Act),
+    /// Reads the whole content of a new snapshot.
+    Look,
 }
 
 /// A step to the right or to the left of a cursor or an iterator.
@@ -84,6 +93,8 @@ pub enum Operation {
     },
     PopFirst,
     Persist,
+    /// Threads that work at the same time, each with its turns. No key is written by two of them.
+    Together(Vec<Vec<Turn>>),
     /// Ingests these files in one call.
     Ingest(Vec<Vec<Write>>),
 
@@ -106,6 +117,18 @@ pub enum Operation {
         steps: Steps,
     },
     DropCursor(usize),
+    /// Makes an iterator of a range, with bounds of one of the forms, of which nothing is read yet.
+    HoldIterator {
+        from: Key,
+        to: Key,
+        form: usize,
+        snapshot: Option<usize>,
+    },
+    MoveIterator {
+        which: usize,
+        steps: Steps,
+    },
+    DropIterator(usize),
 
     // Reads, of the current state or of a snapshot.
     Get {
@@ -165,8 +188,27 @@ pub enum Operation {
         fault: Fault,
         forever: bool,
     },
+    /// Other files take the disk, if it has a capacity, except for so many bytes.
+    LeaveFree(u64),
+    /// Calls succeed, and there is space.
     Heal,
     Reopen(Leave, Settings),
+}
+
+impl Act {
+    /// What it changes, if it is a write.
+    pub fn writes(&self) -> Option<Vec<Write>> {
+        match self {
+            Act::Write(write) => Some(vec![*write]),
+            Act::Batch { writes, .. } => Some(writes.clone()),
+            Act::Flush | Act::CompactAll => None,
+        }
+    }
+
+    /// Whether everything written before is durable afterwards.
+    pub fn syncs(&self) -> bool {
+        matches!(self, Act::Flush | Act::Batch { sync: true, .. })
+    }
 }
 
 impl Operation {
@@ -178,7 +220,9 @@ impl Operation {
             }
             Operation::Range { steps, .. }
             | Operation::Walk { steps, .. }
-            | Operation::MoveCursor { steps, .. } => steps.len() as u64,
+            | Operation::MoveCursor { steps, .. }
+            | Operation::MoveIterator { steps, .. } => steps.len() as u64,
+            Operation::Together(threads) => threads.iter().map(|turns| turns.len() as u64).sum(),
             _ => 1,
         }
     }
@@ -239,6 +283,24 @@ impl Operation {
                 }
                 all
             }
+            Operation::Together(threads) => {
+                let mut all: Vec<_> =
+                    without(&threads).into_iter().map(Operation::Together).collect();
+                for (index, turns) in threads.iter().enumerate() {
+                    all.extend(without(turns).into_iter().map(|turns| {
+                        let mut threads = threads.clone();
+                        threads[index] = turns;
+                        Operation::Together(threads)
+                    }));
+                }
+                all
+            }
+            Operation::MoveCursor { which, steps } => (without(&steps).into_iter())
+                .map(|steps| Operation::MoveCursor { which, steps })
+                .collect(),
+            Operation::MoveIterator { which, steps } => (without(&steps).into_iter())
+                .map(|steps| Operation::MoveIterator { which, steps })
+                .collect(),
             Operation::Read { acts, hold, settings } => {
                 let fewer = without(&acts).into_iter();
                 let fewer = fewer.map(|acts| Operation::Read { acts, hold, settings });

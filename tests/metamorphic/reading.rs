@@ -3,11 +3,12 @@
 //! All of them panic at the first difference. A read that returns an error is passed on: only the
 //! caller knows whether the disk has failed.
 
-use std::ops::Bound;
+use std::collections::BTreeMap;
+use std::ops::{Bound, Range};
 
 use maypole::{Db, DbCursor, DbIterator, Result, Slice, Snapshot};
 
-use super::keys::{Key, Universe, show_value};
+use super::keys::{Key, Universe, Value, show_value};
 use super::model::Map;
 
 /// What a database and a snapshot have in common.
@@ -154,8 +155,32 @@ impl Expected<'_> {
         Ok(4)
     }
 
-    /// An iterator over the keys from `from` to before `to`, from both ends: `true` is a step from
-    /// the front.
+    /// A step of an iterator from its front or from its back. Its remaining entries are those of the
+    /// keys in `left`. Returns whether there was one.
+    pub fn step(
+        &self,
+        call: &str,
+        iterator: &mut DbIterator,
+        left: &mut Range<Key>,
+        is_front: bool,
+    ) -> Result<bool> {
+        let mut rest = self.map.range(left.clone()).map(|(&key, _)| key);
+        let (item, wanted) = match is_front {
+            true => (iterator.next(), rest.next()),
+            false => (iterator.next_back(), rest.next_back()),
+        };
+        let item = item.transpose()?;
+        self.same_entry(call, wanted, item.as_ref().map(|(k, v)| (&k[..], &v[..])));
+        match wanted {
+            Some(key) if is_front => left.start = key + 1,
+            Some(key) => left.end = key,
+            None => left.end = left.start,
+        }
+        Ok(wanted.is_some())
+    }
+
+    /// An iterator over the keys from `from` to before `to`, from both ends until one of them is
+    /// reached: `true` is a step from the front.
     fn both_ends(
         &self,
         call: &str,
@@ -163,31 +188,25 @@ impl Expected<'_> {
         (from, to): (Key, Key),
         steps: impl Iterator<Item = bool>,
     ) -> Result<u64> {
-        let mut wanted = self.map.range(from..to.max(from)).map(|(&key, _)| key);
+        let mut left = from..to.max(from);
         let mut compared = 0;
         for step in steps {
-            let (item, wanted) = match step {
-                true => (found.next(), wanted.next()),
-                false => (found.next_back(), wanted.next_back()),
-            };
-            let item = item.transpose()?;
-            self.same_entry(call, wanted, item.as_ref().map(|(k, v)| (&k[..], &v[..])));
             compared += 1;
-            if wanted.is_none() {
+            if !self.step(call, &mut found, &mut left, step)? {
                 break;
             }
         }
         Ok(compared)
     }
 
-    /// The keys from `from` to before `to`, with one of the forms that the bounds may have.
-    pub fn range(
+    /// An iterator over the keys from `from` to before `to`, with one of the forms that the bounds
+    /// may have.
+    pub fn iterator(
         &self,
         view: &impl Readable,
         (from, to): (Key, Key),
         form: usize,
-        steps: &[bool],
-    ) -> Result<u64> {
+    ) -> DbIterator {
         let (count, key) = (self.keys.count(), |key| self.keys.bytes(key));
         let lower = match form % 3 {
             1 if from > 0 => Bound::Excluded(key(from - 1)),
@@ -199,7 +218,17 @@ impl Expected<'_> {
             2 if to == count => Bound::Unbounded,
             _ => Bound::Excluded(key(to)),
         };
-        let found = view.range((lower, upper));
+        view.range((lower, upper))
+    }
+
+    pub fn range(
+        &self,
+        view: &impl Readable,
+        (from, to): (Key, Key),
+        form: usize,
+        steps: &[bool],
+    ) -> Result<u64> {
+        let found = self.iterator(view, (from, to), form);
         self.both_ends("range", found, (from, to), steps.iter().copied())
     }
 
@@ -282,9 +311,19 @@ impl Expected<'_> {
     }
 }
 
+/// Whether a key that should have this value, or none, has it.
+pub fn is_value(wanted: Option<&Value>, found: Option<&Slice>) -> bool {
+    match (wanted, found) {
+        (Some(wanted), Some(found)) => wanted.is(found),
+        (wanted, found) => wanted.is_none() && found.is_none(),
+    }
+}
+
 /// The whole content as an iterator shows it, in any state.
-pub fn content(db: &Db, keys: &Universe) -> Result<std::collections::BTreeMap<Key, Slice>> {
-    db.iter()
+pub type Content = BTreeMap<Key, Slice>;
+
+pub fn content(view: &impl Readable, keys: &Universe) -> Result<Content> {
+    view.range((Bound::Unbounded, Bound::Unbounded))
         .map(|item| {
             let (key, value) = item?;
             let known = keys.find(&key);

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once, mpsc};
 use std::time::Duration;
@@ -50,6 +51,26 @@ fn message_of(payload: &dyn Any) -> &str {
     text.or(payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
+/// Runs a part of a run in a thread of its own. A panic in it becomes one of the caller, who gets the
+/// result from the returned function.
+pub fn spawn<'s, T: Send + 's>(
+    scope: &'s thread::Scope<'s, '_>,
+    part: impl FnOnce() -> T + Send + 's,
+) -> impl FnOnce() -> T {
+    let thread = thread::Builder::new().name(RUN.into()).spawn_scoped(scope, || caught(part));
+    let thread = thread.expect("a thread can be started");
+    || {
+        let done = thread.join().expect("it has caught its panics");
+        done.unwrap_or_else(|message| panic!("{message}"))
+    }
+}
+
+/// The result, or what a panic said.
+fn caught<T>(body: impl FnOnce() -> T) -> Result<T, String> {
+    let done = panic::catch_unwind(AssertUnwindSafe(body));
+    done.map_err(|_| PANIC.take().unwrap_or_else(|| "a panic".into()))
+}
+
 /// Runs the program from beginning to end.
 pub fn run(program: &Program) -> Result<Tally, Failure> {
     keep_panics();
@@ -58,10 +79,9 @@ pub fn run(program: &Program) -> Result<Tally, Failure> {
     let spawned = thread::Builder::new().name(RUN.into()).spawn({
         let (program, reached) = (program.clone(), Arc::clone(&reached));
         move || {
-            let done = panic::catch_unwind(|| execute(&program, &reached));
-            let message = || PANIC.take().unwrap_or_else(|| "a panic".into());
+            let done = caught(|| execute(&program, &reached));
             // If nobody receives it, the run took too long.
-            drop(sender.send(done.map_err(|_| message())));
+            drop(sender.send(done));
         }
     });
     let thread = spawned.expect("a thread can be started");

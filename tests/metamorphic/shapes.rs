@@ -3,8 +3,17 @@
 use rand::RngExt;
 
 use super::draw::{Draw, HOT, Mood};
+use super::keys::Key;
 use super::model::Write;
-use super::operation::Operation;
+use super::operation::{Act, Leave, Operation, Turn};
+
+/// The keys of one of several threads: the first one, the distance and the number.
+#[derive(Clone, Copy)]
+struct Lane {
+    first: Key,
+    step: u32,
+    room: u32,
+}
 
 impl Draw {
     /// Most keys, in the last level: level 0 is small in comparison, and merges within itself.
@@ -212,6 +221,53 @@ impl Draw {
             _ => Operation::Wait,
         };
         self.push(operation);
+    }
+
+    /// Two to four threads write, flush, compact and look at the same time. Each thread has keys of
+    /// its own: neighbours of each other, or of those of the other threads.
+    pub(super) fn together(&mut self) {
+        let threads = self.rng.random_range(2..5);
+        let room = (self.keys / threads).min([20, 20, 1000][self.rng.random_range(0..3)]);
+        let step = [1, threads][self.rng.random_range(0..2)];
+        let lanes = (0..threads).map(|thread| {
+            let first = self.here + if step == 1 { thread * room } else { thread };
+            let lane = Lane { first, step, room };
+            (0..self.rng.random_range(1..20)).map(|_| self.turn(lane)).collect()
+        });
+        let lanes = lanes.collect();
+        self.push(Operation::Together(lanes));
+        if self.one_in(3) {
+            let (seed, again) = (self.rng.random(), self.one_in(3));
+            self.leave(Leave::LosePower { seed, again });
+        }
+    }
+
+    fn turn(&mut self, lane: Lane) -> Turn {
+        Turn::Act(match self.rng.random_range(0..20) {
+            0..8 => Act::Write(self.write_in(lane)),
+            8..15 => {
+                let writes =
+                    (0..self.rng.random_range(1..8)).map(|_| self.write_in(lane)).collect();
+                Act::Batch { writes, sync: self.one_in(4) }
+            }
+            15 => Act::Flush,
+            16 if self.one_in(2) => Act::CompactAll,
+            _ => return Turn::Look,
+        })
+    }
+
+    fn write_in(&mut self, lane: Lane) -> Write {
+        let index = self.rng.random_range(0..lane.room);
+        let key = (lane.first + lane.step * index) % self.keys;
+        match self.rng.random_range(0..10) {
+            0..6 => Write::Put(key, self.value()),
+            6..9 => Write::Delete(key),
+            _ if lane.step > 1 => Write::DeleteRange(key, key + 1),
+            _ => {
+                let most = (lane.room - index).min(self.keys - key);
+                Write::DeleteRange(key, key + self.rng.random_range(0..=most))
+            }
+        }
     }
 
     pub(super) fn queue(&mut self) {

@@ -1,21 +1,21 @@
 //! A store under test beside its model: executes the operations of a program.
 //!
 //! **Errors.** A call may return an error only if a call to the file system was made to fail since
-//! the last opening. A write that returned an error is doubtful from then on (see `model.rs`). In
-//! this state too, whatever a read returns is right.
+//! the last opening, or if the disk is full. A write that returned an error is doubtful from then on
+//! (see `model.rs`), unless there was no space. In this state too, whatever a read returns is right.
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use maypole::table::SstWriter;
-use maypole::{Db, DbCursor, Durability, Error, Result, Snapshot, Ticker, WriteBatch};
+use maypole::{Db, Durability, Error, Result, Snapshot, Ticker, WriteBatch};
 
 use super::disks::Disk;
+use super::held::{HeldCursor, HeldIterator};
 use super::keys::{Key, Universe};
 use super::model::{MAX_DOUBTFUL, Map, Model, Write};
-use super::operation::{Leave, Operation, Program, Steps};
-use super::reading::Expected;
+use super::operation::{Leave, Operation, Program};
 use super::settings::Settings;
 
 /// What a run has done.
@@ -33,6 +33,7 @@ pub struct Store {
     pub(super) model: Model,
     pub(super) snapshots: Vec<(Snapshot, Map)>,
     pub(super) cursors: Vec<HeldCursor>,
+    pub(super) iterators: Vec<HeldIterator>,
     /// Handles that were opened read-only, each with the state that it shows.
     pub(super) readers: Vec<(Db, Map)>,
     /// Calls that had failed at the last opening.
@@ -41,16 +42,9 @@ pub struct Store {
     pub tally: Tally,
 }
 
-/// A cursor over the state of its making, on the key `at`.
-pub(super) struct HeldCursor {
-    pub cursor: DbCursor,
-    pub map: Map,
-    pub at: Option<Key>,
-}
-
 /// A call of `wait_for_compaction` fails the run if it takes longer than this, or if more
 /// compactions than [`MOST_COMPACTIONS`] run meanwhile.
-const PATIENCE: Duration = Duration::from_secs(40);
+pub(super) const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Far more than any tree of a run needs to settle.
 const MOST_COMPACTIONS: u64 = 1000;
@@ -71,6 +65,7 @@ impl Store {
             model: Model::default(),
             snapshots: Vec::new(),
             cursors: Vec::new(),
+            iterators: Vec::new(),
             readers: Vec::new(),
             faults_at_opening: 0,
             is_calm: program.is_calm,
@@ -84,9 +79,21 @@ impl Store {
         self.db.as_ref().expect("the store is open")
     }
 
-    /// Whether calls may return errors.
-    pub(super) fn is_troubled(&self) -> bool {
+    /// Whether any call may return an error.
+    pub(super) fn has_faults(&self) -> bool {
         self.disk.faults() > self.faults_at_opening
+    }
+
+    /// Whether calls that write may return errors.
+    pub(super) fn is_troubled(&self) -> bool {
+        self.has_faults() || self.disk.is_full()
+    }
+
+    /// Panics if nothing is the cause of the error. A full disk makes nothing read-only.
+    pub(super) fn expect_error(&self, error: &Error) {
+        let is_lack = error.is_out_of_space() && !matches!(error, Error::ReadOnly(_));
+        let has_cause = self.has_faults() || (self.disk.is_full() && is_lack);
+        assert!(has_cause, "an error without a cause: {error}");
     }
 
     /// Executes an operation; panics where the store and the model differ.
@@ -97,7 +104,7 @@ impl Store {
             done = self.settle();
         }
         if let Err(error) = done {
-            assert!(self.is_troubled(), "an error without a cause: {error}");
+            self.expect_error(&error);
             if self.model.doubtful() >= MAX_DOUBTFUL {
                 self.reopen(Leave::Close, self.settings);
             }
@@ -132,6 +139,7 @@ impl Store {
                 self.model.sync();
                 Ok(())
             }
+            Operation::Together(threads) => self.together(threads),
             Operation::Ingest(files) => self.ingest(files),
             Operation::Flush => {
                 self.db().flush()?;
@@ -168,6 +176,17 @@ impl Store {
                 }
                 Ok(())
             }
+            &Operation::HoldIterator { from, to, form, snapshot } => {
+                self.hold_iterator((from, to), form, snapshot);
+                Ok(())
+            }
+            Operation::MoveIterator { which, steps } => self.move_iterator(*which, steps),
+            &Operation::DropIterator(which) => {
+                if let Some(which) = pick(&self.iterators, which) {
+                    self.iterators.swap_remove(which);
+                }
+                Ok(())
+            }
             Operation::Check => self.check(),
             Operation::Read { acts, hold, settings } => self.read(acts, *hold, settings),
             &Operation::DropReader(which) => {
@@ -183,10 +202,11 @@ impl Store {
                 self.disk.fail(call, nth, fault, forever);
                 Ok(())
             }
-            Operation::Heal => {
-                self.disk.heal();
+            &Operation::LeaveFree(bytes) => {
+                self.disk.leave_free(bytes);
                 Ok(())
             }
+            Operation::Heal => self.heal(),
             &Operation::Reopen(leave, settings) => {
                 self.reopen(leave, settings);
                 Ok(())
@@ -199,11 +219,17 @@ impl Store {
     pub(super) fn wrote(&mut self, writes: Vec<Write>, done: Result<()>) -> Result<()> {
         match &done {
             Ok(()) => self.model.write(writes),
-            // The call was rejected before it wrote anything.
-            Err(Error::ReadOnly(_)) => {}
+            Err(error) if self.is_harmless(error) => {}
             Err(_) => self.model.doubt(writes),
         }
         done
+    }
+
+    /// Whether a write that returned this error has certainly not happened: the call was rejected
+    /// before it wrote anything, or there was no space. An injected fault may come when a part of
+    /// the record is in the log.
+    pub(super) fn is_harmless(&self, error: &Error) -> bool {
+        matches!(error, Error::ReadOnly(_)) || (error.is_out_of_space() && !self.has_faults())
     }
 
     fn delete(&mut self, key: Key) -> Result<()> {
@@ -212,18 +238,7 @@ impl Store {
     }
 
     fn batch(&mut self, writes: &[Write], sync: bool) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        for write in writes {
-            match *write {
-                Write::Put(key, value) => batch.put(self.keys.bytes(key), value.bytes()),
-                Write::Delete(key) => batch.delete(self.keys.bytes(key)),
-                Write::DeleteRange(from, to) => {
-                    batch.delete_range(self.keys.bytes(from), self.keys.bytes(to))
-                }
-            };
-        }
-        let durability = if sync { Durability::Sync } else { Durability::Buffered };
-        let done = self.db().write_opt(batch, durability);
+        let done = write_batch(self.db(), &self.keys, writes, sync);
         self.wrote(writes.to_vec(), done)?;
         if sync {
             self.model.sync();
@@ -325,35 +340,9 @@ impl Store {
         Ok(())
     }
 
-    fn hold_cursor(&mut self, start: Key) -> Result<()> {
-        let mut cursor = self.db().cursor();
-        let map = self.model.now().clone();
-        let expected = Expected { keys: &self.keys, map: &map, name: "a held cursor" };
-        let at = expected.seek(&mut cursor, start, false)?;
-        self.tally.comparisons += 1;
-        self.cursors.push(HeldCursor { cursor, map, at });
-        Ok(())
-    }
-
-    /// Moves a held cursor, which shows the moment of its making. One that was past an end is
-    /// placed anew.
-    fn move_cursor(&mut self, which: usize, steps: &Steps) -> Result<()> {
-        let Some(which) = pick(&self.cursors, which) else { return Ok(()) };
-        let mut held = self.cursors.swap_remove(which);
-        let expected = Expected { keys: &self.keys, map: &held.map, name: "a held cursor" };
-        if held.at.is_none() {
-            let middle = self.keys.count() / 2;
-            held.at = expected.seek(&mut held.cursor, middle, steps.len().is_multiple_of(2))?;
-        }
-        let (compared, at) = expected.walk(&mut held.cursor, held.at, steps)?;
-        self.tally.comparisons += compared;
-        self.cursors.push(HeldCursor { at, ..held });
-        Ok(())
-    }
-
     /// Ends the run: everything is compared once more, settled, compacted, and opened again.
     pub fn finish(&mut self) {
-        self.disk.heal();
+        self.execute(&Operation::Heal);
         if self.is_troubled() {
             self.reopen(Leave::Close, self.settings);
         }
@@ -364,4 +353,17 @@ impl Store {
         rest.extend([Operation::Wait, Operation::Check]);
         rest.iter().for_each(|operation| self.execute(operation));
     }
+}
+
+pub(super) fn write_batch(db: &Db, keys: &Universe, writes: &[Write], sync: bool) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    for write in writes {
+        match *write {
+            Write::Put(key, value) => batch.put(keys.bytes(key), value.bytes()),
+            Write::Delete(key) => batch.delete(keys.bytes(key)),
+            Write::DeleteRange(from, to) => batch.delete_range(keys.bytes(from), keys.bytes(to)),
+        };
+    }
+    let durability = if sync { Durability::Sync } else { Durability::Buffered };
+    db.write_opt(batch, durability)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::keys::{Key, Universe};
 use super::model::Write;
-use super::operation::{Act, Operation, Program};
+use super::operation::{Act, Operation, Program, Turn};
 
 fn write_text(write: &Write, keys: &Universe) -> String {
     let key = |key: &Key| keys.show(*key);
@@ -31,9 +31,23 @@ fn writes_text(writes: &[Write], keys: &Universe) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
+fn batch_text(writes: &[Write], sync: bool, keys: &Universe) -> String {
+    let durability = if sync { "Sync" } else { "Buffered" };
+    format!("write_opt({{ {} }}, {durability})", writes_text(writes, keys))
+}
+
+fn turns_text(turns: &[Turn], keys: &Universe) -> String {
+    let texts = turns.iter().map(|turn| match turn {
+        Turn::Act(act) => act_text(act, keys),
+        Turn::Look => "look".into(),
+    });
+    texts.collect::<Vec<_>>().join("; ")
+}
+
 fn act_text(act: &Act, keys: &Universe) -> String {
     match act {
         Act::Write(write) => write_text(write, keys),
+        Act::Batch { writes, sync } => batch_text(writes, *sync, keys),
         act => format!("{act:?}"),
     }
 }
@@ -48,9 +62,10 @@ impl Operation {
             Operation::DeleteRange(from, to) => {
                 format!("db.delete_range({}, {})", key(from), key(to))
             }
-            Operation::Batch { writes, sync } => {
-                let durability = if *sync { "Sync" } else { "Buffered" };
-                format!("db.write_opt({{ {} }}, {durability})", writes_text(writes, keys))
+            Operation::Batch { writes, sync } => format!("db.{}", batch_text(writes, *sync, keys)),
+            Operation::Together(threads) => {
+                let threads = threads.iter().map(|turns| turns_text(turns, keys));
+                format!("together {{\n    {}\n}}", threads.collect::<Vec<_>>().join("\n    "))
             }
             Operation::Fill { first, step, count, value } => format!(
                 "for i in 0..{count} {{ db.put({first} + {step} * i, {}({} + i, {})) }}",

@@ -6,8 +6,8 @@ pub struct Bug {
     pub file: &'static str,
     pub old: &'static str,
     pub new: &'static str,
-    /// The test program: `lib`, `bin` (the command line), or a folder of `tests`. `test` is the
-    /// test in it that must fail.
+    /// The test program: `lib`, `filter` (the filters), `bin` (the command line), or a folder of
+    /// `tests`. `test` is the test in it that must fail.
     pub program: &'static str,
     pub test: &'static str,
 }
@@ -67,15 +67,15 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a put does not cut the mark it lies in",
         file: "src/db/write/mod.rs",
-        old: "if writer.marks.is_watching() {",
-        new: "if false && writer.marks.is_watching() {",
+        old: "if writer.tree.marks.is_watching() {",
+        new: "if false && writer.tree.marks.is_watching() {",
         program: "db",
         test: "queues::cursors_over_queues_answer_like_a_map",
     },
     Bug {
         name: "an ingestion cuts no mark",
         file: "src/db/maintenance/ingest.rs",
-        old: "writer.marks.wrote(user_key(smallest), user_key(largest));",
+        old: "writer.tree.marks.wrote(user_key(smallest), user_key(largest));",
         new: "let _ = (smallest, largest);",
         program: "db",
         test: "queues::cursors_over_queues_answer_like_a_map",
@@ -324,8 +324,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a failed removal of an obsolete log makes the database read-only",
         file: "src/db/background/flushes.rs",
-        old: "            self.store.remove_obsolete(&names::wal_path(&self.store.dir, obsolete));\n",
-        new: "            self.store.fs.remove(&names::wal_path(&self.store.dir, obsolete))?;\n",
+        old: "            store.remove_obsolete(&names::wal_path(&store.dir, obsolete));\n",
+        new: "            store.fs.remove(&names::wal_path(&store.dir, obsolete))?;\n",
         program: "db",
         test: "tidying::a_removal_that_fails_is_counted_and_the_next_opening_tries_again",
     },
@@ -340,9 +340,9 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "an ingestion copies its files in before the directory is taken over",
         file: "src/db/maintenance/ingest.rs",
-        old: "        self.ensure_taken_over(&mut self.writing.lead())?;\n        \
-              let fs = &*self.store.fs;\n",
-        new: "        let fs = &*self.store.fs;\n",
+        old: "    inner.ensure_taken_over(&mut inner.database.writing.lead())?;\n    \
+              let fs = &*store.fs;\n",
+        new: "    let fs = &*store.fs;\n",
         program: "db",
         test: "ingest::a_file_is_ingested_after_an_opening_on_a_full_disk",
     },
@@ -375,14 +375,14 @@ pub const BUGS: &[Bug] = &[
         file: "src/db/background/flushes.rs",
         old: "let files = flush.run(&memtable)?;",
         new: "let files = flush.run(&memtable)?;\n        \
-              for wal in self.writing.drop_wals_before(next_wal) {\n            \
-              self.store.remove_obsolete(&names::wal_path(&self.store.dir, wal));\n        }",
+              for wal in writing.drop_wals_before(next_wal) {\n            \
+              store.remove_obsolete(&names::wal_path(&store.dir, wal));\n        }",
         program: "db",
         test: "faults::power_may_be_lost_before_any_change",
     },
     Bug {
         name: "a rewritten MANIFEST forgets a table",
-        file: "src/db/inner/tree.rs",
+        file: "src/db/inner/catalog.rs",
         old: "|number| whole_tree(store, version, &progress, number + 1),",
         new: "|number| {\n                let mut tree = whole_tree(store, version, &progress, number + 1);\n                \
               tree.added.pop();\n                tree\n            },",
@@ -443,7 +443,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the last recovered write is not visible",
-        file: "src/db/inner/reading.rs",
+        file: "src/db/inner/sequences.rs",
         old: "visible: AtomicU64::new(visible),",
         new: "visible: AtomicU64::new(visible.saturating_sub(1)),",
         program: "db",
@@ -469,19 +469,19 @@ pub const BUGS: &[Bug] = &[
     // Hashes and filters.
     Bug {
         name: "the end of a short key is sign-extended into its hash",
-        file: "src/encoding/hash.rs",
+        file: "crates/filter/src/hash.rs",
         old: "| u64::from(p[n - 1]) << 16",
         new: "| (p[n - 1] as i8 as u64) << 16",
-        program: "lib",
-        test: "encoding::hash::tests::every_vector_of_rocksdbs_hash_is_met",
+        program: "filter",
+        test: "hash::tests::every_vector_of_rocksdbs_hash_is_met",
     },
     Bug {
         name: "the tail of the old hash is not sign-extended",
-        file: "src/encoding/hash.rs",
+        file: "crates/filter/src/hash.rs",
         old: "(i32::from(byte as i8) as u32)",
         new: "u32::from(byte)",
-        program: "lib",
-        test: "encoding::hash::tests::the_legacy_hash_sign_extends_its_tail",
+        program: "filter",
+        test: "hash::tests::the_legacy_hash_sign_extends_its_tail",
     },
     Bug {
         name: "the last key of a table does not enter its filter",
@@ -494,43 +494,43 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a filter that misses a key is kept",
-        file: "src/filter/builder.rs",
-        old: "if missed {",
-        new: "if false && missed {",
-        program: "lib",
-        test: "filter::builder::tests::a_build_that_misses_a_key_is_thrown_away_and_counted",
+        file: "crates/filter/src/builder.rs",
+        old: "if self.verify && misses_a_key(",
+        new: "if false && misses_a_key(",
+        program: "filter",
+        test: "builder::tests::a_build_that_misses_a_key_is_thrown_away_and_counted",
     },
     Bug {
         name: "a malformed filter is trusted",
-        file: "src/filter/bloom/layout.rs",
+        file: "crates/filter/src/bloom/layout.rs",
         old: "if reserved_0 != 0 || reserved_1 != 0 {",
         new: "if reserved_0 != 0 && reserved_1 != 0 {",
-        program: "lib",
-        test: "filter::tests::malformed_filters_answer_maybe",
+        program: "filter",
+        test: "tests::malformed_filters_answer_maybe",
     },
     Bug {
         name: "a word of a Bloom line has 32 bits",
-        file: "src/filter/bloom/kernel.rs",
+        file: "crates/filter/src/bloom/kernel.rs",
         old: "(x >> 23 & 63)",
         new: "(x >> 23 & 31)",
-        program: "lib",
-        test: "filter::bloom::tests::every_bit_of_a_key_counts_in_every_kernel",
+        program: "filter",
+        test: "bloom::tests::every_bit_of_a_key_counts_in_every_kernel",
     },
     Bug {
         name: "a threshold of a bumped ribbon is off by one",
-        file: "src/filter/burr/query.rs",
+        file: "crates/filter/src/burr/query.rs",
         old: "if from_right >= shape.limits()",
         new: "if from_right > shape.limits()",
-        program: "lib",
-        test: "filter::tests::no_filter_of_any_family_and_size_misses_a_key",
+        program: "filter",
+        test: "tests::no_filter_of_any_family_and_size_misses_a_key",
     },
     Bug {
         name: "the last column of a ribbon is lost",
-        file: "src/filter/ribbon/query.rs",
+        file: "crates/filter/src/ribbon/query.rs",
         old: "fingerprint: fingerprint & ((1u64 << columns) - 1) as u32,",
         new: "fingerprint: fingerprint & ((1u64 << columns) - 1) as u32 >> 1,",
-        program: "lib",
-        test: "filter::tests::no_filter_of_any_family_and_size_misses_a_key",
+        program: "filter",
+        test: "tests::no_filter_of_any_family_and_size_misses_a_key",
     },
     Bug {
         name: "the name of a prefix extractor is not compared whole",
@@ -737,11 +737,11 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a key is looked for in the piece before its own",
-        file: "src/filter/lined.rs",
+        file: "crates/filter/src/lined.rs",
         old: "Piece { first_line: (piece * (PIECE_BYTES / whole.line_bytes())) as u32, whole }",
         new: "Piece { first_line: (piece * (PIECE_BYTES / whole.line_bytes())) as u32 + 1, whole }",
-        program: "lib",
-        test: "filter::pieces::tests::a_piece_answers_for_its_keys_as_the_whole_filter_does",
+        program: "filter",
+        test: "pieces::tests::a_piece_answers_for_its_keys_as_the_whole_filter_does",
     },
     Bug {
         name: "a search ends with a piece of the index",
@@ -926,7 +926,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "compaction forgets snapshots",
         file: "src/db/background/compactions.rs",
-        old: "snapshots: self.reading.snapshots().sequences(),\n            filter:",
+        old: "snapshots: self.database.sequences.snapshots.sequences(),\n            filter:",
         new: "snapshots: Vec::new(),\n            filter:",
         program: "db",
         test: "range_del::a_snapshot_keeps_what_a_range_deletion_hides_from_others",
@@ -998,7 +998,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the WALs are not synced before an ingested file is listed",
         file: "src/db/maintenance/ingest.rs",
-        old: "self.writing.sync_logs(&mut writer, &self.store).map_err(|error| self.latch(error))?;",
+        old: "writing.sync_logs(&mut writer, store).map_err(|error| inner.latch(error))?;",
         new: "Vec::new();",
         program: "db",
         test: "ingest::a_power_loss_leaves_a_prefix_of_writes_and_ingested_files",
@@ -1037,7 +1037,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a checkpoint takes a file that was ingested ahead of unflushed writes",
-        file: "src/db/maintenance/checkpoint.rs",
+        file: "src/db/background/flushes.rs",
         old: "let is_whole = progress.skipped.is_empty();",
         new: "let is_whole = true;",
         program: "db",
@@ -1249,23 +1249,23 @@ pub const BUGS: &[Bug] = &[
     // Small filters, and files without an end.
     Bug {
         name: "the usual formula sizes small arrays",
-        file: "src/filter/textbook/formulas.rs",
+        file: "crates/filter/src/textbook/formulas.rs",
         old: "fewest(keys, rate_wanted, 1, |bits, hashes| exact_rate(bits, keys.max(1), hashes))",
         new: "fewest(keys, rate_wanted, 1, |m, k| rate(m as f64 / keys.max(1) as f64, k))",
-        program: "lib",
-        test: "filter::textbook::formulas::tests::a_whole_shape_reaches_the_exact_rate_and_is_the_smallest",
+        program: "filter",
+        test: "textbook::formulas::tests::a_whole_shape_reaches_the_exact_rate_and_is_the_smallest",
     },
     Bug {
         name: "two hashes make the positions in small arrays",
-        file: "src/filter/textbook/bloom/mod.rs",
+        file: "crates/filter/src/textbook/bloom/mod.rs",
         old: "BloomFilter::with_probes(Probes::Independent, layout, bits, hashes)",
         new: "BloomFilter::with_probes(Probes::TwoHashes, layout, bits, hashes)",
-        program: "lib",
-        test: "filter::textbook::bloom::tests::the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_100_000",
+        program: "filter",
+        test: "textbook::bloom::tests::the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_100_000",
     },
     Bug {
         name: "a key file is read to its end, wherever that is",
-        file: "src/bin/maypole/compare/keys/file.rs",
+        file: "crates/cli/src/compare/keys/file.rs",
         old: "(most.saturating_sub(text.len() as u64)).min(PIECE_BYTES) as usize",
         new: "most.max(PIECE_BYTES).min(PIECE_BYTES) as usize",
         program: "bin",
@@ -1375,8 +1375,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a close does not wait for an ingestion",
         file: "src/db/maintenance/ingest.rs",
-        old: "let _working = self.work_in_this_thread()?;",
-        new: "self.status.check_writable()?;",
+        old: "let _working = work_in_this_thread(inner)?;",
+        new: "status.check_writable()?;",
         program: "db",
         test: "copies::a_close_waits_for_an_ingestion",
     },
@@ -1403,6 +1403,23 @@ pub const BUGS: &[Bug] = &[
         new: "",
         program: "db",
         test: "recovery::a_log_behind_a_gap_does_not_count_any_more_after_the_opening",
+    },
+    // The order of locks.
+    Bug {
+        name: "locks may be taken in any order",
+        file: "src/sync/rank.rs",
+        old: "held >> place as u32 == 0 || std::thread::panicking(),",
+        new: "held >> place as u32 == 0 || true,",
+        program: "lib",
+        test: "sync::rank::tests::a_lock_that_comes_earlier_in_the_table_panics",
+    },
+    Bug {
+        name: "a deletion of an obsolete file counts as a call under the locks of its thread",
+        file: "src/version/table_file.rs",
+        old: "if !rank::apart(|| fs::tidy_away(fs, path)) {",
+        new: "if !fs::tidy_away(fs, path) {",
+        program: "lib",
+        test: "version::table_file::tests::a_deletion_may_lock_what_precedes_the_locks_of_its_thread",
     },
     // Which filters stay in the cache.
     Bug {

@@ -16,8 +16,7 @@
 //! The copy has a target directory of its own, because in a shared one cargo would take the copy's
 //! programs for those of the source. All bugs are planted in the same copy, so after the first
 //! build each bug costs only an incremental build of the library and of the one test program that
-//! must detect it. To save time, the `main.rs` of the command-line program is empty in the copy.
-//! The real one is put back only for bugs that a test of this program must detect.
+//! must detect it.
 
 mod bugs;
 
@@ -75,7 +74,8 @@ fn has_test(bug: &Bug) -> bool {
     let inline = path.last() == Some(&"tests");
     let folder = match bug.program {
         "lib" => "src".into(),
-        "bin" => "src/bin/maypole".into(),
+        "filter" => "crates/filter/src".into(),
+        "bin" => "crates/cli/src".into(),
         program => format!("tests/{program}"),
     };
     let module = root().join(folder).join(path.join("/"));
@@ -127,27 +127,15 @@ impl Copy {
         copy
     }
 
-    /// Gives the copy the whole command-line program, or an empty one, because building the whole
-    /// one for every bug of the library would take long.
-    fn set_command_line(&self, is_whole: bool) {
-        let main = "src/bin/maypole/main.rs";
-        let whole = fs::read(root().join(main)).unwrap();
-        let text = if is_whole { whole } else { b"//! Empty.\nfn main() {}\n".to_vec() };
-        let path = self.source.join(main);
-        // Cargo would build a rewritten file again, even with the same text.
-        if fs::read(&path).unwrap() != text {
-            fs::write(path, text).unwrap();
-        }
-    }
-
     /// Runs `cargo test` for one program, without debug information, which would only cost time.
     fn cargo(&self, seconds: &str, program: &str, arguments: &[&str]) -> Output {
         let mut cargo = Command::new("timeout");
         cargo.args(["-k", "5", seconds, env!("CARGO"), "test", "--offline"]);
         match program {
-            "lib" => cargo.arg("--lib"),
-            "bin" => cargo.args(["--bin", "maypole", "--features", "cli"]),
-            _ => cargo.args(["--test", program]),
+            "lib" => cargo.args(["--package", "maypole", "--lib"]),
+            "filter" => cargo.args(["--package", "maypole-filter", "--lib"]),
+            "bin" => cargo.args(["--package", "maypole-cli", "--bin", "maypole"]),
+            _ => cargo.args(["--package", "maypole", "--test", program]),
         };
         cargo.args(arguments).current_dir(&self.source).env("CARGO_TARGET_DIR", &self.target);
         cargo.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
@@ -157,7 +145,6 @@ impl Copy {
 
     /// Builds and runs one test.
     fn run(&self, bug: &Bug) -> Outcome {
-        self.set_command_line(bug.program == "bin");
         let built = self.cargo(BUILD_SECONDS, bug.program, &["--no-run", "--quiet"]);
         if !built.status.success() {
             return Outcome::Other(format!("no build\n{}", String::from_utf8_lossy(&built.stderr)));

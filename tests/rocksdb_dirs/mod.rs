@@ -8,8 +8,12 @@ use std::time::SystemTime;
 
 use tempfile::TempDir;
 
+/// The folder of the directories. The tests of a package in `crates` find it in the repository
+/// around the package.
 pub fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb-dirs")
+    let packages = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let folders = packages.map(|package| package.join("tests/fixtures/rocksdb-dirs"));
+    folders.into_iter().find(|folder| folder.exists()).expect("the fixtures are in the repository")
 }
 
 /// The names and bytes of the files in an archive of the format ustar.

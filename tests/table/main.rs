@@ -2,4 +2,6 @@
 //! few damaged files.
 
 mod fixtures;
+#[path = "../rocksdb_tools/mod.rs"]
+mod rocksdb_tools;
 mod tools;

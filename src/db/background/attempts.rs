@@ -1,5 +1,5 @@
-//! [`Work`]: how many jobs a database has, and whether the last attempts at a flush or a compaction
-//! have failed without a change. It is plain data, the field `work` of `TreeState`.
+//! [`Work`]: whether the last attempts at a flush or a compaction of a tree have failed without a
+//! change. It is plain data, the field `work` of `TreeState`.
 //!
 //! After a failed attempt the next one waits, each time twice as long, and then until what it needs
 //! is free ([`Attempts::may_fit`]). To look at the free space is cheap, so it is looked at often,
@@ -24,14 +24,9 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The least growth of the free space after which work is tried again that seems not to fit.
 const MIN_GROWTH_BYTES: u64 = 1 << 20;
 
-/// What the jobs of a database are doing.
+/// What the jobs are doing for a tree.
 #[derive(Default)]
 pub(crate) struct Work {
-    /// Jobs that were started and have not ended. A manual compaction counts as a job, and so does
-    /// a running turn of the timer ([`super::timer`]).
-    pub(super) jobs: usize,
-    /// A job has begun to close the database. The last job to end finishes the closing.
-    pub(super) closed_by_job: bool,
     pub flushes: Attempts,
     pub compactions: Attempts,
     /// A job waits to try a compaction again, or is trying it now.
@@ -65,11 +60,6 @@ pub(crate) struct Attempts {
 }
 
 impl Work {
-    #[cfg(all(test, not(loom)))]
-    pub fn has_jobs(&self) -> bool {
-        self.jobs > 0
-    }
-
     /// Called after the inputs of `plan` were read, or dropped unread.
     pub(super) fn could_read(&mut self, plan: &Plan) {
         for number in plan.inputs.iter().chain(&plan.output_inputs) {
@@ -140,10 +130,13 @@ impl Attempts {
         free >= needed || self.free_after_failure.is_some_and(has_grown)
     }
 
-    /// Records an attempt whose job could not be started.
+    /// Records an attempt whose job could not be started. While the database closes no job starts,
+    /// which is no failure of the work.
     pub fn refused(&mut self, error: Error) {
-        let attempt = self.start();
-        self.failed(attempt, error);
+        if !matches!(error, Error::Closed) {
+            let attempt = self.start();
+            self.failed(attempt, error);
+        }
     }
 
     /// The error of the last attempt, if it failed.

@@ -13,9 +13,8 @@ use super::attempts::LOOK_EVERY;
 use crate::compaction::run::Job;
 use crate::compaction::{Conditions, Gain, Plan, PlanKind, Planner, TreeShape, dead, run, split};
 use crate::db::inner::Inner;
-use crate::db::inner::reading::Reading;
+use crate::db::inner::tree::Tree;
 use crate::db::inner::tree_state::TreeState;
-use crate::db::options::Builder;
 use crate::db::stats::report::DamagedTable;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::{Error, Result};
@@ -68,7 +67,9 @@ impl Inner {
             }
             // The next compaction leaves the damaged file out.
             Err(error) if state.has_set_aside(&error) => compactions(&mut state),
-            Err(error) if self.may_retry(&error) => state.work.compactions.failed(attempt, error),
+            Err(error) if self.database.may_retry(&error) => {
+                state.work.compactions.failed(attempt, error)
+            }
             Err(error) => {
                 drop(state);
                 self.latch(error);
@@ -86,17 +87,20 @@ impl Inner {
         let wait = self.tree.lock().work.compactions.next_wait();
         let not_before = Instant::now() + wait;
         loop {
-            let free = self.free_bytes();
+            let free = self.database.free_bytes();
             let mut state = self.tree.lock();
             // What running compactions may write is not free for another one.
             let free = free.map(|free| free.saturating_sub(state.merging_bytes));
             let left = not_before.saturating_duration_since(Instant::now());
             state.work.compactions.note_free(free);
-            if left.is_zero() || state.work.compactions.retry_now || self.status.is_stopping() {
+            if left.is_zero()
+                || state.work.compactions.retry_now
+                || self.database.status.is_stopping()
+            {
                 match self.careful_plan(&mut state, free) {
                     Careful::Plan { plan, is_ample } => {
                         let most_threads = if plan.level == 0 { state.idle_threads } else { 1 };
-                        let shape = &self.options.shape;
+                        let shape = &self.tree.options.shape;
                         let compaction = state.start(plan, shape, most_threads, Caller::Job);
                         return Some(Compaction { is_ample, ..compaction });
                     }
@@ -118,13 +122,13 @@ impl Inner {
     /// known.
     fn careful_plan(&self, state: &mut TreeState, free: Option<u64>) -> Careful {
         let is_careful = state.work.compactions.is_careful();
-        if self.status.is_stopping() || state.waits_for_space || !is_careful {
+        if self.database.status.is_stopping() || state.waits_for_space || !is_careful {
             return Careful::End;
         }
         if state.idle_threads == 0 {
             return Careful::Wait;
         }
-        let Some(whole) = self.next_plan(state, u64::MAX) else {
+        let Some(whole) = self.tree.next_plan(state, u64::MAX) else {
             // If a manual compaction has claimed its next step (`manual.rs`), no compaction that
             // overlaps this step may start. This may be the reason, so the failed compaction may
             // still be due, and its error stays.
@@ -138,14 +142,14 @@ impl Inner {
         if whole.kind != PlanKind::Merge || compactions.may_fit(whole.input_bytes, free) {
             // A compaction of level 0 is the largest one: it may take all of the two levels.
             let metas = state.version.metas();
-            let planner = Planner::new(&metas, &self.options.shape, &state.unavailable);
+            let planner = Planner::new(&metas, &self.tree.options.shape, &state.unavailable);
             let levels = [&metas[0], &metas[planner.next_level(0)]];
             let largest: u64 =
                 levels.iter().flat_map(|files| files.iter()).map(|f| f.file_bytes).sum();
             let is_ample = free.is_none_or(|free| free / 2 >= largest.max(whole.input_bytes));
             return Careful::Plan { plan: whole, is_ample };
         }
-        if let Some(plan) = free.and_then(|free| self.next_plan(state, free)) {
+        if let Some(plan) = free.and_then(|free| self.tree.next_plan(state, free)) {
             return Careful::Plan { plan, is_ample: false };
         }
         // A caller waits for the outcome. The plan may need less than it seems to.
@@ -160,28 +164,13 @@ impl Inner {
     /// Reserves files and threads for the next compaction that is due ([`TreeState::start`]).
     /// Returns `None` if none is due, no thread is idle, or the database must not compact now.
     pub(super) fn next_compaction(&self, state: &mut TreeState) -> Option<Compaction> {
-        if self.status.is_stopping() || state.waits_for_space || state.idle_threads == 0 {
+        if self.database.status.is_stopping() || state.waits_for_space || state.idle_threads == 0 {
             return None;
         }
-        let plan = self.next_plan(state, u64::MAX)?;
+        let plan = self.tree.next_plan(state, u64::MAX)?;
         // Writers may be waiting for a compaction of level 0, so it may use all idle threads.
         let most_threads = if plan.level == 0 { state.idle_threads } else { 1 };
-        Some(state.start(plan, &self.options.shape, most_threads, Caller::Job))
-    }
-
-    /// The next compaction whose inputs have at most `most_bytes`: one that the shape of the tree
-    /// requires, or else one that a cursor has requested, or else one that the filter policy
-    /// requires.
-    pub(super) fn next_plan(&self, state: &TreeState, most_bytes: u64) -> Option<Plan> {
-        let metas = state.version.metas();
-        let conditions = state.conditions(&self.reading, &self.options);
-        let claimed = state.claimed.as_ref().map(|plan| state.unavailable.with(plan));
-        let unavailable = claimed.as_ref().unwrap_or(&state.unavailable);
-        let planner = Planner::new(&metas, &self.options.shape, unavailable).at_most(most_bytes);
-        let due = planner.pick(&conditions);
-        let due = due.or_else(|| lock(&self.background.cleanups).plan(&planner, &conditions));
-        let due = due.filter(|plan| planner.fits(plan));
-        due.or_else(|| planner.plan_overspent(&self.options.filter, &state.version))
+        Some(state.start(plan, &self.tree.options.shape, most_threads, Caller::Job))
     }
 
     /// Runs a compaction that [`TreeState::start`] has started. Returns the numbers of the tables
@@ -220,7 +209,7 @@ impl Inner {
         if plan.kind == PlanKind::Drop {
             let dropped = plan.inputs.len() as u64;
             self.install(edit, Vec::new(), |_| {})?;
-            self.reading.counters().add(Ticker::TablesDropped, dropped);
+            self.database.counters().add(Ticker::TablesDropped, dropped);
             return Ok(Vec::new());
         }
         if plan.kind == PlanKind::Move && !deletes_ranges {
@@ -243,23 +232,23 @@ impl Inner {
         }
         let context = FilterContext::new(&stay, plan.output_level, input_entries);
         let job = Job {
-            store: &self.store,
+            store: &self.database.store,
             version,
-            shape: &self.options.shape,
-            snapshots: self.reading.snapshots().sequences(),
-            filter: self.options.filter.spec_for(&context),
-            cancelled: self.status.closing(),
+            shape: &self.tree.options.shape,
+            snapshots: self.database.sequences.snapshots.sequences(),
+            filter: self.tree.options.filter.spec_for(&context),
+            cancelled: self.database.status.closing(),
             parts: threads,
         };
         let expected_hits = dead::expected_hits(&version.metas(), plan);
         let outcome = run::run(&job, plan)?;
         self.tree.lock().deletion_hits.learn(expected_hits, outcome.hits);
-        self.reading.counters().add(Ticker::CompactionCount, 1);
+        self.database.counters().add(Ticker::CompactionCount, 1);
         if outcome.parts > 1 {
-            self.reading.counters().add(Ticker::CompactionParts, outcome.parts as u64);
+            self.database.counters().add(Ticker::CompactionParts, outcome.parts as u64);
         }
-        self.reading.counters().add(Ticker::CompactReadBytes, plan.input_bytes);
-        self.reading.counters().add(Ticker::CompactWriteBytes, outcome.bytes_written);
+        self.database.counters().add(Ticker::CompactReadBytes, plan.input_bytes);
+        self.database.counters().add(Ticker::CompactWriteBytes, outcome.bytes_written);
         edit.added
             .extend(outcome.outputs.iter().map(|file| (plan.output_level, file.meta.clone())));
         let numbers: Vec<u64> = outcome.outputs.iter().map(|file| file.meta.number).collect();
@@ -271,8 +260,41 @@ impl Inner {
                 state.unavailable.vain.extend(numbers.iter().map(|&number| (number, plan.gain)));
             }
         })?;
-        self.reading.counters().add(Ticker::CompactionsInVain, in_vain.into());
+        self.database.counters().add(Ticker::CompactionsInVain, in_vain.into());
         Ok(numbers)
+    }
+}
+
+impl Tree {
+    /// The conditions, apart from the tables, that decide whether compactions remove dead data
+    /// ([`dead`]).
+    pub(crate) fn conditions(&self, state: &TreeState) -> Conditions {
+        let frozen = state.frozen.iter().map(|frozen| &frozen.memtable);
+        let unflushed =
+            frozen.chain([&state.memtable]).map(|memtable| memtable.smallest_sequence());
+        Conditions {
+            snapshots: self.reading.snapshots().sequences(),
+            settled: state.settlers > 0 || state.is_idle,
+            hit_rate: state.deletion_hits.rate(),
+            now: seconds_since_1970(),
+            max_deletion_age: self.options.max_deletion_age.as_secs(),
+            flushed_before: unflushed.min().unwrap_or(MAX_SEQUENCE),
+        }
+    }
+
+    /// The next compaction whose inputs have at most `most_bytes`: one that the shape of the tree
+    /// requires, or else one that a cursor has requested, or else one that the filter policy
+    /// requires.
+    pub(super) fn next_plan(&self, state: &TreeState, most_bytes: u64) -> Option<Plan> {
+        let metas = state.version.metas();
+        let conditions = self.conditions(state);
+        let claimed = state.claimed.as_ref().map(|plan| state.unavailable.with(plan));
+        let unavailable = claimed.as_ref().unwrap_or(&state.unavailable);
+        let planner = Planner::new(&metas, &self.options.shape, unavailable).at_most(most_bytes);
+        let due = planner.pick(&conditions);
+        let due = due.or_else(|| lock(&self.cleanups).plan(&planner, &conditions));
+        let due = due.filter(|plan| planner.fits(plan));
+        due.or_else(|| planner.plan_overspent(&self.options.filter, &state.version))
     }
 }
 
@@ -307,21 +329,6 @@ enum Careful {
 }
 
 impl TreeState {
-    /// The conditions, apart from the tree itself, that decide whether compactions remove dead data
-    /// ([`dead`]).
-    pub(crate) fn conditions(&self, reading: &Reading, options: &Builder) -> Conditions {
-        let frozen = self.frozen.iter().map(|frozen| &frozen.memtable);
-        let unflushed = frozen.chain([&self.memtable]).map(|memtable| memtable.smallest_sequence());
-        Conditions {
-            snapshots: reading.snapshots().sequences(),
-            settled: self.settlers > 0 || self.is_idle,
-            hit_rate: self.deletion_hits.rate(),
-            now: seconds_since_1970(),
-            max_deletion_age: options.max_deletion_age.as_secs(),
-            flushed_before: unflushed.min().unwrap_or(MAX_SEQUENCE),
-        }
-    }
-
     /// Called after a compaction could not read `table`. If the table is damaged, or could not be
     /// read twice in a row, compactions leave it out from now on, and the call returns `true`. A
     /// read that has failed once is tried again.
@@ -450,7 +457,7 @@ mod tests {
                 // while a thread is in that call.
                 let state = loop {
                     let state = db.inner.tree.lock();
-                    if !state.work.has_jobs() {
+                    if !db.inner.database.jobs.are_running() {
                         break state;
                     }
                     drop(state);

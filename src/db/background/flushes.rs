@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::attempts::LOOK_EVERY;
-use super::jobs::Awaited;
+use super::schedule::Awaited;
 use crate::db::flush::Flush;
 use crate::db::inner::Inner;
+use crate::db::inner::database::Database;
+use crate::db::read_state::ReadState;
+use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
@@ -15,11 +18,11 @@ use crate::version::{VersionEdit, names};
 impl Inner {
     /// Flushes everything that was written before the call, and waits until this is done.
     pub(crate) fn flush(&self) -> Result<()> {
-        self.status.check_writable()?;
+        self.database.status.check_writable()?;
         let memtable = {
-            let mut writer = self.writing.lead();
+            let mut writer = self.database.writing.lead();
             self.ensure_taken_over(&mut writer)?;
-            if writer.memtable.is_empty() {
+            if writer.tree.memtable.is_empty() {
                 None
             } else {
                 self.rotate(&mut writer)?;
@@ -35,12 +38,33 @@ impl Inner {
         Ok(())
     }
 
+    /// The tree after a flush, and a sequence number: the tree holds every write up to this number,
+    /// and no later write.
+    pub(in crate::db) fn flushed_tree(&self) -> Result<(Arc<ReadState>, SequenceNumber)> {
+        self.flush()?;
+        let current = || {
+            self.database.catalog.between_changes(|progress| {
+                let is_whole = progress.skipped.is_empty();
+                (is_whole, (self.tree.reading.current(), progress.flushed_sequence))
+            })
+        };
+        let (true, tree) = current() else {
+            // After the flush had begun, a table was ingested, and writes older than the table were
+            // in the new memtable. So the tree has the table, but not these writes. A second flush
+            // moves them to tables too, while ingestions are locked out.
+            let _ingesting = self.database.writing.lock_ingestions();
+            self.flush()?;
+            return Ok(current().1);
+        };
+        Ok(tree)
+    }
+
     /// The job: flushes until nothing is frozen.
     pub(super) fn flush_job(&self) {
         loop {
             let attempt = {
                 let mut state = self.tree.lock();
-                if state.frozen.is_empty() || self.status.is_stopping() {
+                if state.frozen.is_empty() || self.database.status.is_stopping() {
                     state.flushing = false;
                     state.work.flushes.is_over();
                     self.tree.notify();
@@ -56,7 +80,7 @@ impl Inner {
                     state.work.retry_now();
                     self.tree.notify();
                 }
-                Err(error) if self.may_retry(&error) => {
+                Err(error) if self.database.may_retry(&error) => {
                     state.work.flushes.failed(attempt, error);
                     self.tree.notify();
                     drop(state);
@@ -79,14 +103,14 @@ impl Inner {
         let wait = self.tree.lock().work.flushes.next_wait();
         let not_before = Instant::now() + wait;
         loop {
-            let free = self.free_bytes();
+            let free = self.database.free_bytes();
             let mut state = self.tree.lock();
             let needed = state.frozen.front().map_or(0, |frozen| frozen.memtable.bytes() as u64);
             let flushes = &mut state.work.flushes;
             flushes.note_free(free);
             let left = not_before.saturating_duration_since(Instant::now());
             let may_start = left.is_zero() && flushes.may_fit(needed, free);
-            if self.status.is_stopping() || flushes.retry_now || may_start {
+            if self.database.status.is_stopping() || flushes.retry_now || may_start {
                 return;
             }
             let pause = if left.is_zero() { LOOK_EVERY } else { left.min(LOOK_EVERY) };
@@ -96,6 +120,7 @@ impl Inner {
 
     /// Writes the oldest frozen memtable to tables of level 0.
     fn flush_oldest(&self) -> Result<()> {
+        let Database { store, sequences, writing, .. } = &self.database;
         let (memtable, next_wal, version) = {
             let state = self.tree.lock();
             let Some(frozen) = state.frozen.front() else { return Ok(()) };
@@ -103,13 +128,13 @@ impl Inner {
         };
         let context = FilterContext::new(&version.metas(), 0, memtable.len() as u64);
         let flush = Flush {
-            store: &self.store,
+            store,
             // `version` has everything that is older than the memtable. Nothing older is added
             // before the flush is installed, because compactions only rewrite the tree's tables,
             // and ingested tables are newer than the memtable.
             older: Some(&version),
-            snapshots: self.reading.snapshots().sequences(),
-            filter: self.options.filter.spec_for(&context),
+            snapshots: sequences.snapshots.sequences(),
+            filter: self.tree.options.filter.spec_for(&context),
         };
         let files = flush.run(&memtable)?;
         drop(version);
@@ -120,15 +145,15 @@ impl Inner {
         };
         for file in &files {
             edit.added.push((0, file.meta.clone()));
-            self.reading.counters().add(Ticker::FlushWriteBytes, file.meta.file_bytes);
+            self.database.counters().add(Ticker::FlushWriteBytes, file.meta.file_bytes);
         }
-        self.reading.counters().add(Ticker::FlushCount, u64::from(!memtable.is_empty()));
+        self.database.counters().add(Ticker::FlushCount, u64::from(!memtable.is_empty()));
         self.install_outputs(0, edit, files, |state| {
             state.frozen.pop_front();
         })?;
         // Tables hold all writes of the older WALs now.
-        for obsolete in self.writing.drop_wals_before(next_wal) {
-            self.store.remove_obsolete(&names::wal_path(&self.store.dir, obsolete));
+        for obsolete in writing.drop_wals_before(next_wal) {
+            store.remove_obsolete(&names::wal_path(&store.dir, obsolete));
         }
         Ok(())
     }

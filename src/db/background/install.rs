@@ -7,15 +7,15 @@
 //! Every change goes through these steps. A crash between two of them may leave files that no
 //! MANIFEST lists. The next opening deletes such files.
 //!
-//! **When [`Inner::install`] fails** with an error that has changed nothing
-//! ([`Inner::may_retry`]), the MANIFEST does not list the change, so the new tables may be deleted
-//! and the caller may try again. After any other error the MANIFEST
-//! may list the new tables. So **none of them may be deleted**, and the database must become
-//! read-only.
+//! **When [`Inner::install`] fails** with an error that has changed nothing (`Database::may_retry`),
+//! the MANIFEST does not list the change, so the new tables may be deleted and the caller may try
+//! again. After any other error the MANIFEST may list the new tables. So **none of them may be
+//! deleted**, and the database must become read-only.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::rest;
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
 use crate::error::Result;
@@ -38,7 +38,7 @@ impl Inner {
         also: impl FnOnce(&mut TreeState),
     ) -> Result<()> {
         if !opened.is_empty() {
-            self.store.fs.sync_dir(&self.store.dir)?;
+            self.database.store.fs.sync_dir(&self.database.store.dir)?;
         }
         self.change_tree(opened, |_| edit, also, || {})?;
         // Frees the replaced read state, and with it a flushed memtable and obsolete tables.
@@ -57,18 +57,19 @@ impl Inner {
         also: impl FnOnce(&mut TreeState),
         shown: impl FnOnce(),
     ) -> Result<()> {
-        self.tree.change(&self.store, opened, edit, &self.reading, |state| {
+        let database = &self.database;
+        database.catalog.change(&database.store, &self.tree, opened, edit, |state| {
             also(state);
-            self.show(state);
+            self.tree.show(state);
             shown();
             self.schedule(state);
         })?;
-        self.await_rest();
+        rest::await_rest(self);
         Ok(())
     }
 
     /// Like [`Inner::install`], for tables that were written for this change. Deletes these tables
-    /// after an error that proves that the change is not recorded ([`Inner::may_retry`]).
+    /// after an error that proves that the change is not recorded (`Database::may_retry`).
     pub(super) fn install_outputs(
         &self,
         level: usize,
@@ -77,7 +78,7 @@ impl Inner {
         also: impl FnOnce(&mut TreeState),
     ) -> Result<()> {
         self.install(edit, outputs.clone(), also).inspect_err(|error| {
-            if self.may_retry(error) {
+            if self.database.may_retry(error) {
                 outputs.iter().for_each(|file| file.mark_obsolete(level));
             }
         })

@@ -1,4 +1,4 @@
-//! The jobs of one database: how they start, how callers wait for them, how they end.
+//! The jobs of one database: how they start, and how they end.
 //!
 //! ```text
 //!   state changes ─► schedule ─► a job on a thread of the pool ─► succeeded          ─► schedule
@@ -25,33 +25,25 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::pool::Pool;
 use crate::db::inner::Inner;
+use crate::db::inner::database::Database;
 use crate::db::inner::status::Status;
-use crate::db::inner::tree::StateGuard;
-use crate::db::inner::tree_state::TreeState;
-use crate::db::write::write_stall::WriteStallCause;
 use crate::error::{Error, Result};
-
-/// Which work a caller waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Awaited {
-    Flushes,
-    FlushesAndCompactions,
-}
 
 thread_local! {
     /// The databases that this thread works for, by address.
-    static WORKS_FOR: RefCell<Vec<*const Inner>> = const { RefCell::new(Vec::new()) };
+    static WORKS_FOR: RefCell<Vec<*const Database>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs `work`, which must not panic. If it calls the user's `Fs`, and that closes the database, the
 /// call does not wait, as in a job.
-pub(crate) fn while_working_for<T>(inner: &Inner, work: impl FnOnce() -> T) -> T {
-    WORKS_FOR.with_borrow_mut(|works_for| works_for.push(inner));
+pub(crate) fn while_working_for<T>(database: &Database, work: impl FnOnce() -> T) -> T {
+    WORKS_FOR.with_borrow_mut(|works_for| works_for.push(database));
     let result = work();
     WORKS_FOR.with_borrow_mut(Vec::pop);
     result
@@ -67,10 +59,10 @@ pub(crate) struct Working {
 }
 
 impl Working {
-    /// The value for a job that [`Inner::start_job`] or `work_if` has counted already.
+    /// The value for a job that [`start`] or `work_if` has counted already.
     fn counted(inner: Arc<Inner>) -> Working {
-        WORKS_FOR.with_borrow_mut(|works_for| works_for.push(Arc::as_ptr(&inner)));
-        Working { _holds: inner.background.hold(), inner }
+        WORKS_FOR.with_borrow_mut(|works_for| works_for.push(&inner.database));
+        Working { _holds: inner.database.jobs.hold(), inner }
     }
 
     pub fn inner(&self) -> &Inner {
@@ -81,156 +73,76 @@ impl Working {
 impl Drop for Working {
     fn drop(&mut self) {
         WORKS_FOR.with_borrow_mut(Vec::pop);
-        let closes = {
-            let mut state = self.inner.tree.lock();
-            state.work.jobs -= 1;
-            self.inner.tree.notify();
-            state.work.jobs == 0 && std::mem::take(&mut state.work.closed_by_job)
-        };
-        if closes {
+        if self.inner.database.jobs.end() {
             // No caller is left to receive an error.
             let _ = self.inner.finish_closing();
         }
     }
 }
 
-impl Inner {
-    /// Starts `work` on a thread of `pool`. A panic in `work` makes the database read-only.
-    pub(crate) fn start_job(
-        &self,
-        state: &mut TreeState,
-        pool: &'static Pool,
-        work: impl FnOnce(&Inner) + Send + 'static,
-    ) -> Result<()> {
-        let Some(inner) = self.this() else { return Err(Error::Closed) };
-        let job = move || {
-            let working = Working::counted(inner);
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&working.inner))) {
-                working.inner.latch(Error::Panicked(message_of(&*panic)));
-            }
-        };
-        state.work.jobs += 1;
-        pool.run(Box::new(job)).map_err(|error| {
-            state.work.jobs -= 1;
-            Error::io(&self.store.dir, "start a thread for", error)
-        })
-    }
-
-    /// Counts the calling thread as a job until the returned value is dropped.
-    pub(crate) fn work_in_this_thread(&self) -> Result<Working> {
-        self.work_if(Status::check_writable)
-    }
-
-    /// Like [`Inner::work_in_this_thread`], but succeeds even if a failure has made the database
-    /// read-only.
-    pub(crate) fn work_until_closed(&self) -> Result<Working> {
-        self.work_if(Status::check_open)
-    }
-
-    /// Like [`Inner::work_until_closed`], for a call that writes nothing. A database that was
-    /// opened read-only has no jobs, and its closing releases no directory, so there the call does
-    /// not count as a job.
-    pub(crate) fn read_in_this_thread(&self) -> Result<Option<Working>> {
-        self.status.check_open()?;
-        self.this.get().map(|_| self.work_until_closed()).transpose()
-    }
-
-    fn work_if(&self, check: fn(&Status) -> Result<()>) -> Result<Working> {
-        let inner = self.this().ok_or(Error::Closed)?;
-        let mut state = self.tree.lock();
-        check(&self.status)?;
-        state.work.jobs += 1;
-        drop(state);
-        Ok(Working::counted(inner))
-    }
-
-    /// Whether this thread works for one of the jobs, or is closing the database.
-    pub(crate) fn works_here(&self) -> bool {
-        WORKS_FOR.with_borrow(|works_for| works_for.contains(&(self as *const Inner)))
-    }
-
-    /// Waits until no job is left. If this thread works for one of the jobs, returns false without
-    /// a wait. Then the last job to end finishes the closing.
-    pub(crate) fn wait_for_jobs(&self) -> bool {
-        let mut state = self.tree.lock();
-        self.tree.notify();
-        if self.works_here() {
-            state.work.closed_by_job = true;
-            return false;
+/// Starts `work` on a thread of `pool`. A panic in `work` makes the database read-only.
+pub(super) fn start(
+    inner: Arc<Inner>,
+    pool: &'static Pool,
+    work: impl FnOnce(&Inner) + Send + 'static,
+) -> Result<()> {
+    let of_job = Arc::clone(&inner);
+    let job = move || {
+        let working = Working::counted(of_job);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&working.inner))) {
+            working.inner.latch(Error::Panicked(message_of(&*panic)));
         }
-        while state.work.jobs > 0 {
-            state = self.tree.wait(state);
-        }
-        drop(state);
-        // A job drops its reference to the database shortly after it has ended. Without the wait
-        // below, files could still be open when `close` returns.
-        while self.background.is_held() {
-            std::thread::sleep(Duration::from_micros(50));
-        }
-        true
-    }
+    };
+    let database = &inner.database;
+    database.jobs.begin(|| {
+        database.status.check_open()?;
+        let started = pool.run(Box::new(job));
+        started.map_err(|error| Error::io(&database.store.dir, "start a thread for", error))
+    })
+}
 
-    /// How many bytes flushes and compactions may use; `None` if that is not known. An eighth of the
-    /// free space is left for WALs, and for tables that are a little larger than was estimated. The
-    /// caller must hold no lock, because the call may wait for a device.
-    pub(crate) fn free_bytes(&self) -> Option<u64> {
-        let free = self.store.fs.free_bytes(&self.store.dir).ok().flatten();
-        free.map(|free| free - free / 8)
-    }
+/// Counts the calling thread as a job until the returned value is dropped.
+pub(crate) fn work_in_this_thread(inner: &Inner) -> Result<Working> {
+    work_if(inner, Status::check_writable)
+}
 
-    /// Called before a writer waits for the flush or the compaction that `cause` names. If the last
-    /// attempt at this work has failed, the wait might never end, so the writer gets the error of
-    /// that attempt instead. Otherwise returns `None`, and the writer may wait.
-    pub(crate) fn error_instead_of_waiting(
-        &self,
-        state: &mut TreeState,
-        cause: WriteStallCause,
-    ) -> Option<Error> {
-        let attempts = match cause {
-            WriteStallCause::Memtables => &state.work.flushes,
-            WriteStallCause::Level0 | WriteStallCause::Debt => &state.work.compactions,
-        };
-        let error = attempts.last_error()?.clone();
-        // If the last attempt got no thread, no job is left that would try again, so one is started
-        // here.
-        self.schedule(state);
-        Some(error)
-    }
+/// Like [`work_in_this_thread`], but succeeds even if a failure has made the database read-only.
+pub(crate) fn work_until_closed(inner: &Inner) -> Result<Working> {
+    work_if(inner, Status::check_open)
+}
 
-    /// Waits until `done` returns true for the state.
-    ///
-    /// # Errors
-    ///
-    /// The database is closed or read-only, or an attempt at the awaited work that began after this
-    /// call has failed.
-    pub(crate) fn wait_until(
-        &self,
-        awaited: Awaited,
-        done: impl Fn(&TreeState) -> bool,
-    ) -> Result<StateGuard<'_>> {
-        let mut state = self.tree.lock();
-        let flushes = state.work.flushes.started;
-        let compactions = state.work.compactions.started;
-        if !done(&state) {
-            state.work.flushes.retry_now = true;
-            state.work.compactions.retry_now |= awaited == Awaited::FlushesAndCompactions;
-            self.tree.notify();
-            self.schedule(&mut state);
-        }
-        while !done(&state) {
-            self.status.check_writable()?;
-            let failure = state.work.flushes.failure_after(flushes);
-            let failure = failure.or_else(|| match awaited {
-                Awaited::Flushes => None,
-                Awaited::FlushesAndCompactions => state.work.compactions.failure_after(compactions),
-            });
-            if let Some(error) = failure {
-                return Err(error.clone());
-            }
-            state = self.tree.wait(state);
-        }
-        Ok(state)
+/// Like [`work_until_closed`], for a call that writes nothing. A database that was opened read-only
+/// has no jobs, and its closing releases no directory, so there the call does not count as a job.
+pub(crate) fn read_in_this_thread(inner: &Inner) -> Result<Option<Working>> {
+    inner.database.status.check_open()?;
+    inner.starts_jobs().then(|| work_until_closed(inner)).transpose()
+}
+
+fn work_if(inner: &Inner, check: fn(&Status) -> Result<()>) -> Result<Working> {
+    let inner = inner.this().ok_or(Error::Closed)?;
+    inner.database.jobs.begin(|| check(&inner.database.status))?;
+    Ok(Working::counted(inner))
+}
+
+/// Whether this thread works for one of the jobs, or is closing the database.
+pub(crate) fn works_here(database: &Database) -> bool {
+    WORKS_FOR.with_borrow(|works_for| works_for.contains(&ptr::from_ref(database)))
+}
+
+/// Waits until no job is left. If this thread works for one of the jobs, returns false without a
+/// wait. Then the last job to end finishes the closing.
+pub(crate) fn wait_for_jobs(database: &Database) -> bool {
+    if works_here(database) {
+        database.jobs.close_with_last();
+        return false;
     }
+    database.jobs.wait_until(|running| running == 0);
+    // A job drops its reference to the database shortly after it has ended. Without the wait below,
+    // files could still be open when `close` returns.
+    while database.jobs.is_held() {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    true
 }
 
 /// The message of a caught panic, on one line.

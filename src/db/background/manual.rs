@@ -31,7 +31,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 
 use super::compactions::{Caller, Compaction};
-use super::jobs::{Awaited, message_of};
+use super::jobs::{message_of, work_in_this_thread};
+use super::schedule::Awaited;
 use crate::compaction::{Gain, LAST_LEVEL, Plan, PlanKind, Planner, Unavailable, overlapping};
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
@@ -65,8 +66,8 @@ impl Inner {
     /// Waits until no flush and no compaction runs or is due, and no manual compaction waits for
     /// its next step.
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
-        self.status.check_open()?;
-        self.ensure_taken_over(&mut self.writing.lead())?;
+        self.database.status.check_open()?;
+        self.ensure_taken_over(&mut self.database.writing.lead())?;
         // While a thread is in this call, the tree counts as settled, so that compactions also
         // remove dead data of which there would otherwise be too little for a merge.
         self.tree.lock().settlers += 1;
@@ -75,7 +76,7 @@ impl Inner {
                 && !state.flushing
                 && state.compactions == 0
                 && state.claimed.is_none()
-                && self.next_plan(state, u64::MAX).is_none()
+                && self.tree.next_plan(state, u64::MAX).is_none()
         });
         let settled = settled.map(drop);
         self.tree.lock().settlers -= 1;
@@ -86,9 +87,9 @@ impl Inner {
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
         // `last_old` is read before the flush, so that the flush writes everything up to this
         // sequence number to tables.
-        let last_old = self.reading.visible();
+        let last_old = self.database.sequences.visible();
         self.flush()?;
-        let _working = self.work_in_this_thread()?;
+        let _working = work_in_this_thread(self)?;
         self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
         let mut manual = Manual { range, last_old, first_new: 0, written: HashSet::new() };
         let mut levels =
@@ -117,7 +118,7 @@ impl Inner {
 
     /// Runs steps until the level is done.
     fn compact_level(&self, level: usize, manual: &mut Manual) -> Result<()> {
-        manual.first_new = self.store.next_file.load(Ordering::Relaxed);
+        manual.first_new = self.database.store.next_file.load(Ordering::Relaxed);
         while let Some(step) = self.next_step(level, manual)? {
             match self.compact(step) {
                 Ok(written) => manual.written.extend(written),
@@ -135,9 +136,9 @@ impl Inner {
         // The automatic compactions that are due may start first.
         self.schedule(&mut self.tree.lock());
         loop {
-            let free = self.free_bytes();
+            let free = self.database.free_bytes();
             let mut state = self.tree.lock();
-            self.status.check_writable()?;
+            self.database.status.check_writable()?;
             // What running compactions may write is not free for this one.
             let free = free.map_or(u64::MAX, |free| free.saturating_sub(state.merging_bytes));
             let plan = |most_bytes, unavailable: &Unavailable| {
@@ -152,7 +153,7 @@ impl Inner {
                 state.claimed = None;
                 let plan = Plan { kind: PlanKind::Merge, gain: Gain::Requested, ..plan };
                 let most = state.idle_threads;
-                return Ok(Some(state.start(plan, &self.options.shape, most, Caller::User)));
+                return Ok(Some(state.start(plan, &self.tree.options.shape, most, Caller::User)));
             }
             let unblocked = state.unavailable.at_rest();
             state.claimed = plan(free, &unblocked).or_else(|| plan(u64::MAX, &unblocked));
@@ -175,7 +176,8 @@ impl Inner {
     ) -> Option<Plan> {
         let metas = state.version.metas();
         let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
-        let planner = Planner::new(&metas, &self.options.shape, unavailable).at_most(most_bytes);
+        let planner =
+            Planner::new(&metas, &self.tree.options.shape, unavailable).at_most(most_bytes);
         let output_level = match level {
             // The deepest level is rewritten in place, to drop what no snapshot can see.
             _ if Some(level) == last_used => level,
@@ -198,7 +200,8 @@ impl Inner {
         let files = state.version.overlapping(level, lower, upper);
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
-        let step_bytes = self.options.shape.table_bytes.saturating_mul(STEP_TABLES).min(most_bytes);
+        let step_bytes =
+            self.tree.options.shape.table_bytes.saturating_mul(STEP_TABLES).min(most_bytes);
         // A step takes adjacent files only, because its outputs may cover all keys from its first
         // input to its last, and must not overlap a file that stays in their level.
         let mut steps = files.split(is_done).flat_map(|files| steps(files, below, step_bytes));

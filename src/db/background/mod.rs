@@ -4,7 +4,7 @@
 //!   schedule.rs ──► flushes.rs        frozen memtables become tables of level 0
 //!               ──► compactions.rs    what the shape of the tree or the filter policy requires
 //!   a caller    ──► manual.rs         compact_range, in parallel with all of these
-//!   cursors     ──► requests.rs       ranges with many hidden entries; cleanups.rs lists them
+//!   cursors     ──► cleanups.rs       ranges with many hidden entries
 //!
 //!   all of them ──► install.rs        a change of the tree, durable and then visible
 //!   jobs.rs, pool.rs, attempts.rs     how jobs start, wait for space and end; their threads
@@ -20,7 +20,6 @@ pub(in crate::db) mod install;
 pub(in crate::db) mod jobs;
 mod manual;
 mod pool;
-mod requests;
-mod rest;
+pub(in crate::db) mod rest;
 pub(in crate::db) mod schedule;
 pub(in crate::db) mod timer;

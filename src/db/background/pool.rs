@@ -16,11 +16,10 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use std::{io, thread};
 
-use crate::sync::{PerProcess, lock};
+use crate::sync::{Condvar, Mutex, PerProcess, lock, rank};
 
 /// How long a thread waits for its next job before it ends. A database that flushes every second or
 /// two keeps its thread.
@@ -41,7 +40,7 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<PoolState>,
+    state: Mutex<PoolState, rank::JobPool>,
     /// Signalled for each job that an idle thread is to take.
     work: Condvar,
 }
@@ -96,11 +95,10 @@ impl Pool {
                 state = lock(&shared.state);
             }
             state.idle += 1;
-            let waited = shared.work.wait_timeout(state, self.patience);
-            let (woken, timeout) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+            let (woken, is_late) = shared.work.wait_timeout(state, self.patience);
             state = woken;
             state.idle -= 1;
-            if timeout.timed_out() && state.jobs.is_empty() {
+            if is_late && state.jobs.is_empty() {
                 state.threads -= 1;
                 return;
             }

@@ -29,61 +29,59 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// (`max_deletion_age`). It is bounded because the system's clock may be changed in the meantime.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-static LOOK: TurnWork = TurnWork(Inner::look_for_rest);
+static LOOK: TurnWork = TurnWork(look);
 
-impl Inner {
-    /// Makes the timer look at the changed tree, if the tree may hold dead entries. The caller must
-    /// hold no locks.
-    pub(super) fn await_rest(&self) {
-        if self.background.awaits_rest() || !may_hold_dead(&self.tree) {
-            return;
-        }
-        let Some(inner) = self.this() else { return };
-        if !self.background.set_awaits_rest(true) {
-            timer::add(&inner, LOOK_EVERY, &LOOK);
-        }
+/// Makes the timer look at the changed tree, if the tree may hold dead entries. The caller must
+/// hold no locks.
+pub(super) fn await_rest(inner: &Inner) {
+    if inner.tree.rest.is_awaited() || !may_hold_dead(&inner.tree) {
+        return;
     }
+    let Some(this) = inner.this() else { return };
+    if !inner.tree.rest.set_awaited(true) {
+        timer::add(&this, LOOK_EVERY, &LOOK);
+    }
+}
 
-    /// Called by the timer. Returns the wait until the next call; `None` if there is to be none.
-    fn look_for_rest(&self) -> Option<Duration> {
-        let is_idle = self.background.look(self.reading.visible());
-        let mut state = self.tree.lock();
-        state.is_idle = is_idle;
-        if self.status.is_stopping() {
-            return None;
-        }
-        self.schedule(&mut state);
-        if !is_idle || state.compactions > 0 || state.flushing {
-            return Some(LOOK_EVERY);
-        }
-        let conditions = state.conditions(&self.reading, &self.options);
-        let version = &state.version;
-        let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
-        let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));
-        // A deletion may stay overdue, for example because a snapshot needs it, because a table is
-        // damaged, or for lack of space. A look at once would not help, so the wait is at least
-        // `LOOK_EVERY`.
-        let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
-        // If the next look is later than `LOOK_EVERY` from now, or if none is to come,
-        // `awaits_rest` is cleared, so that a change of the tree adds an earlier look
-        // ([`Inner::await_rest`]).
-        if wait != Some(LOOK_EVERY) {
-            self.background.set_awaits_rest(false);
-        }
-        wait
+/// Called by the timer. Returns the wait until the next call; `None` if there is to be none.
+fn look(inner: &Inner) -> Option<Duration> {
+    let is_idle = inner.tree.rest.look(inner.database.sequences.visible());
+    let mut state = inner.tree.lock();
+    state.is_idle = is_idle;
+    if inner.database.status.is_stopping() {
+        return None;
     }
+    inner.schedule(&mut state);
+    if !is_idle || state.compactions > 0 || state.flushing {
+        return Some(LOOK_EVERY);
+    }
+    let conditions = inner.tree.conditions(&state);
+    let version = &state.version;
+    let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
+    let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));
+    // A deletion may stay overdue, for example because a snapshot needs it, because a table is
+    // damaged, or for lack of space. A look at once would not help, so the wait is at least
+    // `LOOK_EVERY`.
+    let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
+    // If the next look is later than `LOOK_EVERY` from now, or if none is to come,
+    // the look is not awaited any more, so that a change of the tree adds an earlier look
+    // ([`await_rest`]).
+    if wait != Some(LOOK_EVERY) {
+        inner.tree.rest.set_awaited(false);
+    }
+    wait
+}
 
-    /// Called when a snapshot for which tables kept something was released.
-    pub(in crate::db) fn needed_snapshot_released(&self) {
-        let mut state = self.tree.lock();
-        self.reading.note_needed_snapshot(&state.version);
-        // What a rewrite could not drop for this snapshot it may drop now.
-        state.unavailable.vain.clear();
-        self.schedule(&mut state);
-        self.tree.notify();
-        drop(state);
-        self.await_rest();
-    }
+/// Called when a snapshot for which tables kept something was released.
+pub(in crate::db) fn needed_snapshot_released(inner: &Inner) {
+    let mut state = inner.tree.lock();
+    inner.tree.reading.note_needed_snapshot(&state.version);
+    // What a rewrite could not drop for this snapshot it may drop now.
+    state.unavailable.vain.clear();
+    inner.schedule(&mut state);
+    inner.tree.notify();
+    drop(state);
+    await_rest(inner);
 }
 
 fn may_hold_dead(tree: &Tree) -> bool {
@@ -114,8 +112,8 @@ mod tests {
         db.wait_for_compaction().unwrap();
         let inner = &db.inner;
         // The second look finds that nothing was written since the first.
-        inner.look_for_rest();
-        let wait = inner.look_for_rest();
+        look(inner);
+        let wait = look(inner);
         assert!(wait.is_some_and(|wait| wait > LOOK_EVERY), "{wait:?}");
         timer::set(inner, wait.unwrap(), &LOOK);
         db.put(7_u32.to_be_bytes(), [8; 100]).unwrap();

@@ -1,41 +1,57 @@
-//! Which jobs start, and when.
+//! Which jobs start, and when. How callers wait for them. What cursors request of them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::pool::{COMPACTIONS, FLUSHES};
-use super::timer::{self, TurnWork};
+use super::cleanups::Cleanup;
+use super::pool::{COMPACTIONS, FLUSHES, Pool};
+use super::timer::TurnWork;
+use super::{jobs, rest, timer};
 use crate::db::inner::Inner;
+use crate::db::inner::tree::StateGuard;
 use crate::db::inner::tree_state::TreeState;
+use crate::db::iter::marks::Owner;
+use crate::db::stats::publish;
+use crate::db::write::write_stall::WriteStallCause;
+use crate::error::{Error, Result};
+use crate::sync::lock;
+
+/// Which work a caller waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    Flushes,
+    FlushesAndCompactions,
+}
 
 /// Lets the database start jobs, starts those that are due, and adds its turns to the timer.
 pub(crate) fn start(inner: &Arc<Inner>) {
     inner.knows_itself();
     let itself = Arc::downgrade(inner);
-    inner.reading.marks().belong_to(itself);
+    inner.tree.reading.marks().belong_to(itself);
     inner.schedule(&mut inner.tree.lock());
-    if inner.background.publishing.is_some() {
-        static PUBLISH: TurnWork = TurnWork(Inner::publish_turn);
+    if inner.database.publishing.is_some() {
+        static PUBLISH: TurnWork = TurnWork(publish::turn);
         timer::add(inner, Duration::ZERO, &PUBLISH);
     }
-    inner.await_rest();
+    rest::await_rest(inner);
 }
 
 impl Inner {
     /// Shows readers and writers what `state` holds now, and starts the jobs that it requires.
     pub(crate) fn publish(&self, state: &mut TreeState) {
-        self.show(state);
+        self.tree.show(state);
         self.schedule(state);
     }
 
     /// Starts the jobs that `state` requires. Called after each change that may require one.
     pub(crate) fn schedule(&self, state: &mut TreeState) {
-        if self.status.is_stopping() {
+        if self.database.status.is_stopping() {
             return;
         }
         if !state.frozen.is_empty() && !state.flushing && !state.waits_for_space {
             state.flushing = true;
-            if let Err(error) = self.start_job(state, &FLUSHES, Inner::flush_job) {
+            if let Err(error) = self.start_job(&FLUSHES, Inner::flush_job) {
                 state.flushing = false;
                 state.work.flushes.refused(error);
             }
@@ -47,7 +63,7 @@ impl Inner {
         while let Some(compaction) = self.next_compaction(state) {
             let (plan, borrowed) = (compaction.plan.clone(), compaction.borrowed);
             let work = |inner: &Inner| inner.compaction_job(compaction);
-            if let Err(error) = self.start_job(state, &COMPACTIONS, work) {
+            if let Err(error) = self.start_job(&COMPACTIONS, work) {
                 state.release(&plan, borrowed);
                 state.work.compactions.refused(error);
                 return;
@@ -62,10 +78,96 @@ impl Inner {
             return;
         }
         state.work.retrying_compaction = true;
-        let started = self.start_job(state, &COMPACTIONS, Inner::retry_job);
+        let started = self.start_job(&COMPACTIONS, Inner::retry_job);
         if let Err(error) = started {
             state.work.retrying_compaction = false;
             state.work.compactions.refused(error);
+        }
+    }
+
+    /// Starts `work` on a thread of `pool`.
+    fn start_job(
+        &self,
+        pool: &'static Pool,
+        work: impl FnOnce(&Inner) + Send + 'static,
+    ) -> Result<()> {
+        jobs::start(self.this().ok_or(Error::Closed)?, pool, work)
+    }
+
+    /// Called before a writer waits for the flush or the compaction that `cause` names. If the last
+    /// attempt at this work has failed, the wait might never end, so the writer gets the error of
+    /// that attempt instead. Otherwise returns `None`, and the writer may wait.
+    pub(crate) fn error_instead_of_waiting(
+        &self,
+        state: &mut TreeState,
+        cause: WriteStallCause,
+    ) -> Option<Error> {
+        let attempts = match cause {
+            WriteStallCause::Memtables => &state.work.flushes,
+            WriteStallCause::Level0 | WriteStallCause::Debt => &state.work.compactions,
+        };
+        let error = attempts.last_error()?.clone();
+        // If the last attempt got no thread, no job is left that would try again, so one is started
+        // here.
+        self.schedule(state);
+        Some(error)
+    }
+
+    /// Waits until `done` returns true for the state.
+    ///
+    /// # Errors
+    ///
+    /// The database is closed or read-only, or an attempt at the awaited work that began after this
+    /// call has failed.
+    pub(crate) fn wait_until(
+        &self,
+        awaited: Awaited,
+        done: impl Fn(&TreeState) -> bool,
+    ) -> Result<StateGuard<'_>> {
+        let mut state = self.tree.lock();
+        let flushes = state.work.flushes.started;
+        let compactions = state.work.compactions.started;
+        if !done(&state) {
+            state.work.flushes.retry_now = true;
+            state.work.compactions.retry_now |= awaited == Awaited::FlushesAndCompactions;
+            self.tree.notify();
+            self.schedule(&mut state);
+        }
+        while !done(&state) {
+            self.database.status.check_writable()?;
+            let failure = state.work.flushes.failure_after(flushes);
+            let failure = failure.or_else(|| match awaited {
+                Awaited::Flushes => None,
+                Awaited::FlushesAndCompactions => state.work.compactions.failure_after(compactions),
+            });
+            if let Some(error) = failure {
+                return Err(error.clone());
+            }
+            state = self.tree.wait(state);
+        }
+        Ok(state)
+    }
+}
+
+/// What cursors request of the database: to take in the *marks* that they propose, which are
+/// intervals of keys in which they saw nothing and over which later cursors jump (`iter/marks/`),
+/// and to compact a range in which they passed many hidden entries.
+impl Owner for Inner {
+    /// Accepts the proposed marks now, unless another thread leads the writers. Then that leader or
+    /// the next one accepts them.
+    fn take_in_marks(&self) {
+        if let Some(mut writer) = self.database.writing.try_lead() {
+            let last = writer.last_sequence;
+            writer.tree.marks.take_in(self.tree.reading.marks(), last);
+        }
+    }
+
+    fn request_cleanup(&self, from: &[u8], end: Option<&[u8]>) {
+        let next_file = self.database.store.next_file.load(Ordering::Relaxed);
+        let (from, end) = (from.to_vec(), end.map(<[u8]>::to_vec));
+        let cleanup = Cleanup { from, end, next_file };
+        if lock(&self.tree.cleanups).request(cleanup) {
+            self.schedule(&mut self.tree.lock());
         }
     }
 }

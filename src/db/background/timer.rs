@@ -17,19 +17,20 @@
 //! no other work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::jobs::work_until_closed;
 use crate::db::inner::Inner;
-use crate::sync::{PerProcess, lock};
+use crate::sync::{Condvar, Mutex, PerProcess, lock, rank};
 
 /// A forked child has neither the parent's thread nor its databases, so it gets a timer of its own.
 static TIMER: PerProcess<Timer> = PerProcess::new(Timer::default);
 
 #[derive(Default)]
 struct Timer {
-    state: Mutex<TimerState>,
+    state: Mutex<TimerState, rank::Timer>,
     /// Signalled when `turns` changes.
     changed: Condvar,
 }
@@ -112,16 +113,21 @@ fn work_by_turns() {
         let now = Instant::now();
         if state.turns[i].at > now {
             let left = state.turns[i].at - now;
-            let waited = timer.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = timer.changed.wait_timeout(state, left).0;
             continue;
         }
         let Turn { inner, work, .. } = state.turns.swap_remove(i);
         // The list stays locked until the work counts as a job, so that a closing database either
         // has removed this turn before or waits for the work.
-        let working = inner.upgrade().and_then(|inner| inner.work_until_closed().ok());
-        let Some(working) = working else { continue };
+        let upgraded = inner.upgrade();
+        let working = upgraded.as_ref().and_then(|inner| work_until_closed(inner).ok());
         drop(state);
+        // If this is the last reference to a closed database, its drop calls the user's file system.
+        drop(upgraded);
+        let Some(working) = working else {
+            state = lock(&timer.state);
+            continue;
+        };
         // The user's file system may panic. The panic is caught, because the thread serves other
         // databases too.
         let next = catch_unwind(AssertUnwindSafe(|| work.0(working.inner())));
@@ -129,7 +135,7 @@ fn work_by_turns() {
         // If closing began during the work, `cancel` did not find this turn, so it must not be
         // added again.
         if let Ok(Some(wait)) = next
-            && working.inner().status.check_open().is_ok()
+            && working.inner().database.status.check_open().is_ok()
         {
             state.add(Turn { at: now + wait, inner, work });
         }

@@ -1,44 +1,34 @@
-//! [`Inner`]: what all handles and jobs of one database share, in parts.
+//! [`Inner`]: what all handles and jobs of one database share.
 //!
 //! ```text
-//!   part         what it holds                                              file
-//!   status       whether the database may be used                           status.rs
-//!   options      the options with which the database was opened             db/options.rs
-//!   store        opens and creates tables                                   version/store.rs
-//!   reading      the current read state, the last visible write             reading.rs
-//!   writing      WALs and the memtable that they are for                    writing.rs
-//!   tree         memtables, tables, the MANIFEST, and their changes         tree.rs
-//!   background   what jobs, the timer and closing share                     background.rs
+//!   Inner      ─► Tree        one LSM tree: its options, memtables, tables, the read state, the
+//!                             marks, and the state of compactions               tree.rs
+//!              ─► Database    what a database has once: the directory and the cache, the WALs and
+//!                             the queue of the writers, the MANIFEST, the sequence numbers, the
+//!                             jobs, whether it may be used                       database.rs
 //! ```
 //!
-//! Most fields of a part are private. A function takes only the part that it needs. A function that
-//! needs several parts takes the `Inner`, for example because it leads a write, a flush or a
-//! compaction from start to end. The `Inner` contains the parts by value, so a lookup follows one
-//! pointer.
+//! A database has one tree. A tree knows nothing of the directory, the WALs and the jobs, and the
+//! parts of a database get the tree as an argument, so this is where more trees would be added.
 //!
-//! **Order of locks.**
+//! Most fields of the parts are private. A function takes only the part that it needs: a tree, the
+//! database, or a part of either. Only what leads a write, a flush, a compaction or the closing from
+//! start to end takes the `Inner`, because each may start jobs or make the database read-only. The
+//! `Inner` contains the parts by value, so a lookup follows one pointer.
 //!
-//! ```text
-//!   ingesting ─► writer ─► pending ─► sealed WALs ─► manifest ─► progress ─► state
-//!   published stats ─► state ─► snapshots, read states, cleanups
-//!   each of these ─► removals
-//! ```
+//! **Order of locks:** [`crate::sync::rank`]. It names all locks of the crate, and debug builds check
+//! it.
 //!
-//! The first four locks are in [`writing`]; `manifest`, `progress` and `state` in [`tree`];
-//! `snapshots` and `read states` in [`reading`]; `cleanups` in [`background`]; `removals` in
-//! `version/table_file.rs`. A thread holds `published stats` while it writes the file `STATS`. A
-//! thread that drops an obsolete table takes `removals` before and after the deletion of the file,
-//! but does not hold it during the deletion. A thread takes locks from left to right only, and may
-//! leave some out. A thread that waits for a device may not hold `state` or a lock to the right of
-//! it, because writers and new snapshots wait for these locks.
-//!
-//! **Order of drops.** Fields are dropped in the order of their declaration: the tables' store and
-//! what readers see, then the WALs, the MANIFEST and the memtables. The lock of the directory comes
-//! last, so that another process cannot open the database while this one still uses its files.
+//! **Order of drops.** Fields are dropped in the order of their declaration: what readers see, the
+//! memtables, then the WALs and the MANIFEST. The lock of the directory comes last, so that another
+//! process cannot open the database while this one still uses its files.
 
-pub(in crate::db) mod background;
+pub(in crate::db) mod catalog;
+pub(in crate::db) mod database;
+pub(in crate::db) mod jobs;
 pub(in crate::db) mod progress;
 pub(in crate::db) mod reading;
+pub(in crate::db) mod sequences;
 pub(in crate::db) mod status;
 pub(in crate::db) mod tree;
 pub(in crate::db) mod tree_state;
@@ -46,35 +36,29 @@ pub(in crate::db) mod writing;
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use self::background::Background;
+use self::database::Database;
 use self::reading::Reading;
-use self::status::Status;
 use self::tree::Tree;
-use self::tree_state::TreeState;
-use self::writing::Writing;
-use super::options::Builder;
 use super::read_state::ReadPoint;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::sync::pin;
-use crate::version::TableStore;
 
 /// What the handles ([`Db`](crate::Db), [`Snapshot`](crate::Snapshot)) and the jobs of one database
 /// share.
 pub(crate) struct Inner {
     /// A weak reference to this `Inner`, from which jobs get theirs. Empty in a database that
     /// starts no jobs.
-    pub(in crate::db) this: OnceLock<Weak<Inner>>,
-    pub(in crate::db) status: Status,
-    pub(in crate::db) options: Builder,
-    pub(in crate::db) store: TableStore,
-    pub(in crate::db) reading: Reading,
-    pub(in crate::db) writing: Writing,
+    this: OnceLock<Weak<Inner>>,
     pub(in crate::db) tree: Tree,
-    pub(in crate::db) background: Background,
+    pub(in crate::db) database: Database,
 }
 
 impl Inner {
+    pub fn new(tree: Tree, database: Database) -> Inner {
+        Inner { this: OnceLock::new(), tree, database }
+    }
+
     /// Sets `this`, from which jobs get their reference. Before this call no job can start.
     pub fn knows_itself(self: &Arc<Inner>) {
         let _ = self.this.set(Arc::downgrade(self));
@@ -86,6 +70,11 @@ impl Inner {
         self.this.get().and_then(Weak::upgrade)
     }
 
+    /// Whether the database starts jobs. One that was opened read-only does not.
+    pub fn starts_jobs(&self) -> bool {
+        self.this.get().is_some()
+    }
+
     /// What a read uses.
     ///
     /// # Errors
@@ -93,28 +82,23 @@ impl Inner {
     /// Fails if the database is closed, or if the parent of this process opened it.
     #[inline]
     pub fn to_read(&self) -> Result<&Reading> {
-        self.status.check_open()?;
-        Ok(&self.reading)
+        self.database.status.check_open()?;
+        Ok(&self.tree.reading)
     }
 
     /// What a cursor sees. `snapshot` is the sequence number of a snapshot, or `None` for the last
     /// visible write.
     pub fn read_point(&self, snapshot: Option<SequenceNumber>) -> ReadPoint {
         let guard = pin();
-        let (state, sequence) = self.reading.load_read_point(snapshot, &guard);
-        ReadPoint::new(state.to_arc(), sequence, snapshot.is_some(), &self.status)
-    }
-
-    /// Shows readers and writers what `state` holds now.
-    pub fn show(&self, state: &mut TreeState) {
-        self.tree.show(state, &self.reading, &self.options.shape);
+        let (state, sequence) = self.tree.reading.load_read_point(snapshot, &guard);
+        ReadPoint::new(state.to_arc(), sequence, snapshot.is_some(), &self.database.status)
     }
 
     /// Makes the database read-only, and returns the error. After a failed write or sync it is
     /// unknown what reached the disk, so no write may follow.
     pub fn latch(&self, error: Error) -> Error {
         if !matches!(error, Error::Closed | Error::Forked) {
-            self.status.latch(&error);
+            self.database.status.latch(&error);
             // The lock of the state is held while the sleeping threads are woken, so that a thread
             // that has just checked the status and is about to sleep does not miss the change.
             let _state = self.tree.lock();
@@ -123,16 +107,10 @@ impl Inner {
         error
     }
 
-    /// Whether work that failed with this error may be tried again, because it has changed nothing
-    /// ([`Error::changed_nothing`]).
-    pub fn may_retry(&self, error: &Error) -> bool {
-        error.changed_nothing() && self.status.failure().is_none()
-    }
-
     /// Like [`Inner::latch`], but if the caller may try again after this error
-    /// ([`Inner::may_retry`]), the database stays writable.
+    /// ([`Database::may_retry`]), the database stays writable.
     pub fn latch_unless_retried(&self, error: Error) -> Error {
-        if self.may_retry(&error) { error } else { self.latch(error) }
+        if self.database.may_retry(&error) { error } else { self.latch(error) }
     }
 
     /// Called in a forked child. Leaks a reference, so that this `Inner` is never dropped there:

@@ -1,20 +1,22 @@
-//! [`Reading`] holds what readers use: the current read state, the last visible write, the
-//! snapshots.
+//! [`Reading`] holds what readers of a tree use: the current read state, and the last visible write.
 //!
 //! ```text
 //!   field         lock             who changes it
 //!   read_state    none: ArcCell    the thread that has changed the tree, under the tree's lock
-//!   visible       none: an atomic  the leader of the writers, an ingestion
-//!   snapshots     its own          snapshots that are made and dropped
 //!   read_states   mutex            as `read_state`
+//!   marks         its own          cursors, and the leader of the writers
+//!   sequences     none: an atomic  the leader of the writers, an ingestion (sequences.rs)
 //! ```
+//!
+//! `sequences` and `counters` are those of the database. They are here too, so that a lookup needs
+//! only this value.
 //!
 //! Invariant: a write is in a memtable or table of the read state before its number is visible.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use super::sequences::Sequences;
 use super::tree_state::TreeState;
 use crate::compaction::dead;
 use crate::db::iter::marks::Marks;
@@ -23,7 +25,7 @@ use crate::db::snapshots::SnapshotList;
 use crate::encoding::key::SequenceNumber;
 use crate::fs::OverlappedReader;
 use crate::stats::Counters;
-use crate::sync::{ArcCell, Guard, Held, collect, lock, pin};
+use crate::sync::{ArcCell, Guard, Held, Mutex, collect, lock, pin, rank};
 use crate::version::{TableStore, Version};
 
 /// See the module.
@@ -32,15 +34,14 @@ pub(crate) struct Reading {
     read_state: ArcCell<ReadState>,
     /// Every read state that a reader may still hold, the current one last. Closing keeps their
     /// tables open.
-    read_states: Mutex<Vec<Shown>>,
-    /// The last sequence number that readers may see.
-    visible: AtomicU64,
-    snapshots: SnapshotList,
+    read_states: Mutex<Vec<Shown>, rank::ReadStates>,
     /// The intervals of keys in which cursors show nothing ([`crate::db::iter::marks`]).
     marks: Arc<Marks>,
-    counters: Arc<Counters>,
     /// Reads the blocks that one `multi_get` misses, many at a time.
     overlapped: OverlappedReader,
+    /// Those of the database.
+    sequences: Arc<Sequences>,
+    counters: Arc<Counters>,
 }
 
 /// A read state that was the current one, or is it now.
@@ -57,17 +58,16 @@ impl Shown {
 }
 
 impl Reading {
-    pub fn new(store: &TableStore, tree: &TreeState, visible: SequenceNumber) -> Reading {
+    pub fn new(store: &TableStore, tree: &TreeState, sequences: &Arc<Sequences>) -> Reading {
         let (marks, counters) = (Arc::new(Marks::new()), Arc::clone(&store.context.counters));
         let read_state = Arc::new(ReadState::of(tree, &counters, &marks));
         Reading {
             read_states: Mutex::new(vec![Shown::now(&read_state)]),
             read_state: ArcCell::new(read_state),
-            visible: AtomicU64::new(visible),
-            snapshots: SnapshotList::default(),
             marks,
-            counters,
             overlapped: OverlappedReader::new(&store.descriptors),
+            sequences: Arc::clone(sequences),
+            counters,
         }
     }
 
@@ -88,7 +88,7 @@ impl Reading {
             // the snapshot was made before the state was loaded, so the state has every ingestion
             // that the snapshot sees.
             let Some(sequence) = snapshot else {
-                let sequence = self.visible.load(Ordering::Acquire);
+                let sequence = self.sequences.visible();
                 match self.read_state.holds(&state) {
                     true => return (state, sequence),
                     false => continue,
@@ -129,24 +129,13 @@ impl Reading {
         earlier.collect()
     }
 
-    /// The last sequence number that readers may see.
-    pub fn visible(&self) -> SequenceNumber {
-        self.visible.load(Ordering::Acquire)
-    }
-
-    /// Lets readers see the writes up to `sequence`.
-    pub fn set_visible(&self, sequence: SequenceNumber) {
-        // Release: a reader that sees the number sees the entries.
-        self.visible.store(sequence, Ordering::Release);
-    }
-
     pub fn snapshots(&self) -> &SnapshotList {
-        &self.snapshots
+        &self.sequences.snapshots
     }
 
     /// Notes the newest snapshot that keeps something in the tables of `version` from being freed.
     pub fn note_needed_snapshot(&self, version: &Version) {
-        let snapshots = self.snapshots.sequences();
+        let snapshots = self.snapshots().sequences();
         let needed = match snapshots.is_empty() {
             true => 0,
             false => {
@@ -154,7 +143,7 @@ impl Reading {
                 dead::newest_needed_snapshot(files, &snapshots)
             }
         };
-        self.snapshots.set_needed(needed);
+        self.snapshots().set_needed(needed);
     }
 
     #[inline]
@@ -175,7 +164,10 @@ impl Reading {
     /// holds, because the next owner of the directory may delete their names.
     pub fn keep_tables_of_readers_open(&self) {
         let current = self.current();
-        for read_state in lock(&self.read_states).iter().filter_map(|shown| shown.state.upgrade()) {
+        let shown = lock(&self.read_states);
+        let read_states: Vec<_> = shown.iter().filter_map(|shown| shown.state.upgrade()).collect();
+        drop(shown);
+        for read_state in read_states {
             // Only a reader can hold a state that is not the current one. The current state has a
             // reader if it has more than three references, because the field `read_state` and the
             // variables `current` and `read_state` hold one reference each.

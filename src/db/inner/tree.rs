@@ -1,66 +1,60 @@
-//! [`Tree`]: the memtables and tables, the MANIFEST that lists the tables, and their changes.
+//! [`Tree`]: what belongs to one LSM tree. A database has one tree today; another tree of the same
+//! database would have another value of this type.
 //!
 //! ```text
-//!   field        lock                           who changes it
-//!   manifest     mutex                          a change of the tree             change, below
-//!   progress     mutex, within the manifest's   the same
-//!   state        mutex                          a change of the tree, and jobs
+//!   field            lock             who changes it
+//!   options          none             nobody
+//!   reading          none, mostly     see reading.rs: what readers see of the tree
+//!   state            mutex            a change of the tree (catalog.rs), rotations, and jobs
+//!   stalls_writers   none: an atomic  with the state
+//!   cleanups         mutex            cursors, and the planning of compactions
+//!   rest             none: atomics    the timer
 //! ```
 //!
-//! [`Progress`] says which writes are in tables, and which WALs hold the other writes. The MANIFEST
-//! records it.
+//! The memtable that takes writes is here for readers and for the flush. What writes to it belongs
+//! to the tree too, but only the leader of the writers uses it
+//! ([`TreeWriter`](super::writing::TreeWriter)), so it is guarded by the lock of the writers.
 //!
-//! A change is first durable, then visible:
-//!
-//! ```text
-//!   MANIFEST locked ─► its record is synced ─► `state` has the new version ─► readers see it
-//! ```
-//!
-//! Except for the take-over of the directory ([`crate::db::open::writable`]), only a thread that
-//! has locked the MANIFEST changes the version, so each change starts from the result of the
-//! previous one. The record is synced outside the lock of `state`, because a thread that waits for
-//! a device may not hold that lock.
+//! A tree knows neither the directory nor the WALs nor the jobs of its database.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::progress::{Progress, whole_tree};
 use super::reading::Reading;
 use super::tree_state::TreeState;
-use crate::compaction::TreeShape;
+use crate::db::background::cleanups::Cleanups;
+use crate::db::options::TreeOptions;
 use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
-use crate::error::{Error, Result};
-use crate::sync::lock;
-use crate::version::{Manifest, TableFile, TableStore, Version, VersionEdit, order};
+use crate::encoding::key::SequenceNumber;
+use crate::sync::{Condvar, Mutex, MutexGuard, lock, rank};
 
 /// See the module.
 pub(crate) struct Tree {
-    /// `None`: this process may not write to the directory, or not yet
-    /// ([`crate::db::open::writable`]).
-    manifest: Mutex<Option<Manifest>>,
-    /// Locked only while `manifest` is locked.
-    progress: Mutex<Progress>,
-    state: Mutex<TreeState>,
+    pub options: TreeOptions,
+    pub reading: Reading,
+    state: Mutex<TreeState, rank::TreeState>,
     /// Signalled whenever `state` changes, or the status of the database ([`super::status`]).
     changed: Condvar,
     /// Whether the tables stall writers. If not, a writer whose memtable is not full need not lock
     /// `state`.
     stalls_writers: AtomicBool,
+    /// The ranges in which cursors passed many hidden entries.
+    pub cleanups: Mutex<Cleanups, rank::Cleanups>,
+    pub rest: Rest,
 }
 
-pub(crate) type StateGuard<'a> = MutexGuard<'a, TreeState>;
-type ManifestGuard<'a> = MutexGuard<'a, Option<Manifest>>;
+pub(crate) type StateGuard<'a> = MutexGuard<'a, TreeState, rank::TreeState>;
 
 impl Tree {
-    pub fn new(state: TreeState, manifest: Option<Manifest>, progress: Progress) -> Tree {
+    pub fn new(options: TreeOptions, state: TreeState, reading: Reading) -> Tree {
         Tree {
-            manifest: Mutex::new(manifest),
-            progress: Mutex::new(progress),
+            options,
+            reading,
             stalls_writers: AtomicBool::new(write_stall_for(state.pressure) != WriteStall::None),
             state: Mutex::new(state),
             changed: Condvar::new(),
+            cleanups: Mutex::default(),
+            rest: Rest::default(),
         }
     }
 
@@ -70,13 +64,12 @@ impl Tree {
 
     /// Waits for the next change.
     pub fn wait<'a>(&self, state: StateGuard<'a>) -> StateGuard<'a> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.changed.wait(state)
     }
 
     /// Like [`Tree::wait`], but no longer than `most`.
     pub fn wait_at_most<'a>(&self, state: StateGuard<'a>, most: Duration) -> StateGuard<'a> {
-        let waited = self.changed.wait_timeout(state, most);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        self.changed.wait_timeout(state, most).0
     }
 
     /// Wakes the threads that wait for a change. The caller holds the lock of the state, so that a
@@ -92,118 +85,38 @@ impl Tree {
     }
 
     /// Shows readers and writers what `state` holds now.
-    pub fn show(&self, state: &mut TreeState, reading: &Reading, shape: &TreeShape) {
-        reading.show(state);
-        state.pressure = Pressure::of_tree(&state.version, shape, &state.unavailable);
+    pub fn show(&self, state: &mut TreeState) {
+        self.reading.show(state);
+        state.pressure = Pressure::of_tree(&state.version, &self.options.shape, &state.unavailable);
         let stalls_writers = write_stall_for(state.pressure) != WriteStall::None;
         self.stalls_writers.store(stalls_writers, Ordering::Release);
-        reading.note_needed_snapshot(&state.version);
+        self.reading.note_needed_snapshot(&state.version);
         self.notify();
     }
+}
 
-    /// Changes the tree: calls `edit`, makes the edit durable in the MANIFEST, sets the new version
-    /// in the state, and calls `changed` with the state. No other change of the tree begins
-    /// meanwhile. `opened` holds the tables that the edit adds. The caller has synced the
-    /// directory, so the names of these tables are durable. Debug builds then check the new tree,
-    /// for the snapshots of `reading` too.
-    pub fn change(
-        &self,
-        store: &TableStore,
-        opened: Vec<Arc<TableFile>>,
-        edit: impl FnOnce(&mut TreeState) -> VersionEdit,
-        reading: &Reading,
-        changed: impl FnOnce(&mut TreeState),
-    ) -> Result<()> {
-        let opened: HashMap<u64, Arc<TableFile>> =
-            opened.into_iter().map(|file| (file.meta.number, file)).collect();
-        let manifest = lock(&self.manifest);
-        let (old, edit) = {
-            let mut state = self.lock();
-            (Arc::clone(&state.version), edit(&mut state))
-        };
-        let new = Arc::new(old.apply(&edit, &opened));
-        let only_compacts = !edit.removed.is_empty();
-        let manifest = self.record(store, manifest, edit, &new)?;
-        {
-            let mut state = self.lock();
-            state.version = Arc::clone(&new);
-            changed(&mut state);
-        }
-        let kept: HashSet<u64> = new.files().map(|(_, file)| file.meta.number).collect();
-        for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
-            file.mark_obsolete(level);
-        }
-        // The MANIFEST is unlocked before `old` is dropped, because the drop may delete tables,
-        // which takes time.
-        drop(manifest);
-        order::assert_change(&old, &new, only_compacts, &reading.snapshots().sequences());
-        Ok(())
+/// What the timer knows of the tree (`background/rest.rs`).
+#[derive(Default)]
+pub(crate) struct Rest {
+    /// Whether the timer is to look at the tree soon, to see if it has come to rest.
+    is_awaited: AtomicBool,
+    /// The sequence number of the last visible write when the timer last looked at the tree.
+    visible_at_look: AtomicU64,
+}
+
+impl Rest {
+    pub fn is_awaited(&self) -> bool {
+        self.is_awaited.load(Ordering::Relaxed)
     }
 
-    /// Enters WALs into the MANIFEST, each as its number and its durable bytes, so that later
-    /// openings detect if one of them is missing or shorter.
-    pub fn enter_durable_wals(&self, store: &TableStore, wals: Vec<(u64, u64)>) -> Result<()> {
-        let manifest = lock(&self.manifest);
-        let version = Arc::clone(&self.lock().version);
-        let edit = VersionEdit { durable_wals: wals.clone(), ..VersionEdit::default() };
-        match self.record(store, manifest, edit, &version) {
-            // Without space for this record the call succeeds all the same, because the WALs are
-            // synced, so their writes are durable.
-            Err(error) if error.changed_nothing() => {
-                self.enter_durable_wals_later(wals);
-                Ok(())
-            }
-            recorded => recorded.map(drop),
-        }
+    /// Sets whether the timer is to look at the tree soon. Returns the previous value.
+    pub fn set_awaited(&self, is_awaited: bool) -> bool {
+        self.is_awaited.swap(is_awaited, Ordering::Relaxed)
     }
 
-    /// Notes the WALs in the progress, so that the next MANIFEST file lists them.
-    pub fn enter_durable_wals_later(&self, wals: Vec<(u64, u64)>) {
-        // The lock of the MANIFEST is taken too, because another thread that holds it may be about
-        // to replace the progress.
-        let _manifest = lock(&self.manifest);
-        lock(&self.progress).durable_wals.extend(wals);
-    }
-
-    /// Appends `edit`, which turns the tree into `version`, to the MANIFEST, and syncs it. Returns
-    /// the MANIFEST, still locked.
-    fn record<'a>(
-        &self,
-        store: &TableStore,
-        mut manifest: ManifestGuard<'a>,
-        mut edit: VersionEdit,
-        version: &Version,
-    ) -> Result<ManifestGuard<'a>> {
-        edit.next_file = Some(store.next_file.load(Ordering::Relaxed));
-        let before = lock(&self.progress).clone();
-        let progress = before.after(&edit);
-        edit.flushed_sequence = (progress.flushed_sequence > before.flushed_sequence)
-            .then_some(progress.flushed_sequence);
-        edit.skipped.retain(|&(_, last)| last > progress.flushed_sequence);
-        let Some(open) = &mut *manifest else { return Err(Error::OpenedReadOnly) };
-        let replaced = open.append(
-            &edit,
-            || store.new_number(),
-            |number| whole_tree(store, version, &progress, number + 1),
-        )?;
-        *lock(&self.progress) = progress;
-        if let Some(replaced) = replaced {
-            store.remove_obsolete(&replaced);
-        }
-        Ok(manifest)
-    }
-
-    /// Sets the MANIFEST that the *take-over* of the directory has made, and the progress that this
-    /// MANIFEST records. The take-over is the end of an opening, after which this process may write
-    /// ([`crate::db::open::writable`]).
-    pub fn take_over(&self, manifest: Manifest, progress: Progress) {
-        *lock(&self.manifest) = Some(manifest);
-        *lock(&self.progress) = progress;
-    }
-
-    /// Calls `read` while no change of the tree is under way.
-    pub fn between_changes<T>(&self, read: impl FnOnce(&Progress) -> T) -> T {
-        let _manifest = lock(&self.manifest);
-        read(&lock(&self.progress))
+    /// Called when the timer looks at the tree. Returns whether nothing was written since it last
+    /// looked.
+    pub fn look(&self, visible: SequenceNumber) -> bool {
+        self.visible_at_look.swap(visible, Ordering::Relaxed) == visible
     }
 }

@@ -1,4 +1,5 @@
-//! [`Writing`] holds what writers use: the WALs, and the memtable that writers fill.
+//! [`Writing`] holds what writers use: the WALs, the queue of the writers, and what the leader
+//! writes to.
 //!
 //! ```text
 //!   field         lock             who changes it
@@ -15,7 +16,6 @@
 //! opening that makes the directory writable.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::db::iter::marks::Keeper;
@@ -26,7 +26,7 @@ use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::memtable::MemtableWriter;
 use crate::stats::Ticker;
-use crate::sync::{CombiningLock, Leading, lock};
+use crate::sync::{CombiningLock, Leading, Mutex, MutexGuard, lock, rank};
 use crate::version::{TableStore, names};
 use crate::wal::{LogKind, LogWriter};
 
@@ -36,12 +36,18 @@ pub(crate) struct Writer {
     /// ([`crate::db::open::writable`]).
     pub wal: Option<LogWriter>,
     pub wal_number: u64,
-    pub memtable: MemtableWriter,
     pub last_sequence: SequenceNumber,
     /// How long writers must still sleep while writes are delayed
     /// ([`WriteStall`](crate::WriteStall)). Each delayed group of writes adds the time that its
     /// bytes take at the allowed speed.
     pub owed_wait: Duration,
+    pub tree: TreeWriter,
+}
+
+/// What the leader changes in one tree.
+pub(crate) struct TreeWriter {
+    /// The memtable that takes writes.
+    pub memtable: MemtableWriter,
     /// The intervals of keys that cursors jump over, because they show nothing there. Each put cuts
     /// its key out of them.
     pub marks: Keeper,
@@ -55,6 +61,8 @@ pub(crate) struct Write {
 
 /// Guards what only the leader uses, and queues the writes that wait for a leader.
 type WriterLock = CombiningLock<Writer, Write, Result<()>>;
+/// Keeps ingestions out.
+pub(crate) type IngestionsGuard<'a> = MutexGuard<'a, (), rank::Ingesting>;
 pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
 
 #[derive(Default)]
@@ -81,13 +89,13 @@ impl SealedWals {
 /// See the module.
 pub(crate) struct Writing {
     writer: WriterLock,
-    sealed_wals: Mutex<SealedWals>,
+    sealed_wals: Mutex<SealedWals, rank::SealedWals>,
     /// The take-over of the directory (`open/writable.rs`), if it waits for space on the disk;
     /// otherwise `None`.
-    pending: Mutex<Option<PendingWritable>>,
+    pending: Mutex<Option<PendingWritable>, rank::PendingTakeOver>,
     /// An ingestion holds this lock while it enters the tree. Other threads lock it to keep
     /// ingestions out. Locked before the writer.
-    ingesting: Mutex<()>,
+    ingesting: Mutex<(), rank::Ingesting>,
 }
 
 impl Writing {
@@ -118,7 +126,7 @@ impl Writing {
     }
 
     /// Keeps ingestions out of the tree until the returned guard is dropped.
-    pub fn lock_ingestions(&self) -> MutexGuard<'_, ()> {
+    pub fn lock_ingestions(&self) -> IngestionsGuard<'_> {
         lock(&self.ingesting)
     }
 
@@ -186,7 +194,7 @@ impl Writing {
 
     /// Locks the take-over of the directory (`open/writable.rs`), which is `None` unless it waits
     /// for space on the disk. Locked after the writer.
-    pub fn pending(&self) -> MutexGuard<'_, Option<PendingWritable>> {
+    pub fn pending(&self) -> MutexGuard<'_, Option<PendingWritable>, rank::PendingTakeOver> {
         lock(&self.pending)
     }
 
@@ -207,7 +215,7 @@ impl Writing {
         let (number, wal) = wal;
         writer.wal = Some(wal);
         writer.wal_number = number;
-        writer.memtable = memtable;
+        writer.tree.memtable = memtable;
         *lock(&self.sealed_wals) = SealedWals::of(wals);
     }
 

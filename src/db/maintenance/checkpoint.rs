@@ -17,13 +17,13 @@
 //! That would need more of [`Fs`], which renames and removes files only.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::ingest::copy_open_file;
+use crate::db::background::jobs::work_in_this_thread;
 use crate::db::inner::Inner;
+use crate::db::inner::database::Database;
 use crate::db::inner::progress::{Progress, whole_tree};
 use crate::db::options::lasting;
-use crate::db::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
@@ -35,85 +35,72 @@ use crate::table::TableSummary;
 use crate::version::names::FileKind;
 use crate::version::{FileMeta, Manifest, TableFile, TableStore, Version, VersionEdit, names};
 
-impl Inner {
-    pub(in crate::db) fn checkpoint(&self, dir: &Path) -> Result<()> {
-        let mut shared = SharedTables::default();
-        self.copy_tree(dir, |_, _, file, target| {
-            shared.add(&*self.store.fs, file, target)?;
-            Ok(file.meta.clone())
-        })
-    }
+pub(in crate::db) fn checkpoint(inner: &Inner, dir: &Path) -> Result<()> {
+    let mut shared = SharedTables::default();
+    let fs = &*inner.database.store.fs;
+    copy_tree(inner, dir, |_, _, file, target| {
+        shared.add(fs, file, target)?;
+        Ok(file.meta.clone())
+    })
+}
 
-    /// Like a checkpoint, but each table gets the filter that `policy` gives it at its level.
-    pub(in crate::db) fn copy_with_filters(&self, dir: &Path, policy: &FilterPolicy) -> Result<()> {
-        self.copy_tree(dir, |version, level, file, target| {
-            let summary =
-                refilter(&self.store, file, spec_at(policy, version, level, file), target)?;
-            let TableSummary { file_bytes, tail_bytes, .. } = summary;
-            Ok(FileMeta { file_bytes, tail_bytes, ..file.meta.clone() })
-        })
-    }
+/// Like a checkpoint, but each table gets the filter that `policy` gives it at its level.
+pub(in crate::db) fn copy_with_filters(
+    inner: &Inner,
+    dir: &Path,
+    policy: &FilterPolicy,
+) -> Result<()> {
+    let store = &inner.database.store;
+    copy_tree(inner, dir, |version, level, file, target| {
+        let summary = refilter(store, file, spec_at(policy, version, level, file), target)?;
+        let TableSummary { file_bytes, tail_bytes, .. } = summary;
+        Ok(FileMeta { file_bytes, tail_bytes, ..file.meta.clone() })
+    })
+}
 
-    /// Makes a new database in `dir` with the tree of this one. `copy` makes the file of a table.
-    fn copy_tree(
-        &self,
-        dir: &Path,
-        copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
-    ) -> Result<()> {
-        self.status.check_writable()?;
-        // `close` waits for jobs. Without this one, another owner of the directory could already
-        // have a table of its own under a name that is to be linked.
-        let _working = self.work_in_this_thread()?;
-        let fs = &self.store.fs;
-        let dir = &lasting(&**fs, dir)?;
-        // The flush comes before any file of the copy is made, so if this database cannot be
-        // written, the call fails and leaves no file.
-        make_database(&**fs, &self.store.dir, dir, || self.flush(), || self.fill(dir, copy))
-    }
+/// Makes a new database in `dir` with the tree of this one. `copy` makes the file of a table.
+fn copy_tree(
+    inner: &Inner,
+    dir: &Path,
+    copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
+) -> Result<()> {
+    let Database { status, store, .. } = &inner.database;
+    status.check_writable()?;
+    // `close` waits for jobs. Without this one, another owner of the directory could already have a
+    // table of its own under a name that is to be linked.
+    let _working = work_in_this_thread(inner)?;
+    let dir = &lasting(&*store.fs, dir)?;
+    let fill = || {
+        let (read_state, flushed_sequence) = inner.flushed_tree()?;
+        fill(&inner.database, &read_state.version, flushed_sequence, dir, copy)
+    };
+    // The flush comes before any file of the copy is made, so if this database cannot be written,
+    // the call fails and leaves no file.
+    make_database(&*store.fs, &store.dir, dir, || inner.flush(), fill)
+}
 
-    /// Makes the files of the copy.
-    fn fill(
-        &self,
-        dir: &Path,
-        mut copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
-    ) -> Result<()> {
-        let fs = &self.store.fs;
-        let (read_state, flushed_sequence) = self.flushed_tree()?;
-        let mut added = Vec::new();
-        for (level, file) in read_state.version.files() {
-            // Checked for each table, so that closing the database waits for one table at most.
-            self.status.check_open()?;
-            let target = names::table_path(dir, file.meta.number);
-            added.push((level, copy(&read_state.version, level, file, &target)?));
-        }
-        let number = self.store.new_number();
-        let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
-        let tree = whole_tree(&self.store, &read_state.version, &progress, number + 1);
-        let tree = VersionEdit { added, ..tree };
-        Manifest::create(fs, dir, number, &tree, self.options.manifest_roll_bytes)?;
-        Ok(())
+/// Makes the files of the copy. `version` holds every write up to `flushed_sequence`.
+fn fill(
+    database: &Database,
+    version: &Version,
+    flushed_sequence: SequenceNumber,
+    dir: &Path,
+    mut copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
+) -> Result<()> {
+    let Database { status, store, .. } = database;
+    let mut added = Vec::new();
+    for (level, file) in version.files() {
+        // Checked for each table, so that closing the database waits for one table at most.
+        status.check_open()?;
+        let target = names::table_path(dir, file.meta.number);
+        added.push((level, copy(version, level, file, &target)?));
     }
-
-    /// The tree after a flush, and a sequence number: the tree holds every write up to this number,
-    /// and no later write.
-    pub(in crate::db) fn flushed_tree(&self) -> Result<(Arc<ReadState>, SequenceNumber)> {
-        self.flush()?;
-        let current = || {
-            self.tree.between_changes(|progress| {
-                let is_whole = progress.skipped.is_empty();
-                (is_whole, (self.reading.current(), progress.flushed_sequence))
-            })
-        };
-        let (true, tree) = current() else {
-            // After the flush had begun, a table was ingested, and writes older than the table were
-            // in the new memtable. So the tree has the table, but not these writes. A second flush
-            // moves them to tables too, while ingestions are locked out.
-            let _ingesting = self.writing.lock_ingestions();
-            self.flush()?;
-            return Ok(current().1);
-        };
-        Ok(tree)
-    }
+    let number = store.new_number();
+    let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
+    let tree = whole_tree(store, version, &progress, number + 1);
+    let tree = VersionEdit { added, ..tree };
+    Manifest::create(&store.fs, dir, number, &tree, database.manifest_roll_bytes)?;
+    Ok(())
 }
 
 /// Writes a table to `target` with another filter.

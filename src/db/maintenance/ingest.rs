@@ -53,15 +53,17 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use crate::compaction::Span;
 use crate::cursor::Cursor;
 use crate::db::background::install::READERS_PATIENCE;
-use crate::db::background::jobs::Awaited;
+use crate::db::background::jobs::work_in_this_thread;
+use crate::db::background::schedule::Awaited;
 use crate::db::inner::Inner;
+use crate::db::inner::database::Database;
 use crate::db::inner::tree_state::TreeState;
-use crate::db::inner::writing::{LeadingWriter, Writer, sequence_after};
+use crate::db::inner::writing::{IngestionsGuard, LeadingWriter, Writer, sequence_after};
 use crate::db::options::lasting;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
@@ -71,7 +73,7 @@ use crate::known_files;
 use crate::memtable::Memtable;
 use crate::sync::drain;
 use crate::table::{ScanOptions, Table, TableCursor, unsupported_entry};
-use crate::version::{FileMeta, LEVELS, TableFile, Version, VersionEdit, names};
+use crate::version::{FileMeta, LEVELS, TableFile, TableStore, Version, VersionEdit, names};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -84,221 +86,225 @@ const DEEPEST: usize = LEVELS - 1;
 /// Writers continue while such a memtable is flushed, except after the last look.
 const MAX_ATTEMPTS: u32 = 4;
 
-impl Inner {
-    /// Copies `files` in and makes their entries one write.
-    pub(in crate::db) fn ingest(&self, files: &[&Path]) -> Result<()> {
-        self.status.check_writable()?;
-        if files.is_empty() {
-            return Ok(());
-        }
-        // `close` waits for jobs. Without this one, another owner of the directory could already
-        // give the numbers of the copies to its own files, which the copies would replace.
-        let _working = self.work_in_this_thread()?;
-        // The take-over removes the files that no MANIFEST lists, so no copy may be there yet.
-        self.ensure_taken_over(&mut self.writing.lead())?;
-        let fs = &*self.store.fs;
-        let files: Vec<_> = files.iter().map(|path| lasting(fs, path)).collect::<Result<_>>()?;
-        let mut copied = Vec::new();
-        let mut numbers = Vec::new();
-        let entered = files
-            .iter()
-            .try_for_each(|path| {
-                // Checked for each file, so that closing the database waits for one file at most.
-                self.status.check_writable()?;
-                let meta = self.copy_in(path)?;
-                numbers.push(meta.number);
-                copied.push(meta);
-                Ok(())
-            })
-            .and_then(|()| self.enter(&mut copied));
-        // The copies are deleted after a failure, so the error names the files that the caller
-        // knows.
-        let ingested = entered.map_err(|error| {
-            let own = |number: &u64| names::table_path(&self.store.dir, *number);
-            let copies = numbers.iter().map(own).zip(&files);
-            copies.fold(error, |error, (own, known)| error.in_place_of(&own, known))
-        });
-        // `copied` holds only copies that no MANIFEST lists.
-        for meta in copied {
-            self.store.remove_obsolete(&names::table_path(&self.store.dir, meta.number));
-        }
-        ingested
+/// Copies `files` in and makes their entries one write.
+pub(in crate::db) fn ingest(inner: &Inner, files: &[&Path]) -> Result<()> {
+    let Database { status, store, .. } = &inner.database;
+    status.check_writable()?;
+    if files.is_empty() {
+        return Ok(());
     }
+    // `close` waits for jobs. Without this one, another owner of the directory could already
+    // give the numbers of the copies to its own files, which the copies would replace.
+    let _working = work_in_this_thread(inner)?;
+    // The take-over removes the files that no MANIFEST lists, so no copy may be there yet.
+    inner.ensure_taken_over(&mut inner.database.writing.lead())?;
+    let fs = &*store.fs;
+    let files: Vec<_> = files.iter().map(|path| lasting(fs, path)).collect::<Result<_>>()?;
+    let mut copied = Vec::new();
+    let mut numbers = Vec::new();
+    let entered = files
+        .iter()
+        .try_for_each(|path| {
+            // Checked for each file, so that closing the database waits for one file at most.
+            status.check_writable()?;
+            let meta = copy_in(store, path)?;
+            numbers.push(meta.number);
+            copied.push(meta);
+            Ok(())
+        })
+        .and_then(|()| enter(inner, &mut copied));
+    // The copies are deleted after a failure, so the error names the files that the caller
+    // knows.
+    let ingested = entered.map_err(|error| {
+        let own = |number: &u64| names::table_path(&store.dir, *number);
+        let copies = numbers.iter().map(own).zip(&files);
+        copies.fold(error, |error, (own, known)| error.in_place_of(&own, known))
+    });
+    // `copied` holds only copies that no MANIFEST lists.
+    for meta in copied {
+        store.remove_obsolete(&names::table_path(&store.dir, meta.number));
+    }
+    ingested
+}
 
-    /// Makes the copied tables part of the tree. Empties `copied` if the MANIFEST may list them,
-    /// because then none may be deleted.
-    fn enter(&self, copied: &mut Vec<FileMeta>) -> Result<()> {
-        copied.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
-        if copied.windows(2).any(|pair| !pair[1].starts_after(&pair[0].largest)) {
-            return Err(Error::InvalidArgument(
-                "the files to ingest overlap each other: one key would have two values".into(),
-            ));
+/// Makes the copied tables part of the tree. Empties `copied` if the MANIFEST may list them,
+/// because then none may be deleted.
+fn enter(inner: &Inner, copied: &mut Vec<FileMeta>) -> Result<()> {
+    let Database { store, writing, .. } = &inner.database;
+    copied.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
+    if copied.windows(2).any(|pair| !pair[1].starts_after(&pair[0].largest)) {
+        return Err(Error::InvalidArgument(
+            "the files to ingest overlap each other: one key would have two values".into(),
+        ));
+    }
+    // The names of the copies are synced here, while writers continue.
+    writing.sync_names(store)?;
+    let (ingesting, mut writer) = keep_writers_out(inner, copied)?;
+    let sequence = sequence_after(writer.last_sequence, 1)?;
+    let opened = copied
+        .iter()
+        .map(|meta| store.open(with_global_sequence(meta, sequence), DEEPEST))
+        .collect::<Result<Vec<_>>>()?;
+    // The earlier writes are synced before the MANIFEST lists the files, so that a power loss
+    // never leaves the files without these writes.
+    let synced = writing.sync_logs(&mut writer, store).map_err(|error| inner.latch(error))?;
+    // The files may hold puts, so their keys are cut out of the marks (`iter/marks/`), which
+    // are intervals of keys that cursors jump over.
+    for FileMeta { smallest, largest, .. } in copied.iter() {
+        writer.tree.marks.wrote(user_key(smallest), user_key(largest));
+    }
+    writer.tree.marks.publish(inner.tree.reading.marks());
+    list(inner, &writer, synced, opened, sequence, copied)?;
+    writer.last_sequence = sequence;
+    drop((writer, ingesting));
+    // Waits for a short time until no lookup uses the replaced read state, and frees it.
+    drain(READERS_PATIENCE);
+    Ok(())
+}
+
+/// Flushes the memtables that overlap the files, then locks out writers and other ingestions,
+/// at a moment when no memtable overlaps the files. Writers continue during the flushes, and
+/// may write to the range of a file again. Only the last of [`MAX_ATTEMPTS`] flushes makes them
+/// wait.
+fn keep_writers_out<'a>(
+    inner: &'a Inner,
+    files: &[FileMeta],
+) -> Result<(IngestionsGuard<'a>, LeadingWriter<'a>)> {
+    for attempt in 1.. {
+        let ingesting = inner.database.writing.lock_ingestions();
+        let mut writer = inner.database.writing.lead();
+        inner.database.status.check_writable()?;
+        let Some(overlapping) = freeze_overlapping(inner, &mut writer, files)? else {
+            return Ok((ingesting, writer));
+        };
+        let is_flushed = |state: &TreeState| {
+            state.frozen.iter().all(|frozen| !Arc::ptr_eq(&frozen.memtable, &overlapping))
+        };
+        if attempt == MAX_ATTEMPTS {
+            drop(inner.wait_until(Awaited::Flushes, is_flushed)?);
+            return Ok((ingesting, writer));
         }
-        // The names of the copies are synced here, while writers continue.
-        self.writing.sync_names(&self.store)?;
-        let (ingesting, mut writer) = self.keep_writers_out(copied)?;
-        let sequence = sequence_after(writer.last_sequence, 1)?;
-        let opened = copied
-            .iter()
-            .map(|meta| self.store.open(with_global_sequence(meta, sequence), DEEPEST))
-            .collect::<Result<Vec<_>>>()?;
-        // The earlier writes are synced before the MANIFEST lists the files, so that a power loss
-        // never leaves the files without these writes.
-        let synced =
-            self.writing.sync_logs(&mut writer, &self.store).map_err(|error| self.latch(error))?;
-        // The files may hold puts, so their keys are cut out of the marks (`iter/marks/`), which
-        // are intervals of keys that cursors jump over.
-        for FileMeta { smallest, largest, .. } in copied.iter() {
-            writer.marks.wrote(user_key(smallest), user_key(largest));
-        }
-        writer.marks.publish(self.reading.marks());
-        self.list(&writer, synced, opened, sequence, copied)?;
-        writer.last_sequence = sequence;
         drop((writer, ingesting));
-        // Waits for a short time until no lookup uses the replaced read state, and frees it.
-        drain(READERS_PATIENCE);
-        Ok(())
+        drop(inner.wait_until(Awaited::Flushes, is_flushed)?);
     }
+    unreachable!("the last attempt returns")
+}
 
-    /// Flushes the memtables that overlap the files, then locks out writers and other ingestions,
-    /// at a moment when no memtable overlaps the files. Writers continue during the flushes, and
-    /// may write to the range of a file again. Only the last of [`MAX_ATTEMPTS`] flushes makes them
-    /// wait.
-    fn keep_writers_out(
-        &self,
-        files: &[FileMeta],
-    ) -> Result<(MutexGuard<'_, ()>, LeadingWriter<'_>)> {
-        for attempt in 1.. {
-            let ingesting = self.writing.lock_ingestions();
-            let mut writer = self.writing.lead();
-            self.status.check_writable()?;
-            let Some(overlapping) = self.freeze_overlapping(&mut writer, files)? else {
-                return Ok((ingesting, writer));
-            };
-            let is_flushed = |state: &TreeState| {
-                state.frozen.iter().all(|frozen| !Arc::ptr_eq(&frozen.memtable, &overlapping))
-            };
-            if attempt == MAX_ATTEMPTS {
-                drop(self.wait_until(Awaited::Flushes, is_flushed)?);
-                return Ok((ingesting, writer));
-            }
-            drop((writer, ingesting));
-            drop(self.wait_until(Awaited::Flushes, is_flushed)?);
-        }
-        unreachable!("the last attempt returns")
+/// The newest memtable that overlaps one of the files. This call freezes it if it is the active
+/// one.
+fn freeze_overlapping(
+    inner: &Inner,
+    writer: &mut Writer,
+    files: &[FileMeta],
+) -> Result<Option<Arc<Memtable>>> {
+    let overlaps_any = |memtable: &Arc<Memtable>| -> Result<bool> {
+        files.iter().try_fold(false, |any, file| Ok(any || overlaps(memtable, file)?))
+    };
+    let (memtable, frozen) = {
+        let state = inner.tree.lock();
+        let frozen = state.frozen.iter().rev().map(|frozen| Arc::clone(&frozen.memtable));
+        (Arc::clone(&state.memtable), frozen.collect::<Vec<_>>())
+    };
+    if overlaps_any(&memtable)? {
+        inner.rotate(writer)?;
+        return Ok(Some(memtable));
     }
-
-    /// The newest memtable that overlaps one of the files. This call freezes it if it is the active
-    /// one.
-    fn freeze_overlapping(
-        &self,
-        writer: &mut Writer,
-        files: &[FileMeta],
-    ) -> Result<Option<Arc<Memtable>>> {
-        let overlaps_any = |memtable: &Arc<Memtable>| -> Result<bool> {
-            files.iter().try_fold(false, |any, file| Ok(any || overlaps(memtable, file)?))
-        };
-        let (memtable, frozen) = {
-            let state = self.tree.lock();
-            let frozen = state.frozen.iter().rev().map(|frozen| Arc::clone(&frozen.memtable));
-            (Arc::clone(&state.memtable), frozen.collect::<Vec<_>>())
-        };
+    for memtable in frozen {
         if overlaps_any(&memtable)? {
-            self.rotate(writer)?;
             return Ok(Some(memtable));
         }
-        for memtable in frozen {
-            if overlaps_any(&memtable)? {
-                return Ok(Some(memtable));
-            }
+    }
+    Ok(None)
+}
+
+/// Puts the opened tables into the tree, and makes them visible. `synced` holds the WALs that
+/// the MANIFEST is to list.
+fn list(
+    inner: &Inner,
+    writer: &Writer,
+    synced: Vec<(u64, u64)>,
+    opened: Vec<Arc<TableFile>>,
+    sequence: SequenceNumber,
+    copied: &mut Vec<FileMeta>,
+) -> Result<()> {
+    let mut durable_wals = BTreeMap::from_iter(synced);
+    let current = writer.wal.iter().filter(|wal| !wal.is_empty());
+    durable_wals.extend(current.map(|wal| (writer.wal_number, wal.synced_to())));
+    let durable_wals = Vec::from_iter(durable_wals);
+    let mut reserved = Vec::new();
+    let edit = |state: &mut TreeState| {
+        let added = opened.iter().map(|file| {
+            let running = &state.unavailable.outputs;
+            let span = span_for(&state.version, running, &file.meta);
+            reserved.push(span.clone());
+            (span.level, file.meta.clone())
+        });
+        let added = added.collect();
+        state.unavailable.outputs.extend(reserved.iter().cloned());
+        let skipped = vec![(sequence, sequence)];
+        let durable_wals = durable_wals.clone();
+        VersionEdit { added, durable_wals, skipped, ..VersionEdit::default() }
+    };
+    let unlisted = std::mem::take(copied);
+    // The files become visible before any compaction of the new tree can start, because such a
+    // compaction may drop older entries that the files hide.
+    let shown = || inner.database.sequences.set_visible(sequence);
+    let listed = inner.change_tree(opened.clone(), edit, |_| {}, shown);
+    let mut state = inner.tree.lock();
+    reserved.iter().for_each(|span| state.unavailable.release_output(span));
+    inner.schedule(&mut state);
+    inner.tree.notify();
+    drop(state);
+    listed.map_err(|error| {
+        // The WALs were synced although this change failed, so a later MANIFEST must list them.
+        inner.database.catalog.enter_durable_wals_later(durable_wals);
+        if error.changed_nothing() {
+            *copied = unlisted;
         }
-        Ok(None)
-    }
+        inner.latch_unless_retried(error)
+    })
+}
 
-    /// Puts the opened tables into the tree, and makes them visible. `synced` holds the WALs that
-    /// the MANIFEST is to list.
-    fn list(
-        &self,
-        writer: &Writer,
-        synced: Vec<(u64, u64)>,
-        opened: Vec<Arc<TableFile>>,
-        sequence: SequenceNumber,
-        copied: &mut Vec<FileMeta>,
-    ) -> Result<()> {
-        let mut durable_wals = BTreeMap::from_iter(synced);
-        let current = writer.wal.iter().filter(|wal| !wal.is_empty());
-        durable_wals.extend(current.map(|wal| (writer.wal_number, wal.synced_to())));
-        let durable_wals = Vec::from_iter(durable_wals);
-        let mut reserved = Vec::new();
-        let edit = |state: &mut TreeState| {
-            let added = opened.iter().map(|file| {
-                let running = &state.unavailable.outputs;
-                let span = span_for(&state.version, running, &file.meta);
-                reserved.push(span.clone());
-                (span.level, file.meta.clone())
-            });
-            let added = added.collect();
-            state.unavailable.outputs.extend(reserved.iter().cloned());
-            let skipped = vec![(sequence, sequence)];
-            let durable_wals = durable_wals.clone();
-            VersionEdit { added, durable_wals, skipped, ..VersionEdit::default() }
-        };
-        let unlisted = std::mem::take(copied);
-        // The files become visible before any compaction of the new tree can start, because such a
-        // compaction may drop older entries that the files hide.
-        let shown = || self.reading.set_visible(sequence);
-        let listed = self.change_tree(opened.clone(), edit, |_| {}, shown);
-        let mut state = self.tree.lock();
-        reserved.iter().for_each(|span| state.unavailable.release_output(span));
-        self.schedule(&mut state);
-        self.tree.notify();
-        drop(state);
-        listed.map_err(|error| {
-            // The WALs were synced although this change failed, so a later MANIFEST must list them.
-            self.tree.enter_durable_wals_later(durable_wals);
-            if error.changed_nothing() {
-                *copied = unlisted;
-            }
-            self.latch_unless_retried(error)
-        })
-    }
+/// Makes a synced copy of the table at `path` under a new number, reads it whole and checks it.
+/// Its global sequence number is not known yet.
+fn copy_in(store: &TableStore, path: &Path) -> Result<FileMeta> {
+    let number = store.new_number();
+    let own = names::table_path(&store.dir, number);
+    let checked = copy_file(&*store.fs, path, &own)
+        .and_then(|file_bytes| check_ingested(store, &own, number, file_bytes));
+    checked.map_err(|error| {
+        store.remove_obsolete(&own);
+        // The copy is gone: the error names the file that the caller knows.
+        let error = error.in_place_of(&own, path);
+        known_files::or_foreign_file(&*store.fs, path, error)
+    })
+}
 
-    /// Makes a synced copy of the table at `path` under a new number, reads it whole and checks it.
-    /// Its global sequence number is not known yet.
-    fn copy_in(&self, path: &Path) -> Result<FileMeta> {
-        let number = self.store.new_number();
-        let own = names::table_path(&self.store.dir, number);
-        let checked = copy_file(&*self.store.fs, path, &own)
-            .and_then(|file_bytes| self.check_ingested(&own, number, file_bytes));
-        checked.map_err(|error| {
-            self.store.remove_obsolete(&own);
-            // The copy is gone: the error names the file that the caller knows.
-            let error = error.in_place_of(&own, path);
-            known_files::or_foreign_file(&*self.store.fs, path, error)
-        })
-    }
-
-    fn check_ingested(&self, path: &Path, number: u64, file_bytes: u64) -> Result<FileMeta> {
-        let table = self.store.open_table(path, None, DEEPEST, 0)?;
-        table.check_external()?;
-        check_entries(path, &table)?;
-        let Some((smallest, largest)) = smallest_and_largest(&table)? else {
-            return Err(Error::InvalidArgument(format!(
-                "{}: the table has no entries",
-                path.display()
-            )));
-        };
-        let properties = table.properties();
-        Ok(FileMeta {
-            number,
-            file_bytes,
-            entries: properties.entries(),
-            deletions: properties.number("rocksdb.deleted.keys").unwrap_or(0),
-            smallest,
-            largest,
-            ..FileMeta::default()
-        })
-    }
+fn check_ingested(
+    store: &TableStore,
+    path: &Path,
+    number: u64,
+    file_bytes: u64,
+) -> Result<FileMeta> {
+    let table = store.open_table(path, None, DEEPEST, 0)?;
+    table.check_external()?;
+    check_entries(path, &table)?;
+    let Some((smallest, largest)) = smallest_and_largest(&table)? else {
+        return Err(Error::InvalidArgument(format!(
+            "{}: the table has no entries",
+            path.display()
+        )));
+    };
+    let properties = table.properties();
+    Ok(FileMeta {
+        number,
+        file_bytes,
+        entries: properties.entries(),
+        deletions: properties.number("rocksdb.deleted.keys").unwrap_or(0),
+        smallest,
+        largest,
+        ..FileMeta::default()
+    })
 }
 
 /// Reads a table whole, and rejects it if its entries cannot be one write of this database: if the

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::db::background::jobs::read_in_this_thread;
 use crate::db::inner::Inner;
 use crate::error::Result;
 use crate::fs;
@@ -47,18 +48,18 @@ pub struct VerifyReport {
 
 pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
     // Tables are opened by name, and another owner of the directory could have other tables there.
-    let _working = inner.read_in_this_thread()?;
-    let read_state = inner.reading.current();
+    let _working = read_in_this_thread(inner)?;
+    let read_state = inner.tree.reading.current();
     let mut report = VerifyReport::default();
     for (level, file) in read_state.version.files() {
         // Checked for each table, so that closing the database waits for one table at most.
-        inner.status.check_open()?;
+        inner.database.status.check_open()?;
         // Each table is opened again, so that the check notices if another file has taken its name.
         // But a read-only handle reads the files that it keeps open, because a writer may have
         // deleted their names, which is no damage.
-        let survey = match inner.store.keeps_tables_open {
+        let survey = match inner.database.store.keeps_tables_open {
             true => file.table.survey()?,
-            false => inner.store.open(file.meta.clone(), level)?.table.survey()?,
+            false => inner.database.store.open(file.meta.clone(), level)?.table.survey()?,
         };
         report.not_understood.extend(survey.not_understood(file.path()));
         let checked = survey.check;
@@ -68,15 +69,15 @@ pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
         report.file_bytes += file.meta.file_bytes;
         report.filter_misses += checked.filter_misses;
     }
-    let goes_on = || inner.status.check_open().map(drop);
+    let goes_on = || inner.database.status.check_open().map(drop);
     if let Some(disorder) = order::find_disorder(&read_state.version, goes_on)? {
         return Err(disorder);
     }
     report.log_entries = read_state.memtables().map(|memtable| memtable.len()).sum();
     // The names are read before the number, because jobs may create files meanwhile.
-    let names = fs::names_in(&*inner.store.fs, &inner.store.dir)?;
-    let next_file = inner.store.next_file.load(Ordering::Relaxed);
-    let most = match inner.store.keeps_tables_open {
+    let names = fs::names_in(&*inner.database.store.fs, &inner.database.store.dir)?;
+    let next_file = inner.database.store.next_file.load(Ordering::Relaxed);
+    let most = match inner.database.store.keeps_tables_open {
         // A writer may have created files since this handle was opened.
         true => Recovered { next_file, ..Recovered::default() }.most_file_number(),
         false => next_file,

@@ -9,6 +9,7 @@
 //! shallow level serve as many lookups as those of the deepest level, and are much smaller.
 
 use crate::cache::BlockKind;
+use crate::db::background::jobs::read_in_this_thread;
 use crate::db::inner::Inner;
 use crate::error::Result;
 
@@ -40,15 +41,15 @@ pub struct WarmUpReport {
 const FREE_SHARE: u64 = 16;
 
 pub(in crate::db) fn warm_up(inner: &Inner) -> Result<WarmUpReport> {
-    let _working = inner.read_in_this_thread()?;
-    let read_state = inner.reading.current();
-    let cache = &inner.store.context.cache;
+    let _working = read_in_this_thread(inner)?;
+    let read_state = inner.tree.reading.current();
+    let cache = &inner.database.store.context.cache;
     let capacity_bytes = cache.capacity() as u64;
     let most_bytes = capacity_bytes - capacity_bytes / FREE_SHARE;
     let mut report = WarmUpReport::default();
     for (_, file) in read_state.version.files() {
         // Checked for each table, so that closing the database waits for one table at most.
-        inner.status.check_open()?;
+        inner.database.status.check_open()?;
         // Loading evicts data blocks before metadata, so data blocks do not count as taken.
         let taken_bytes =
             cache.usage().saturating_sub(cache.usage_of(BlockKind::Data).bytes) as u64;

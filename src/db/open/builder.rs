@@ -191,9 +191,9 @@ impl Builder {
         let publish_millis = u64::try_from(publish_millis).unwrap_or(u64::MAX);
         let ranges: [(&str, u64, u64, u64); 7] = [
             ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
-            ("memtable_bytes", self.memtable_bytes as u64, 4096, 2 << 30),
-            ("table_bytes", self.shape.table_bytes, 4096, 1 << 40),
-            ("level_base_bytes", self.shape.level_base_bytes, 4096, 1 << 50),
+            ("memtable_bytes", self.tree.memtable_bytes as u64, 4096, 2 << 30),
+            ("table_bytes", self.tree.shape.table_bytes, 4096, 1 << 40),
+            ("level_base_bytes", self.tree.shape.level_base_bytes, 4096, 1 << 50),
             ("compaction_threads", self.compaction_threads as u64, 1, 64),
             ("max_open_files", self.max_open_files.unwrap_or(1) as u64, 1, 1 << 20),
             ("milliseconds of publish_stats", publish_millis, 10, 24 * 60 * 60 * 1000),

@@ -142,7 +142,7 @@ impl<'a> Replay<'a> {
         let fresh = Recovered::default();
         let recovered = directory.recovered.as_ref().unwrap_or(&fresh);
         let version = open_tables(store, recovered, opened)?;
-        let mut state = Replayed::new(version, options.memtable_bytes);
+        let mut state = Replayed::new(version, options.tree.memtable_bytes);
         state.flushed_sequence = recovered.flushed_sequence;
         state.last_sequence = recovered.flushed_sequence;
         state.skipped = recovered.skipped.clone();
@@ -187,7 +187,7 @@ impl<'a> Replay<'a> {
             // because the WALs from which it was made are still here.
             return Ok(true);
         }
-        let most_rewritten = MAX_REWRITTEN_BYTES.min(self.options.memtable_bytes / 2);
+        let most_rewritten = MAX_REWRITTEN_BYTES.min(self.options.tree.memtable_bytes / 2);
         let (was_empty, full_before) = (self.state.memtable.is_empty(), self.state.full.len());
         let mut is_first = true;
         while let Some(record) = log.next()? {
@@ -214,7 +214,7 @@ impl<'a> Replay<'a> {
                 return Err(damage.in_file(&path, offset));
             }
             state.origin.add(record.payload, most_rewritten);
-            if state.writer.is_full(self.options.memtable_bytes.max(REPLAY_MEMTABLE_BYTES)) {
+            if state.writer.is_full(self.options.tree.memtable_bytes.max(REPLAY_MEMTABLE_BYTES)) {
                 self.memtable_is_full()?;
             }
         }
@@ -280,9 +280,9 @@ impl<'a> Replay<'a> {
     }
 
     fn memtable_is_full(&mut self) -> Result<()> {
-        self.state.freeze(self.options.memtable_bytes);
+        self.state.freeze(self.options.tree.memtable_bytes);
         if self.flushes && !self.no_space {
-            match self.state.flush_full(self.store, &self.options.filter, &[]) {
+            match self.state.flush_full(self.store, &self.options.tree.filter, &[]) {
                 Err(error) if error.is_out_of_space() => self.no_space = true,
                 flushed => return flushed,
             }

@@ -22,27 +22,30 @@
 //!
 //! **Without space** for these steps, an existing database still opens for reading, with the
 //! entries of the WALs in memory. Each write then tries the steps again
-//! ([`Inner::ensure_taken_over`]).
+//! ([`take_over`]).
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::directory::{Directory, OpenTables, no_database, table_store};
 use super::recover::{Origin, PendingWritable, Replay, Replayed};
 use crate::compaction::Unavailable;
 use crate::db::inner::Inner;
-use crate::db::inner::background::Background;
+use crate::db::inner::catalog::Catalog;
+use crate::db::inner::database::{Database, DirectoryLock};
+use crate::db::inner::jobs::Jobs;
 use crate::db::inner::progress::{Progress, whole_tree};
 use crate::db::inner::reading::Reading;
+use crate::db::inner::sequences::Sequences;
 use crate::db::inner::status::Status;
 use crate::db::inner::tree::Tree;
 use crate::db::inner::tree_state::{Frozen, TreeState};
-use crate::db::inner::writing::{Writer, Writing};
+use crate::db::inner::writing::{TreeWriter, Writer, Writing};
 use crate::db::iter::marks::Keeper;
-use crate::db::options::Builder;
+use crate::db::options::{Builder, TreeOptions};
 use crate::db::stats::published::Publishing;
 use crate::db::write::write_stall::Pressure;
 use crate::encoding::key::SequenceNumber;
@@ -80,11 +83,13 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
     let store = table_store(&options, &directory, false);
     let (mut replayed, _) =
         Replay::run(&store, &options, &directory, &mut OpenTables::new(), true)?;
-    let taken = match open_writable(&store, &options, &[], &mut replayed) {
-        Ok(taken) => Ok(taken),
-        Err(error) if error.is_out_of_space() && directory.recovered.is_some() => Err(error),
-        Err(error) => return Err(error),
-    };
+    let taken =
+        match open_writable(&store, &options.tree, options.manifest_roll_bytes, &[], &mut replayed)
+        {
+            Ok(taken) => Ok(taken),
+            Err(error) if error.is_out_of_space() && directory.recovered.is_some() => Err(error),
+            Err(error) => return Err(error),
+        };
     Ok(assemble(options, store, replayed, taken.map_err(Some), Some(file_lock)))
 }
 
@@ -116,7 +121,7 @@ fn assemble(
         Err(reason) => {
             // No write is possible before the take-over, so until then the database has the writer
             // of an unused memtable. The writer of the replayed memtable stays in `replayed`.
-            let (_, nowhere) = Memtable::new(options.memtable_bytes);
+            let (_, nowhere) = Memtable::new(options.tree.memtable_bytes);
             match reason {
                 Some(error) => (None, nowhere, Some(PendingWritable { replayed, error })),
                 None => (None, nowhere, None),
@@ -133,7 +138,7 @@ fn assemble(
     let state = TreeState {
         memtable,
         frozen,
-        pressure: Pressure::of_tree(&version, &options.shape, &Unavailable::default()),
+        pressure: Pressure::of_tree(&version, &options.tree.shape, &Unavailable::default()),
         version,
         unavailable: Unavailable::default(),
         flushing: false,
@@ -150,25 +155,27 @@ fn assemble(
     };
     // Only the holder of the lock may write `STATS`, the file with the published counters.
     let publishing = lock.as_ref().and(options.publish_interval).map(Publishing::new);
-    let reading = Reading::new(&store, &state, last_sequence);
+    let sequences = Arc::new(Sequences::new(last_sequence));
+    let reading = Reading::new(&store, &state, &sequences);
     let writer = Writer {
         wal,
         wal_number,
-        memtable: writing,
         last_sequence,
         owed_wait: Duration::ZERO,
-        marks: Keeper::default(),
+        tree: TreeWriter { memtable: writing, marks: Keeper::default() },
     };
-    Inner {
-        this: OnceLock::new(),
+    let database = Database {
         status: Status::new(is_read_only),
-        options,
         store,
-        reading,
+        sequences,
         writing: Writing::new(writer, wals, pending),
-        tree: Tree::new(state, manifest, progress),
-        background: Background::new(publishing, lock),
-    }
+        catalog: Catalog::new(manifest, progress),
+        jobs: Jobs::default(),
+        publishing,
+        manifest_roll_bytes: options.manifest_roll_bytes,
+        directory: DirectoryLock::new(lock),
+    };
+    Inner::new(Tree::new(options.tree, state, reading), database)
 }
 
 /// Does the steps of a take-over after the replay: makes the replayed writes durable in tables or
@@ -176,7 +183,8 @@ fn assemble(
 /// again later.
 fn open_writable(
     store: &TableStore,
-    options: &Builder,
+    options: &TreeOptions,
+    roll_after: u64,
     snapshots: &[SequenceNumber],
     replayed: &mut Replayed,
 ) -> Result<TakenOver> {
@@ -185,7 +193,7 @@ fn open_writable(
     }
     replayed.flush_full(store, &options.filter, snapshots)?;
     let mut new = Vec::new();
-    let taken = start_logs(store, options, replayed, &mut new);
+    let taken = start_logs(store, roll_after, replayed, &mut new);
     if taken.as_ref().is_err_and(Error::is_out_of_space) {
         // No MANIFEST lists these logs. The next successful take-over deletes those that cannot be
         // removed now.
@@ -197,7 +205,7 @@ fn open_writable(
 /// Creates the WALs and the MANIFEST for [`open_writable`]. `new` gets the paths of new WALs.
 fn start_logs(
     store: &TableStore,
-    options: &Builder,
+    roll_after: u64,
     replayed: &Replayed,
     new: &mut Vec<PathBuf>,
 ) -> Result<TakenOver> {
@@ -215,7 +223,6 @@ fn start_logs(
     .settled();
     let number = store.new_number();
     let tree = whole_tree(store, &replayed.version, &progress, number + 1);
-    let roll_after = options.manifest_roll_bytes;
     let manifest = Manifest::create(&store.fs, &store.dir, number, &tree, roll_after)?;
     remove_unlisted(store, &replayed.version, progress.oldest_wal, number);
     Ok(TakenOver { wal, wal_number, manifest, progress })
@@ -272,41 +279,30 @@ fn prepare_directory(fs: &dyn Fs, dir: &Path, create: bool) -> Result<()> {
     }
 }
 
-impl Inner {
-    /// Takes the directory over if the opening could not do so. Every writer calls this first.
-    #[inline]
-    pub(crate) fn ensure_taken_over(&self, writer: &mut Writer) -> Result<()> {
-        match writer.wal {
-            Some(_) => Ok(()),
-            None => self.open_writable_now(writer),
+/// Takes the directory over if the opening could not do so, and changes the tree to what the
+/// take-over has made. If the disk still has no space, the call may be repeated. After another error
+/// the caller makes the database read-only.
+pub(crate) fn take_over(database: &Database, tree: &Tree, writer: &mut Writer) -> Result<()> {
+    let mut pending = database.writing.pending();
+    let Some(PendingWritable { replayed, error }) = &mut *pending else { return Ok(()) };
+    let snapshots = database.sequences.snapshots.sequences();
+    let roll_after = database.manifest_roll_bytes;
+    let taken = open_writable(&database.store, &tree.options, roll_after, &snapshots, replayed);
+    let taken = taken.inspect_err(|again| {
+        if again.is_out_of_space() {
+            *error = again.clone();
         }
-    }
-
-    #[cold]
-    fn open_writable_now(&self, writer: &mut Writer) -> Result<()> {
-        self.status.check_writable()?;
-        let mut pending = self.writing.pending();
-        let Some(PendingWritable { replayed, error }) = &mut *pending else { return Ok(()) };
-        let snapshots = self.reading.snapshots().sequences();
-        let taken = match open_writable(&self.store, &self.options, &snapshots, replayed) {
-            Ok(taken) => taken,
-            Err(again) if again.is_out_of_space() => {
-                *error = again.clone();
-                return Err(again);
-            }
-            Err(error) => return Err(self.latch(error)),
-        };
-        let Some(PendingWritable { replayed, .. }) = pending.take() else { return Ok(()) };
-        let wals = taken.wals();
-        let wal = (taken.wal_number, taken.wal);
-        self.writing.take_over(writer, wal, wals, replayed.writer);
-        self.tree.take_over(taken.manifest, taken.progress);
-        let mut state = self.tree.lock();
-        state.version = replayed.version;
-        state.memtable = replayed.memtable;
-        state.frozen.clear();
-        state.waits_for_space = false;
-        self.publish(&mut state);
-        Ok(())
-    }
+    })?;
+    let Some(PendingWritable { replayed, .. }) = pending.take() else { return Ok(()) };
+    let wals = taken.wals();
+    let wal = (taken.wal_number, taken.wal);
+    database.writing.take_over(writer, wal, wals, replayed.writer);
+    database.catalog.take_over(taken.manifest, taken.progress);
+    let mut state = tree.lock();
+    state.version = replayed.version;
+    state.memtable = replayed.memtable;
+    state.frozen.clear();
+    state.waits_for_space = false;
+    tree.show(&mut state);
+    Ok(())
 }

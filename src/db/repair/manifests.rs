@@ -20,8 +20,8 @@ use crate::version::{
 };
 use crate::wal::{FILE_HEADER_BYTES, LogKind, LogReader, RECORD_HEADER_BYTES};
 
-/// What is known of the tree.
-pub(super) enum Tree {
+/// What MANIFESTs say of the tree.
+pub(super) enum ListedTree {
     /// A MANIFEST that is whole.
     Whole(Recovered),
     /// Parts of MANIFESTs, or nothing.
@@ -79,7 +79,7 @@ pub(super) fn read(
     dir: &Path,
     mut numbers: Vec<u64>,
     problems: &mut Vec<String>,
-) -> Result<Tree> {
+) -> Result<ListedTree> {
     numbers.sort_unstable();
     let named = match current_manifest(fs, dir) {
         Ok(Some(number)) => Some(number),
@@ -107,13 +107,13 @@ pub(super) fn read(
                 if named != Some(number) {
                     problems.push(format!("{}: treated as the current one", path.display()));
                 }
-                return Ok(Tree::Whole(recovered));
+                return Ok(ListedTree::Whole(recovered));
             }
             Err(error) if error.is_damage() => problems.push(error.to_string()),
             Err(error) => return Err(error),
         }
     }
-    read_parts(fs, dir, numbers).map(Tree::Parts)
+    read_parts(fs, dir, numbers).map(ListedTree::Parts)
 }
 
 /// Reads what can be read of all MANIFESTs, oldest first.

@@ -41,7 +41,7 @@ use crate::error::{Damage, Result};
 use crate::fs;
 use crate::version::names::FileKind;
 use crate::version::{Recovered, TableStore, names, order};
-use manifests::Tree;
+use manifests::ListedTree;
 use work::{LOST, Repair, is_table_damage};
 
 /// The highest number that a file of the database may have if no MANIFEST is whole. Files with
@@ -74,13 +74,13 @@ pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
         .collect();
     let mut problems = Vec::new();
     let mut tree = manifests::read(&**fs, dir, manifests.clone(), &mut problems)?;
-    if let Tree::Whole(recovered) = &tree {
+    if let ListedTree::Whole(recovered) = &tree {
         let parts = manifests::read_parts(&**fs, dir, manifests)?;
         if recovered.is_of_the_past(&kinds, &parts) {
             let what = "the MANIFEST lists files that are missing and lacks tables that are there: its \
                         end is lost";
             problems.push(format!("{}: {what}", dir.display()));
-            tree = Tree::Parts(parts);
+            tree = ListedTree::Parts(parts);
         }
     }
     let mut repair = Repair::new(options, &tree, kinds)?;
@@ -122,13 +122,13 @@ fn look(options: &Builder) -> Result<RepairReport> {
 }
 
 impl<'a> Repair<'a> {
-    fn new(options: &'a Builder, tree: &Tree, kinds: Vec<FileKind>) -> Result<Repair<'a>> {
+    fn new(options: &'a Builder, tree: &ListedTree, kinds: Vec<FileKind>) -> Result<Repair<'a>> {
         let (fs, dir) = (Arc::clone(&options.fs), options.path.clone());
         let (next_file, db_identity, last_sequence, most) = match tree {
-            Tree::Whole(it) => {
+            ListedTree::Whole(it) => {
                 (it.next_file, it.db_identity.clone(), it.flushed_sequence, it.most_file_number())
             }
-            Tree::Parts(it) => {
+            ListedTree::Parts(it) => {
                 (it.next_file, it.db_identity.clone(), it.flushed_sequence, MAX_UNKNOWN_NUMBER)
             }
         };
@@ -183,7 +183,7 @@ impl<'a> Repair<'a> {
     }
 
     /// Makes the new tree.
-    fn run(&mut self, tree: &Tree) -> Result<()> {
+    fn run(&mut self, tree: &ListedTree) -> Result<()> {
         self.read_and_write(tree)?;
         let stated = self.last_sequence;
         self.include_tree();
@@ -207,9 +207,9 @@ impl<'a> Repair<'a> {
     }
 
     /// Reads what can be read, and writes the new tables.
-    fn read_and_write(&mut self, tree: &Tree) -> Result<()> {
+    fn read_and_write(&mut self, tree: &ListedTree) -> Result<()> {
         match tree {
-            Tree::Whole(recovered) => {
+            ListedTree::Whole(recovered) => {
                 self.listed_tables(recovered)?;
                 let wals = self.wals(recovered.oldest_wal)?;
                 let last = Some(recovered.flushed_sequence);
@@ -219,7 +219,7 @@ impl<'a> Repair<'a> {
                     self.merge_all()?;
                 }
             }
-            Tree::Parts(parts) => {
+            ListedTree::Parts(parts) => {
                 let what = format!(
                     "{}: no MANIFEST describes the tree: all tables and logs are merged",
                     self.dir.display()

@@ -336,14 +336,14 @@ impl Repair<'_> {
         let inputs = std::mem::take(&mut self.tree);
         let version = Version::of(inputs.iter().map(|(_, file, _)| (0, Arc::clone(file))));
         let (metas, free) = (version.metas(), Unavailable::default());
-        let planner = Planner::new(&metas, &self.options.shape, &free);
+        let planner = Planner::new(&metas, &self.options.tree.shape, &free);
         let Some(plan) = planner.plan_files(&metas[0], 0, LAST_LEVEL) else { return Ok(()) };
         let plan = Plan { kind: PlanKind::Merge, ..plan };
         let entries = metas[0].iter().map(|meta| meta.entries).sum();
         let job = Job {
             store: &self.store,
             version: &version,
-            shape: &self.options.shape,
+            shape: &self.options.tree.shape,
             snapshots: Vec::new(),
             filter: self.filter_of(LAST_LEVEL, entries),
             cancelled: &AtomicBool::new(false),

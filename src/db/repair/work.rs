@@ -68,7 +68,7 @@ impl Repair<'_> {
     pub(super) fn filter_of(&self, level: usize, entries: u64) -> FilterSpec {
         let mut metas: [Vec<&FileMeta>; crate::version::LEVELS] = Default::default();
         self.tree.iter().for_each(|(level, file, _)| metas[*level].push(&file.meta));
-        self.options.filter.spec_for(&FilterContext::new(&metas, level, entries))
+        self.options.tree.filter.spec_for(&FilterContext::new(&metas, level, entries))
     }
 
     pub(super) fn table_file(&self, meta: FileMeta, table: Arc<Table>) -> Arc<TableFile> {

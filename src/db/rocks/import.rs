@@ -28,6 +28,7 @@ use crate::cursor::Cursor;
 use crate::db::db::Db;
 use crate::db::flush::Flush;
 use crate::db::inner::Inner;
+use crate::db::inner::database::Database;
 use crate::db::maintenance::checkpoint::{SharedTables, make_database};
 use crate::db::open::directory::{Directory as NoFiles, table_store};
 use crate::db::options::{Builder, lasting};
@@ -108,15 +109,15 @@ impl RocksDb {
 }
 
 fn import(db: &Db, dir: &Path) -> Result<ImportReport> {
-    let inner = &db.inner;
-    let fs = &inner.store.fs;
+    let Inner { database, tree, .. } = &*db.inner;
+    let fs = &database.store.fs;
     let dir = lasting(&**fs, dir)?;
-    let state = inner.reading.current();
+    let state = tree.reading.current();
     for (_, file) in state.version.files() {
         check_table(file)?;
     }
     state.memtables().try_for_each(check_memtable)?;
-    make_database(&**fs, &inner.store.dir, &dir, || Ok(()), || fill(inner, &state, &dir))
+    make_database(&**fs, &database.store.dir, &dir, || Ok(()), || fill(database, &state, &dir))
 }
 
 /// Refuses a table whose properties tell that it has entries or blocks that cannot be read.
@@ -150,14 +151,14 @@ fn check_memtable(memtable: &Arc<Memtable>) -> Result<()> {
 }
 
 /// Makes the files of the new database in `dir`.
-fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
+fn fill(source: &Database, state: &ReadState, dir: &Path) -> Result<ImportReport> {
     let fs = &source.store.fs;
     let options = Builder::new(dir).fs(Arc::clone(fs));
     let mut store = table_store(&options, &NoFiles::default(), false);
     *store.next_file.get_mut() = source.store.next_file.load(Ordering::Relaxed);
     let nothing = Version::default();
     let filter_for = |level: usize, entries: u64| {
-        options.filter.spec_for(&FilterContext::new(&nothing.metas(), level, entries))
+        options.tree.filter.spec_for(&FilterContext::new(&nothing.metas(), level, entries))
     };
     let mut report = ImportReport::default();
     let mut shared = SharedTables::default();
@@ -199,7 +200,7 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
     let largest = added.iter().map(|(_, meta)| meta.largest_sequence).max().unwrap_or(0);
     let edit = VersionEdit {
         next_file: Some(number + 1),
-        flushed_sequence: Some(source.reading.visible().max(largest)),
+        flushed_sequence: Some(source.sequences.visible().max(largest)),
         oldest_wal: Some(number + 1),
         added,
         db_identity: Some(store.creator.db.clone()),

@@ -96,11 +96,11 @@ fn attempt(
     let mut trees = BTreeMap::new();
     for (&id, family) in manifest.families.iter().filter(|(_, it)| it.refusal().is_none()) {
         let kept = kept.entry(id).or_default();
-        trees.insert(id, Tree::open(options, &directory, family, kept)?);
+        trees.insert(id, FamilyTree::open(options, &directory, family, kept)?);
     }
     let last_sequence = replay_logs(&*options.fs, &directory, |sequence, operation| {
         if let Some(tree) = trees.get_mut(&operation.family) {
-            tree.insert(sequence, operation, options.memtable_bytes);
+            tree.insert(sequence, operation, options.tree.memtable_bytes);
         }
     })?;
     if directory.has_changed(&*options.fs)? {
@@ -137,18 +137,18 @@ fn described(directory: &Directory, family: &Family) -> ColumnFamily {
 }
 
 /// A column family being opened.
-struct Tree {
+struct FamilyTree {
     store: TableStore,
     replayed: Replayed,
 }
 
-impl Tree {
+impl FamilyTree {
     fn open(
         options: &Builder,
         directory: &Directory,
         family: &Family,
         kept: &mut Kept,
-    ) -> Result<Tree> {
+    ) -> Result<FamilyTree> {
         let mut store = table_store(options, &NoFiles::default(), true);
         // A number above those of all tables, whatever the MANIFEST says, because an import numbers
         // its new tables from here on.
@@ -181,7 +181,7 @@ impl Tree {
             false => version,
         };
         check_disjoint(&version, &directory.manifest.path)?;
-        Ok(Tree { store, replayed: Replayed::new(version, options.memtable_bytes) })
+        Ok(FamilyTree { store, replayed: Replayed::new(version, options.tree.memtable_bytes) })
     }
 
     fn insert(&mut self, sequence: SequenceNumber, op: Operation<'_>, memtable_bytes: usize) {
@@ -192,7 +192,7 @@ impl Tree {
     }
 
     fn into_db(self, options: &Builder, last_sequence: SequenceNumber) -> Db {
-        let Tree { store, mut replayed } = self;
+        let FamilyTree { store, mut replayed } = self;
         let largest = replayed.version.files().map(|(_, file)| file.meta.largest_sequence).max();
         replayed.last_sequence = last_sequence.max(largest.unwrap_or(0));
         Db::of(Arc::new(only_read(options.clone(), store, replayed)))

@@ -5,9 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::collect::stats;
 use super::format;
 use super::published::{PublishedStats, Shown};
 use crate::db::inner::Inner;
+use crate::db::inner::database::Database;
+use crate::db::inner::tree::Tree;
 use crate::db::open::directory::no_database;
 use crate::db::options::Builder;
 use crate::error::{Damage, Error, Result};
@@ -19,37 +22,35 @@ use crate::version::names;
 /// of these bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
-impl Inner {
-    /// Writes `STATS` when something was counted since the last write, when the tree, the oldest
-    /// snapshot or what cursors hold has changed, and when the database closes. Failures are ignored, because the next
-    /// attempt may succeed and nothing depends on it.
-    pub(crate) fn publish_stats(&self, is_open: bool) {
-        let Some(publishing) = &self.background.publishing else { return };
-        // Held while the file is written, so that there is one write at a time.
-        let mut written = lock(&publishing.written);
-        // These values are read before the statistics. If one of them changes in between, the next
-        // call sees the change and writes again.
-        let shown = Shown {
-            tickers: self.reading.counters().sums(),
-            oldest_snapshot: self.reading.snapshots().oldest(),
-            earlier_states: self.reading.earlier_states().len(),
-            tree: Arc::downgrade(&self.reading.current()),
-        };
-        if is_open && written.as_ref() == Some(&shown) {
-            return;
-        }
-        let stats = PublishedStats::new(self.stats(), publishing, is_open);
-        let bytes = format::write(&stats);
-        if replace(&*self.store.fs, &self.store.dir, bytes.as_bytes()).is_ok() {
-            *written = Some(shown);
-        }
+/// Writes `STATS` when something was counted since the last write, when the tree, the oldest
+/// snapshot or what cursors hold has changed, and when the database closes. Failures are ignored, because the next
+/// attempt may succeed and nothing depends on it.
+pub(crate) fn publish_stats(database: &Database, tree: &Tree, is_open: bool) {
+    let Some(publishing) = &database.publishing else { return };
+    // Held while the file is written, so that there is one write at a time.
+    let mut written = lock(&publishing.written);
+    // These values are read before the statistics. If one of them changes in between, the next
+    // call sees the change and writes again.
+    let shown = Shown {
+        tickers: database.counters().sums(),
+        oldest_snapshot: database.sequences.snapshots.oldest(),
+        earlier_states: tree.reading.earlier_states().len(),
+        tree: Arc::downgrade(&tree.reading.current()),
+    };
+    if is_open && written.as_ref() == Some(&shown) {
+        return;
     }
+    let published = PublishedStats::new(stats(database, tree), publishing, is_open);
+    let bytes = format::write(&published);
+    if replace(&*database.store.fs, &database.store.dir, bytes.as_bytes()).is_ok() {
+        *written = Some(shown);
+    }
+}
 
-    /// Called by the timer. Returns the wait until the next call.
-    pub(crate) fn publish_turn(&self) -> Option<Duration> {
-        self.publish_stats(true);
-        self.background.publishing.as_ref().map(|publishing| publishing.interval)
-    }
+/// Called by the timer. Returns the wait until the next call.
+pub(crate) fn turn(inner: &Inner) -> Option<Duration> {
+    publish_stats(&inner.database, &inner.tree, true);
+    inner.database.publishing.as_ref().map(|publishing| publishing.interval)
 }
 
 fn replace(fs: &dyn Fs, dir: &Path, bytes: &[u8]) -> Result<()> {

@@ -2,7 +2,7 @@
 //! other processes to read. The owner is the process that has opened the database for writing.
 //!
 //! ```text
-//!   the owner   Inner::publish_stats ─► STATS.tmp ─► rename ─► STATS     unsynced
+//!   the owner   publish_stats ─► STATS.tmp ─► rename ─► STATS            unsynced
 //!   a reader    Builder::published_stats ─► STATS                        opens nothing else
 //! ```
 //!
@@ -19,13 +19,14 @@
 //! database and be rewritten at each interval. Counts are published by level, and there are at most
 //! seven levels.
 
-use std::sync::{Mutex, Weak};
+use std::sync::Weak;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::report::{HeldByCursors, LevelStats, Stats};
 use crate::cache::{BlockKind, KindUsage};
 use crate::db::read_state::ReadState;
 use crate::stats::{FileCounts, Tickers};
+use crate::sync::{Mutex, rank};
 
 /// The counters of a database, as its owner publishes them while it has the database open. The
 /// owner is the process that has opened the database for writing. The counters remain after the
@@ -155,7 +156,7 @@ pub(crate) struct Publishing {
     pub(super) interval: Duration,
     opened: SystemTime,
     /// The values at the last successful write; `None` before the first one.
-    pub(super) written: Mutex<Option<Shown>>,
+    pub(super) written: Mutex<Option<Shown>, rank::PublishedStats>,
 }
 
 /// The values that are compared with those of the last write: `STATS` is written again if one has

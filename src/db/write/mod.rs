@@ -45,8 +45,10 @@ use self::batch::{MAX_BATCH_BYTES, WriteBatch, record_header};
 use self::durability::Durability;
 use self::write_stall::{Pressure, WriteStall, WriteStallCause, wait_for, write_stall_for};
 use super::inner::Inner;
+use super::inner::database::Database;
 use super::inner::tree_state::Frozen;
 use super::inner::writing::{LeadingWriter, Write, Writer, sequence_after};
+use super::open::writable::take_over;
 use crate::encoding::key::EntryKind;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -106,7 +108,7 @@ impl Drop for Unfinished<'_, '_> {
 impl Inner {
     pub(crate) fn commit(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
         batch.check()?;
-        self.status.check_writable()?;
+        self.database.status.check_writable()?;
         if batch.is_empty() {
             return match durability {
                 Durability::Buffered => Ok(()),
@@ -114,8 +116,8 @@ impl Inner {
             };
         }
         let write = Write { batch, durability };
-        if let Some(mut writer) = self.writing.try_lead() {
-            self.reading.counters().add(Ticker::WriteDoneBySelf, 1);
+        if let Some(mut writer) = self.database.writing.try_lead() {
+            self.database.counters().add(Ticker::WriteDoneBySelf, 1);
             let work = Unfinished { inner: self, writer: &mut writer, group: Vec::new() };
             let room = self.make_room(work.writer, Passing::None);
             let room = room.or_else(|error| self.let_deletions_pass(work.writer, &write, error));
@@ -123,7 +125,7 @@ impl Inner {
             work.finish();
             return outcome;
         }
-        self.writing.submit(write, |writer| self.lead(writer))
+        self.database.writing.submit(write, |writer| self.lead(writer))
     }
 
     /// Writes the front of the queue as one group.
@@ -149,8 +151,8 @@ impl Inner {
             Some(first) => self.let_deletions_pass(work.writer, &first.work, error),
             None => Err(error),
         });
-        self.reading.counters().add(Ticker::WriteDoneBySelf, 1);
-        self.reading.counters().add(Ticker::WriteDoneByOther, work.group.len() as u64 - 1);
+        self.database.counters().add(Ticker::WriteDoneBySelf, 1);
+        self.database.counters().add(Ticker::WriteDoneByOther, work.group.len() as u64 - 1);
         let outcome = room.and_then(|stall| {
             let writes: Vec<&Write> = work.group.iter().map(|waiting| &waiting.work).collect();
             self.write_group(work.writer, stall, &writes)
@@ -177,18 +179,34 @@ impl Inner {
         }
     }
 
+    /// Takes the directory over if the opening could not do so. Every writer calls this first.
+    #[inline]
+    pub(crate) fn ensure_taken_over(&self, writer: &mut Writer) -> Result<()> {
+        match writer.wal {
+            Some(_) => Ok(()),
+            None => self.take_over(writer),
+        }
+    }
+
+    #[cold]
+    fn take_over(&self, writer: &mut Writer) -> Result<()> {
+        self.database.status.check_writable()?;
+        take_over(&self.database, &self.tree, writer)
+            .map_err(|error| if error.is_out_of_space() { error } else { self.latch(error) })?;
+        self.schedule(&mut self.tree.lock());
+        Ok(())
+    }
+
     /// Waits until the memtable can take a group, and replaces a full memtable by a new one.
     /// Returns the stall that applies to the group's writers.
     fn make_room(&self, writer: &mut Writer, passing: Passing) -> Result<WriteStall> {
         self.ensure_taken_over(writer)?;
         loop {
-            self.status.check_writable()?;
+            self.database.status.check_writable()?;
             if writer.wal.as_ref().is_some_and(LogWriter::has_ended) {
-                self.writing
-                    .next_wal(writer, &self.store)
-                    .map_err(|error| self.latch_unless_retried(error))?;
+                self.start_wal(writer)?;
             }
-            let memtable_is_full = writer.memtable.is_full(self.options.memtable_bytes);
+            let memtable_is_full = writer.tree.memtable.is_full(self.tree.options.memtable_bytes);
             if !memtable_is_full && !self.tree.stalls_writers() {
                 writer.owed_wait = Duration::ZERO;
                 return Ok(WriteStall::None);
@@ -247,18 +265,22 @@ impl Inner {
     fn stalled(&self, cause: Ticker, wait: impl FnOnce()) {
         let start = Instant::now();
         wait();
-        self.reading.counters().add(cause, 1);
-        self.reading.counters().add(Ticker::StallCount, 1);
-        self.reading.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
+        self.database.counters().add(cause, 1);
+        self.database.counters().add(Ticker::StallCount, 1);
+        self.database.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
+    }
+
+    /// Seals the WAL and starts the next one.
+    fn start_wal(&self, writer: &mut Writer) -> Result<()> {
+        let Database { store, writing, .. } = &self.database;
+        writing.next_wal(writer, store).map_err(|error| self.latch_unless_retried(error))
     }
 
     /// Freezes the memtable and seals its WAL. The next write goes to a new memtable and WAL.
     pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
-        self.writing
-            .next_wal(writer, &self.store)
-            .map_err(|error| self.latch_unless_retried(error))?;
-        let (memtable, writing) = Memtable::new(self.options.memtable_bytes);
-        writer.memtable = writing;
+        self.start_wal(writer)?;
+        let (memtable, writing) = Memtable::new(self.tree.options.memtable_bytes);
+        writer.tree.memtable = writing;
 
         let mut state = self.tree.lock();
         let full = std::mem::replace(&mut state.memtable, memtable);
@@ -272,7 +294,7 @@ impl Inner {
     /// visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
-        if self.reading.marks().has_proposals() {
+        if self.tree.reading.marks().has_proposals() {
             self.hear_cursors(writer)?;
         }
         let first = writer.last_sequence + 1;
@@ -301,23 +323,23 @@ impl Inner {
             for operation in write.batch.operations() {
                 let operation = operation.expect("a batch holds what was put into it");
                 let kind = operation.kind as u8;
-                writer.memtable.insert(operation.key, sequence, kind, operation.value);
+                writer.tree.memtable.insert(operation.key, sequence, kind, operation.value);
                 sequence += 1;
             }
         }
-        if writer.marks.is_watching() {
+        if writer.tree.marks.is_watching() {
             self.cut_marks(writer, group);
         }
         writer.last_sequence = last;
-        self.reading.counters().add(Ticker::WalFileBytes, logged_bytes);
-        self.reading.counters().add(Ticker::NumberKeysWritten, count);
+        self.database.counters().add(Ticker::WalFileBytes, logged_bytes);
+        self.database.counters().add(Ticker::NumberKeysWritten, count);
         let bytes: usize = group.iter().map(|write| write.batch.size_bytes()).sum();
-        self.reading.counters().add(Ticker::BytesWritten, bytes as u64);
+        self.database.counters().add(Ticker::BytesWritten, bytes as u64);
         if let WriteStall::Delay { bytes_per_second, .. } = stall {
             writer.owed_wait += wait_for(logged_bytes, bytes_per_second);
         }
 
-        self.reading.set_visible(last);
+        self.database.sequences.set_visible(last);
         Ok(())
     }
 
@@ -327,10 +349,10 @@ impl Inner {
     fn cut_marks(&self, writer: &mut Writer, group: &[&Write]) {
         for operation in group.iter().flat_map(|write| write.batch.operations()).flatten() {
             if operation.kind == EntryKind::Value {
-                writer.marks.wrote(operation.key, operation.key);
+                writer.tree.marks.wrote(operation.key, operation.key);
             }
         }
-        writer.marks.publish(self.reading.marks());
+        writer.tree.marks.publish(self.tree.reading.marks());
     }
 
     /// Does what cursors have requested of writers: takes in the marks that they propose, and
@@ -339,10 +361,11 @@ impl Inner {
     /// because writers might then have to wait too.
     #[cold]
     fn hear_cursors(&self, writer: &mut Writer) -> Result<()> {
-        let wanted = self.reading.marks().take_flush_wanted();
+        let wanted = self.tree.reading.marks().take_flush_wanted();
         let last = writer.last_sequence;
-        writer.marks.take_in(self.reading.marks(), last);
-        if wanted == writer.memtable.smallest_sequence() && self.tree.lock().frozen.is_empty() {
+        writer.tree.marks.take_in(self.tree.reading.marks(), last);
+        if wanted == writer.tree.memtable.smallest_sequence() && self.tree.lock().frozen.is_empty()
+        {
             // On a full disk there is no new memtable. That is no error, because this write does
             // not need it.
             return self.rotate(writer).or_else(|error| match error.changed_nothing() {
@@ -357,15 +380,18 @@ impl Inner {
     /// with its final size when it is synced after it was sealed. So the loss of the WAL, or of its
     /// synced bytes, is noticed.
     fn sync_with(&self, writer: &mut Writer) -> Result<()> {
-        match self.writing.sync_logs(writer, &self.store)? {
+        match self.database.writing.sync_logs(writer, &self.database.store)? {
             first if first.is_empty() => Ok(()),
-            first => self.tree.enter_durable_wals(&self.store, first),
+            first => {
+                let Database { catalog, store, .. } = &self.database;
+                catalog.enter_durable_wals(store, &self.tree, first)
+            }
         }
     }
 
     pub(crate) fn sync_wals(&self) -> Result<()> {
-        let mut writer = self.writing.lead();
-        if let Some(error) = self.status.failure() {
+        let mut writer = self.database.writing.lead();
+        if let Some(error) = self.database.status.failure() {
             return Err(Error::ReadOnly(Arc::new(error.clone())));
         }
         self.ensure_taken_over(&mut writer)?;

@@ -5,8 +5,8 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use super::held::HeldDescriptor;
 use super::pool::{DescriptorPool, MAX_FILES, Slot};
@@ -17,7 +17,7 @@ use crate::fs::anchored::SystemFs;
 use crate::fs::limits::open_files_limit;
 use crate::fs::real::{drop_page_cache, read_exact_at};
 use crate::fs::system::Identity;
-use crate::sync::lock;
+use crate::sync::{Mutex, lock, rank};
 
 /// The number of files of the process that keep their descriptors until they are dropped.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
@@ -32,7 +32,7 @@ pub(in crate::fs) struct PooledFile {
     /// Whether the file keeps its descriptor until the file is dropped, because of
     /// [`RandomAccessFile::keep_open`]. A thread that opens the file again holds the mutex, so that
     /// other threads do not open it too.
-    kept: Mutex<bool>,
+    kept: Mutex<bool, rank::FileOpening>,
 }
 
 impl PooledFile {

@@ -6,14 +6,14 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::urings::Urings;
 use super::word::{Descriptor, Pinned};
 use crate::error::Result;
 use crate::fs::limits::open_files_limit;
 use crate::fs::system;
-use crate::sync::{PerProcess, Process, lock};
+use crate::sync::{Mutex, PerProcess, Process, lock, rank};
 
 /// The greatest capacity that is derived from the process's limit. A larger capacity would have no
 /// use, and the kernel's descriptor table would grow with it.
@@ -43,7 +43,7 @@ pub struct DescriptorPool {
     /// The process that made the pool. A forked child opens nothing through the pool, because
     /// another thread may have held the pool's lock at the fork.
     pub(super) process: Process,
-    pub(super) ring: Mutex<Ring>,
+    pub(super) ring: Mutex<Ring, rank::DescriptorRing>,
     /// Whether the pool has exceeded its capacity since [`DescriptorPool::has_room`] last returned
     /// `true`. The flag is read without the lock of `ring`, so it is only a hint.
     crowded: AtomicBool,
@@ -70,7 +70,7 @@ pub(super) struct Slot {
 
 /// Every pool of the process, so that [`with_descriptor`](super::with_descriptor) can close idle
 /// descriptors of all pools.
-pub(super) static POOLS: PerProcess<Mutex<Vec<Weak<DescriptorPool>>>> =
+pub(super) static POOLS: PerProcess<Mutex<Vec<Weak<DescriptorPool>>, rank::DescriptorPools>> =
     PerProcess::new(Mutex::default);
 static SHARED: PerProcess<Arc<DescriptorPool>> = PerProcess::new(|| DescriptorPool::new(1));
 
@@ -189,8 +189,7 @@ impl Drop for DescriptorPool {
         if !self.process.is_current() {
             // The memory of kernel rings is not mapped in a forked child, so the child must not
             // drop them.
-            let ring = self.ring.get_mut().unwrap_or_else(PoisonError::into_inner);
-            std::mem::forget(std::mem::take(ring));
+            std::mem::forget(std::mem::take(self.ring.get_mut()));
         }
     }
 }

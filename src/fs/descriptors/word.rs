@@ -30,7 +30,7 @@
 
 use crate::fs::system::{self, Borrowed};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, lock, thread_index};
+use crate::sync::{Mutex, lock, rank, thread_index};
 
 const OPEN: u64 = 1 << 63;
 const ONE_PIN: u64 = 1 << 32;
@@ -96,7 +96,7 @@ impl Word {
 struct Words {
     words: [Word; WORDS],
     /// Held while words are opened or closed.
-    changes: Mutex<()>,
+    changes: Mutex<(), rank::DescriptorWords>,
 }
 
 impl Words {

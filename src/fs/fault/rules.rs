@@ -3,12 +3,12 @@
 //! [`FaultFs`]: super::FaultFs
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::{fmt, io};
 
 use crate::error::{Error, NO_DESCRIPTORS, Result};
 use crate::fs::system;
-use crate::sync::lock;
+use crate::sync::{Mutex, MutexGuard, lock, rank};
 
 /// A kind of call.
 ///
@@ -143,7 +143,7 @@ impl Fault {
 
 #[derive(Debug, Default)]
 pub(super) struct Control {
-    state: Mutex<FaultState>,
+    state: Mutex<FaultState, rank::Faults>,
 }
 
 #[derive(Debug, Default)]
@@ -208,7 +208,7 @@ impl FaultState {
 }
 
 impl Control {
-    pub(super) fn state(&self) -> MutexGuard<'_, FaultState> {
+    pub(super) fn state(&self) -> MutexGuard<'_, FaultState, rank::Faults> {
         lock(&self.state)
     }
 

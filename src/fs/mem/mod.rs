@@ -21,14 +21,14 @@ mod tree;
 
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
-use crate::sync::lock;
+use crate::sync::{Mutex, lock, rank};
 
 use power_loss::PowerLoss;
-use tree::{Change, Directory, File, FileNode, Node, Tree};
+use tree::{Change, Directory, File, FileNode, FileTree, Node};
 
 /// The number of zeros that follow a log in an image, if the log is being written.
 const LOG_AHEAD_BYTES: usize = 5000;
@@ -52,7 +52,7 @@ const LOG_AHEAD_BYTES: usize = 5000;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct MemFs {
-    tree: Arc<Mutex<Tree>>,
+    tree: Arc<Mutex<FileTree, rank::MemTree>>,
 }
 
 impl MemFs {
@@ -64,7 +64,7 @@ impl MemFs {
     /// An empty file system that is full when its files have this many bytes together. Appends
     /// beyond that find no space. Its images are not limited.
     pub fn with_capacity(capacity_bytes: u64) -> MemFs {
-        let tree = Tree { capacity_bytes: Some(capacity_bytes), ..Tree::default() };
+        let tree = FileTree { capacity_bytes: Some(capacity_bytes), ..FileTree::default() };
         MemFs { tree: Arc::new(Mutex::new(tree)) }
     }
 
@@ -85,7 +85,7 @@ impl MemFs {
     }
 
     fn from_directories(directories: Vec<Directory>) -> MemFs {
-        MemFs { tree: Arc::new(Mutex::new(Tree::from(directories))) }
+        MemFs { tree: Arc::new(Mutex::new(FileTree::from(directories))) }
     }
 
     /// Runs `body` on the tree and the components of `path`. Errors name the path and the
@@ -94,7 +94,7 @@ impl MemFs {
         &self,
         path: &Path,
         operation: &'static str,
-        body: impl FnOnce(&mut Tree, &[&str]) -> io::Result<T>,
+        body: impl FnOnce(&mut FileTree, &[&str]) -> io::Result<T>,
     ) -> Result<T> {
         names(path)
             .and_then(|names| body(&mut lock(&self.tree), &names))
@@ -259,7 +259,7 @@ impl Fs for MemFs {
 #[derive(Debug)]
 struct MemWritableFile {
     path: PathBuf,
-    tree: Arc<Mutex<Tree>>,
+    tree: Arc<Mutex<FileTree, rank::MemTree>>,
     file: FileNode,
     buffer: Vec<u8>,
     flushed_bytes: u64,
@@ -348,7 +348,7 @@ impl RandomAccessFile for MemRandomAccessFile {
 #[derive(Debug)]
 struct MemFileLock {
     key: String,
-    tree: Arc<Mutex<Tree>>,
+    tree: Arc<Mutex<FileTree, rank::MemTree>>,
 }
 
 impl FileLock for MemFileLock {}

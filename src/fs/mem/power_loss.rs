@@ -1,9 +1,9 @@
 //! Makes an image after a power loss by the rules of [`super`]. A seed determines the image.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::tree::{Directory, File, Node};
-use crate::sync::lock;
+use crate::sync::{Mutex, lock};
 
 /// The size of the blocks of a file. A block survives a power loss as a whole or not at all.
 const BLOCK_BYTES: usize = 4 << 10;

@@ -1,7 +1,7 @@
 //! Files and directories in memory, in their current state and in their durable state.
 //!
 //! ```text
-//! Tree (one mutex: every change is made under it, so that an image shows one moment)
+//! FileTree (one mutex: every change is made under it, so that an image shows one moment)
 //!   directories, by id; 0 is the root
 //!     Directory   now: name → node     durable: name → node     pending: changes since sync_dir
 //!   File          bytes, of which the first synced_bytes are durable
@@ -9,33 +9,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use crate::sync::lock;
+use crate::sync::{Mutex, lock, rank};
 
 #[derive(Debug)]
-pub struct Tree {
+pub struct FileTree {
     pub directories: Vec<Directory>,
     pub held_locks: BTreeSet<String>,
     /// The most bytes that all files together may have; `None` if there is no limit.
     pub capacity_bytes: Option<u64>,
 }
 
-impl Default for Tree {
-    fn default() -> Tree {
-        Tree::from(vec![Directory::default()])
+impl Default for FileTree {
+    fn default() -> FileTree {
+        FileTree::from(vec![Directory::default()])
     }
 }
 
-impl From<Vec<Directory>> for Tree {
+impl From<Vec<Directory>> for FileTree {
     /// The tree of an image. It has no held locks, because the process that held them is gone, and
     /// no limit on its bytes.
-    fn from(directories: Vec<Directory>) -> Tree {
-        Tree { directories, held_locks: BTreeSet::new(), capacity_bytes: None }
+    fn from(directories: Vec<Directory>) -> FileTree {
+        FileTree { directories, held_locks: BTreeSet::new(), capacity_bytes: None }
     }
 }
 
-impl Tree {
+impl FileTree {
     pub fn node(&self, names: &[&str]) -> io::Result<Node> {
         let mut node = Node::Directory(0);
         for &name in names {
@@ -155,7 +155,7 @@ impl Node {
 
 /// A file, which open handles keep alive after its name is removed. A thread that locks both the
 /// tree and a file locks the tree first.
-pub type FileNode = Arc<Mutex<File>>;
+pub type FileNode = Arc<Mutex<File, rank::MemFile>>;
 
 #[derive(Debug, Clone, Default)]
 pub struct File {

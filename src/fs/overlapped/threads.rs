@@ -16,15 +16,15 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::{Done, Part, ReadBuffer, ReadRequest};
 use crate::error::Result;
 use crate::fs::RandomAccessFile;
-use crate::sync::{Process, lock};
+use crate::sync::{Condvar, Mutex, Process, lock, rank};
 
 /// The most threads of one reader.
 const MAX_THREADS: usize = 16;
@@ -40,7 +40,7 @@ pub(super) struct Threads(pub(super) Arc<Shared>);
 pub(super) struct Shared {
     /// The process that has the threads. A forked child has none of them.
     process: Process,
-    state: Mutex<State>,
+    state: Mutex<State, rank::ReadThreads>,
     /// Signalled when an idle thread should take a batch, and when the reader is dropped.
     work: Condvar,
 }
@@ -59,7 +59,7 @@ struct State {
 }
 
 struct Batch {
-    jobs: Mutex<VecDeque<Job>>,
+    jobs: Mutex<VecDeque<Job>, rank::ReadJobs>,
     answers: Sender<Answer>,
 }
 
@@ -191,11 +191,10 @@ impl Shared {
                 break;
             }
             state.idle += 1;
-            let waited = self.work.wait_timeout(state, PATIENCE);
-            let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            let (woken, is_late) = self.work.wait_timeout(state, PATIENCE);
             state = woken;
             state.idle -= 1;
-            if timeout.timed_out() && state.batches.is_empty() {
+            if is_late && state.batches.is_empty() {
                 break;
             }
         }

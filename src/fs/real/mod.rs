@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::anchored::SystemFs;
 use super::descriptors::{DescriptorPool, HeldDescriptor, with_descriptor};
@@ -21,7 +21,7 @@ use super::limits::check_file_length;
 use super::system::{self, Anchor, Borrowed, Descriptor, LockKey};
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
-use crate::sync::{PerProcess, Process, lock};
+use crate::sync::{Mutex, PerProcess, Process, lock, rank};
 
 /// The operating system's file system.
 ///
@@ -268,7 +268,8 @@ const NO_NAME: &str = "the file was removed while it was being written, with its
 /// other processes, but on some file systems it does not exclude a second descriptor of the same
 /// process. So the registry excludes this second descriptor. A forked child starts with an empty
 /// registry, but the system's locks that its parent holds still exclude the child.
-static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>>> = PerProcess::new(Mutex::default);
+static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>, rank::HeldLocks>> =
+    PerProcess::new(Mutex::default);
 
 pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFileLock> {
     let io_error = |error| Error::io(path, "lock", error);

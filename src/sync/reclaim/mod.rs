@@ -93,7 +93,7 @@ use std::time::{Duration, Instant};
 #[cfg(not(loom))]
 use super::PerProcess;
 use super::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use super::{Mutex, MutexGuard, Padded, barrier, lock};
+use super::{Mutex, MutexGuard, Padded, barrier, lock, rank};
 
 use lending::{Kept, Loan};
 pub(crate) use lending::{Part, Retired, drop_at_once, held_by_readers};
@@ -105,8 +105,8 @@ type Garbage = Arc<dyn Retired>;
 /// own, because any of the parent's threads may have held a lock, and only the thread that forked
 /// continues in the child.
 struct Collector {
-    registry: Mutex<Registry>,
-    garbage: Mutex<Bags>,
+    registry: Mutex<Registry, rank::Registry>,
+    garbage: Mutex<Bags, rank::Garbage>,
 }
 
 struct Registry {
@@ -300,10 +300,11 @@ pub(crate) fn assert_no_guard() {
 }
 
 /// Call this before the thread reads a file. Until the thread has pinned again, collections need no
-/// barrier for it. Also calls [`assert_no_guard`].
+/// barrier for it. Also calls [`assert_no_guard`] and [`rank::assert_may_wait`].
 #[inline]
 pub(crate) fn before_reading() {
     assert_no_guard();
+    rank::assert_may_wait();
     let record = this_thread();
     // The next pin executes one fence, which is cheap compared with a system call, and clears the
     // mark.
@@ -335,7 +336,7 @@ pub(crate) fn collect() -> usize {
 /// Like [`collect`], but executes no barrier for an idle thread that announced one of the
 /// `patience` epochs that ended last. Such a thread was active a short time ago, and may announce a
 /// later epoch before the next collection.
-fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
+fn collect_bags(mut bags: MutexGuard<'_, Bags, rank::Garbage>, patience: u64) -> usize {
     if !bags.open.is_empty() {
         // AcqRel: the increment publishes the unlinking of everything in the bag.
         let stamp = EPOCH.0.fetch_add(1, Ordering::AcqRel);

@@ -107,7 +107,7 @@ impl TableBuilder {
             (names::WHOLE_KEY_FILTERING, text(whole)),
             (names::PREFIX_FILTERING, text(if extractor.is_some() { "1" } else { "0" })),
             (names::PREFIX_EXTRACTOR, text(&extractor.map_or("nullptr".into(), |it| it.name()))),
-            (names::FILTER_POLICY, built.and_then(|(family, _)| text(family.info().policy_name))),
+            (names::FILTER_POLICY, built.and_then(|(family, _)| text(family.policy_name()))),
             (names::FILTER_SPEC, built.and_then(|_| text(&self.options.filter.to_string()))),
             (names::PREDICTED_FPR, built.and_then(|(_, fpr)| text(&format!("{fpr:e}")))),
             (names::FILTER_FALLBACK, fell_back.and_then(|(family, _)| text(family.name()))),

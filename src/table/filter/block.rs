@@ -9,9 +9,9 @@
 //! filter.rocksdb.BuiltinBloomFilter                obsolete; ignored
 //! ```
 //!
-//! The names that begin with `fullfilter` come from `FamilyInfo` (`src/filter/info.rs`). RocksDB
-//! ignores names that it does not know, so it reads a table with a filter of one of Maypole's own
-//! families as a table without a filter.
+//! The names that begin with `fullfilter` come from `FamilyInfo` (`crates/filter/src/info.rs`).
+//! RocksDB ignores names that it does not know, so it reads a table with a filter of one of
+//! Maypole's own families as a table without a filter.
 //!
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`crate::table::lookup::prefix`].

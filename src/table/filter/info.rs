@@ -1,6 +1,6 @@
 //! [`FilterInfo`]: what is known of a table's filter without a query.
 
-use crate::filter::{FAMILIES, Family, FilterReader};
+use crate::filter::{Family, FilterReader};
 
 use crate::table::format::properties::{TableProperties, names};
 
@@ -37,9 +37,8 @@ impl FilterInfo {
     pub(crate) fn of(properties: &TableProperties) -> Option<FilterInfo> {
         let bytes = properties.number(names::FILTER_BYTES).filter(|&bytes| bytes > 0)?;
         let policy = properties.text(names::FILTER_POLICY);
-        let info = FAMILIES.iter().find(|info| Some(info.policy_name) == policy);
         Some(FilterInfo {
-            family: info.map(|info| info.family),
+            family: policy.and_then(Family::of_policy),
             bytes,
             keys: keys(properties),
             predicted_fpr: properties

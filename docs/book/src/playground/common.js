@@ -20,7 +20,7 @@ async function start(...pictures) {
   }
 }
 
-/// Sends a request to the filters (examples/playground/answers) and returns their response as an
+/// Sends a request to the filters (crates/filter/examples/playground/answers) and returns their response as an
 /// object. If the response has an `error`, the caller shows it.
 function ask(request) {
   const text = new TextEncoder().encode(request);

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::encoding::key::SequenceNumber;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{ArcCell, Mutex, Retired, lock, pin};
+use crate::sync::{ArcCell, Mutex, Retired, lock, pin, rank};
 
 /// The maximum number of marks of a database. Each mark costs one or two comparisons of keys at
 /// every put.
@@ -144,7 +144,7 @@ pub(crate) struct Marks {
     pub(super) list: ArcCell<Vec<Mark>>,
     /// Whether a leader should look at `proposals` and `flush_wanted`.
     has_proposals: AtomicBool,
-    pub(super) proposals: Mutex<Vec<Proposal>>,
+    pub(super) proposals: Mutex<Vec<Proposal>, rank::Proposals>,
     /// The memtable that the next leader should freeze, because at least half of its entries are
     /// hidden. It is named by its smallest sequence number; 0: none.
     flush_wanted: AtomicU64,

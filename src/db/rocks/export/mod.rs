@@ -21,6 +21,7 @@ mod tests;
 
 use std::path::Path;
 
+use crate::db::background::jobs::work_in_this_thread;
 use crate::db::inner::Inner;
 use crate::db::maintenance::checkpoint::{SharedTables, make_database, refilter, spec_at};
 use crate::db::options::lasting;
@@ -31,7 +32,7 @@ use crate::fs;
 use crate::rocksdb::{ListedTable, NewDatabase};
 use crate::table::format::identity::new_db_identity;
 use crate::table::{BYTEWISE_COMPARATOR, Table, property_names as property};
-use crate::version::{TableFile, Version, names};
+use crate::version::{TableFile, TableStore, Version, names};
 
 /// The epoch number of tables below level 0 (see [`number_epochs`]).
 const DEEPER_EPOCH: u64 = 1;
@@ -58,80 +59,78 @@ pub struct ExportReport {
     pub filter_policy: Option<String>,
 }
 
-impl Inner {
-    /// See [`Db::export_rocksdb`](crate::Db::export_rocksdb).
-    pub(in crate::db) fn export_rocksdb(
-        &self,
-        dir: &Path,
-        filter: Option<&FilterPolicy>,
-    ) -> Result<ExportReport> {
-        self.status.check_writable()?;
-        // As for a checkpoint, closing waits for this call.
-        let _working = self.work_in_this_thread()?;
-        if let Some(family) = filter.and_then(FilterPolicy::family_unknown_to_rocksdb) {
-            let known = Family::written().filter(|it| it.encoding() == FilterEncoding::RocksDb);
-            let known: Vec<&str> = known.map(Family::name).collect();
-            return Err(Error::InvalidArgument(format!(
-                "RocksDB does not know filters of the family {family}; give {}",
-                known.join(" or ")
-            )));
-        }
-        let fs = &self.store.fs;
-        let dir = lasting(&**fs, dir)?;
-        let fill = || self.fill_rocksdb(&dir, filter);
-        make_database(&**fs, &self.store.dir, &dir, || self.flush(), fill)
+/// See [`Db::export_rocksdb`](crate::Db::export_rocksdb).
+pub(in crate::db) fn export_rocksdb(
+    inner: &Inner,
+    dir: &Path,
+    filter: Option<&FilterPolicy>,
+) -> Result<ExportReport> {
+    inner.database.status.check_writable()?;
+    // As for a checkpoint, closing waits for this call.
+    let _working = work_in_this_thread(inner)?;
+    if let Some(family) = filter.and_then(FilterPolicy::family_unknown_to_rocksdb) {
+        let known = Family::written().filter(|it| it.encoding() == FilterEncoding::RocksDb);
+        let known: Vec<&str> = known.map(Family::name).collect();
+        return Err(Error::InvalidArgument(format!(
+            "RocksDB does not know filters of the family {family}; give {}",
+            known.join(" or ")
+        )));
     }
+    let fs = &inner.database.store.fs;
+    let dir = lasting(&**fs, dir)?;
+    let fill = || fill_rocksdb(inner, &dir, filter);
+    make_database(&**fs, &inner.database.store.dir, &dir, || inner.flush(), fill)
+}
 
-    /// Makes the files of the RocksDB database in `dir`.
-    fn fill_rocksdb(&self, dir: &Path, filter: Option<&FilterPolicy>) -> Result<ExportReport> {
-        let (read_state, flushed_sequence) = self.flushed_tree()?;
-        let version = &read_state.version;
-        let stated = version
-            .files()
-            .map(|(_, file)| (file.path(), file.table.properties().text(property::COMPARATOR)));
-        let comparator = one_comparator(stated)?;
-        let mut tables: Vec<_> = version.files().map(|(level, file)| listed(level, file)).collect();
-        if !descend(&mut tables) {
-            return Err(Error::Unsupported {
-                file: self.store.dir.clone(),
-                what: "an export while level 0 has more tables of one write than RocksDB can tell \
-                       apart; compact the database first"
-                    .into(),
-            });
-        }
-        let mut export = Export {
-            inner: self,
-            version,
-            dir,
-            filter,
-            shared: SharedTables::default(),
-            report: ExportReport::default(),
-            prevailing: None,
-        };
-        for ((level, file), table) in version.files().zip(&mut tables) {
-            self.status.check_open()?;
-            table.file_bytes = export.add(level, file)?;
-        }
-        number_epochs(&mut tables);
-        let largest = tables.iter().map(|table| table.largest_sequence).max();
-        let Export { shared, report, prevailing, .. } = export;
-        let filter_policy = prevailing.and_then(|(_, spec)| spec.rocksdb_policy());
-        let database = NewDatabase {
-            identity: new_db_identity(),
-            comparator,
-            last_sequence: largest.unwrap_or(0).max(flushed_sequence),
-            tables,
-            filter_policy: filter_policy.clone(),
-        };
-        database.write(&*self.store.fs, dir)?;
-        let SharedTables { linked, copied, file_bytes, not_linked } = shared;
-        Ok(ExportReport { linked, copied, file_bytes, not_linked, filter_policy, ..report })
+/// Makes the files of the RocksDB database in `dir`.
+fn fill_rocksdb(inner: &Inner, dir: &Path, filter: Option<&FilterPolicy>) -> Result<ExportReport> {
+    let (read_state, flushed_sequence) = inner.flushed_tree()?;
+    let version = &read_state.version;
+    let stated = version
+        .files()
+        .map(|(_, file)| (file.path(), file.table.properties().text(property::COMPARATOR)));
+    let comparator = one_comparator(stated)?;
+    let mut tables: Vec<_> = version.files().map(|(level, file)| listed(level, file)).collect();
+    if !descend(&mut tables) {
+        return Err(Error::Unsupported {
+            file: inner.database.store.dir.clone(),
+            what: "an export while level 0 has more tables of one write than RocksDB can tell \
+                   apart; compact the database first"
+                .into(),
+        });
     }
+    let mut export = Export {
+        store: &inner.database.store,
+        version,
+        dir,
+        filter,
+        shared: SharedTables::default(),
+        report: ExportReport::default(),
+        prevailing: None,
+    };
+    for ((level, file), table) in version.files().zip(&mut tables) {
+        inner.database.status.check_open()?;
+        table.file_bytes = export.add(level, file)?;
+    }
+    number_epochs(&mut tables);
+    let largest = tables.iter().map(|table| table.largest_sequence).max();
+    let Export { shared, report, prevailing, .. } = export;
+    let filter_policy = prevailing.and_then(|(_, spec)| spec.rocksdb_policy());
+    let database = NewDatabase {
+        identity: new_db_identity(),
+        comparator,
+        last_sequence: largest.unwrap_or(0).max(flushed_sequence),
+        tables,
+        filter_policy: filter_policy.clone(),
+    };
+    database.write(&*inner.database.store.fs, dir)?;
+    let SharedTables { linked, copied, file_bytes, not_linked } = shared;
+    Ok(ExportReport { linked, copied, file_bytes, not_linked, filter_policy, ..report })
 }
 
 /// An export under way, to which tables are added one after the other.
 struct Export<'a> {
-    inner: &'a Inner,
+    store: &'a TableStore,
     version: &'a Version,
     dir: &'a Path,
     filter: Option<&'a FilterPolicy>,
@@ -150,7 +149,7 @@ impl Export<'_> {
         let target = names::table_path(self.dir, file.meta.number);
         if let Some(policy) = self.filter {
             let spec = spec_at(policy, self.version, level, file);
-            match refilter(&self.inner.store, file, spec, &target) {
+            match refilter(self.store, file, spec, &target) {
                 Ok(summary) => {
                     self.report.refiltered += 1;
                     self.shared.file_bytes += summary.file_bytes;
@@ -161,12 +160,12 @@ impl Export<'_> {
                 // So its filter is one that RocksDB knows, and the table is exported with it.
                 // If the started file stays, the link fails, and a copy replaces the file.
                 Err(Error::Unsupported { .. }) => {
-                    fs::tidy_away(&*self.inner.store.fs, &target);
+                    fs::tidy_away(&*self.store.fs, &target);
                 }
                 Err(error) => return Err(error),
             }
         }
-        self.shared.add(&*self.inner.store.fs, file, &target)?;
+        self.shared.add(&*self.store.fs, file, &target)?;
         if let Some(encoding) = file.table.filter_encoding() {
             let is_known = encoding == FilterEncoding::RocksDb;
             self.report.unknown_filters += usize::from(!is_known);

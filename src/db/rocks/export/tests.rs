@@ -58,7 +58,7 @@ fn check_manifest(fs: &MemFs) {
         assert!(number < read.manifest.next_file, "{name}, next {}", read.manifest.next_file);
     }
     let db = exported(fs).column_family("default").unwrap();
-    let state = db.inner.reading.current();
+    let state = db.inner.tree.reading.current();
     assert_eq!(state.version.files().count(), family.tables.len());
     for (level, file) in state.version.files() {
         let listed = &family.tables[&file.meta.number];

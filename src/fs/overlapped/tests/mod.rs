@@ -15,7 +15,6 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::error::Error;
 use crate::fs::{DirectFs, Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target};
-use crate::sync::lock;
 
 #[cfg(target_os = "linux")]
 #[path = "ring.rs"]
@@ -185,7 +184,7 @@ impl RandomAccessFile for Gate {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         assert!(offset != 13, "meant to panic");
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        lock(&self.permits).recv().unwrap();
+        self.permits.lock().unwrap().recv().unwrap();
         buffer.fill(offset as u8);
         Ok(())
     }

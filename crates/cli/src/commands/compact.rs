@@ -1,0 +1,88 @@
+//! `compact`: merges the tables of a database, or those of a range of keys, into one sorted run.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use maypole::{Db, FilterPolicy, Stats};
+
+use crate::args::KeyRange;
+use crate::failure::Result;
+use crate::output::object;
+use crate::progress;
+use crate::show::text::{counted, size};
+
+/// Rewrite the tables of a database into its last level, without old versions and deletions.
+///
+/// The new tables get the filters of --filter, so this command also changes the filters of a
+/// database. With --prefix, --from or --to, only tables that overlap this range of keys are
+/// rewritten. The command needs as much free space as the tables that it rewrites. The figures of
+/// before do not include writes that only the log holds.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Compact {
+    /// Directory of the database
+    db: PathBuf,
+    #[command(flatten)]
+    range: KeyRange,
+    /// Filters of the new tables: a policy (see compare --help)
+    #[arg(long, value_name = "POLICY", default_value = "bloom(10)")]
+    filter: FilterPolicy,
+    /// Print a JSON object: before and after, each {tables, entries, bytes, filter_bytes}
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the tables of a database hold.
+struct Holds {
+    tables: usize,
+    entries: u64,
+    bytes: u64,
+    filter_bytes: u64,
+}
+
+impl Holds {
+    fn of(stats: &Stats) -> Holds {
+        Holds {
+            tables: stats.files.len(),
+            entries: stats.files.iter().map(|file| file.entries).sum(),
+            bytes: stats.files.iter().map(|file| file.file_bytes).sum(),
+            filter_bytes: stats.filter_bytes(),
+        }
+    }
+
+    fn to_json(&self) -> String {
+        object! { self => tables, entries, bytes, filter_bytes }
+    }
+}
+
+impl Compact {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let builder = Db::builder(&self.db).create_if_missing(false).filter(self.filter);
+        // Opening for writing may begin an automatic compaction, which would change what is counted.
+        let before = Holds::of(&builder.clone().open_read_only()?.stats());
+        let db = builder.open()?;
+        progress::during("compacting", || {
+            db.compact_range(self.range.bounds())?;
+            db.wait_for_compaction()
+        })?;
+        let after = Holds::of(&db.stats());
+        db.close()?;
+        if self.json {
+            let object = object! { before = before.to_json(), after = after.to_json() };
+            writeln!(out, "{object}")?;
+            return Ok(());
+        }
+        for (when, holds) in [("before", before), ("after ", after)] {
+            writeln!(
+                out,
+                "{when}: {}, {}, {}, filters {}",
+                counted(holds.tables as u64, "table"),
+                counted(holds.entries, "entry"),
+                size(holds.bytes),
+                size(holds.filter_bytes)
+            )?;
+        }
+        Ok(())
+    }
+}

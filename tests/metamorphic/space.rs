@@ -1,0 +1,54 @@
+//! A disk that was full and has space again: the store notices it by itself, and has left no files.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use maypole::Result;
+
+use super::store::{PATIENCE, Store};
+
+impl Store {
+    /// Ends all trouble. If there was only a lack of space, the store writes again without being
+    /// opened anew.
+    pub(super) fn heal(&mut self) -> Result<()> {
+        self.disk.heal();
+        let was_full = self.disk.is_full();
+        self.disk.empty();
+        if !was_full || self.has_faults() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        while let Err(error) = self.db().flush().and_then(|()| self.settle()) {
+            assert!(error.is_out_of_space(), "with space again: {error}");
+            assert!(start.elapsed() < PATIENCE, "the space is not noticed: {error}");
+        }
+        self.model.sync();
+        let is_held = !self.snapshots.is_empty()
+            || !self.cursors.is_empty()
+            || !self.iterators.is_empty()
+            || !self.readers.is_empty();
+        if !is_held {
+            self.no_table_is_left();
+        }
+        Ok(())
+    }
+
+    /// The directory has the tables of the tree and no others, as soon as those that were removed
+    /// from the tree are deleted.
+    fn no_table_is_left(&self) {
+        let start = Instant::now();
+        let tables = || {
+            let names = self.disk.fs().list(self.disk.dir()).expect("the directory is there");
+            names.iter().filter(|name| name.ends_with(".sst")).count()
+        };
+        while tables() != self.db().stats().files.len() {
+            assert!(
+                start.elapsed() < PATIENCE / 4,
+                "{} tables are in the directory, and {} in the tree",
+                tables(),
+                self.db().stats().files.len()
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
