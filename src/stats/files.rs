@@ -51,12 +51,6 @@ impl FileCounters {
         ThreadFileTickers(self.0.row_beside(tickers.0, guard.thread_index()))
     }
 
-    /// The count of `ticker` in the current thread's row. All threads with an index from 64 on have
-    /// one row together.
-    pub fn of_thread(&self, ticker: FileTicker) -> u64 {
-        self.0.of_thread(ticker as usize)
-    }
-
     /// The sums over all threads.
     pub fn sums(&self) -> FileCounts {
         let sum = self.0.sum();

@@ -152,4 +152,3 @@ impl Geometry for LegacyGeometry {
         (cache_line_bloom_fpr(keys_per_line, self.probes()) + collisions).min(1.0)
     }
 }
-

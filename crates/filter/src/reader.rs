@@ -150,10 +150,6 @@ impl FilterReader {
         FilterReader::open(LineBuf::copy_from(bytes), encoding)
     }
 
-    pub(super) fn geometry(&self) -> &AnyGeometry {
-        &self.geometry
-    }
-
     /// A filter whose bytes could not be read, for this `reason`. It answers "maybe" to everything.
     #[doc(hidden)]
     pub fn without_bytes(reason: &'static str) -> FilterReader {

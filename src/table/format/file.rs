@@ -406,16 +406,6 @@ impl StoredBlock {
         &self.buffer[..self.handle.bytes as usize]
     }
 
-    /// The payload as it is stored.
-    pub fn into_payload(self) -> BlockBytes {
-        BlockBytes::new(self.buffer, self.handle.bytes as usize)
-    }
-
-    /// The memory, which starts with the payload.
-    pub fn into_buffer(self) -> LineBuf {
-        self.buffer
-    }
-
     pub fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.buffer[..self.handle.bytes as usize]
     }

@@ -23,7 +23,6 @@ use crate::fs::{
     write_atomic,
 };
 use crate::stats::Ticker;
-use crate::sync::atomic::Ordering;
 use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::format::checksum::ChecksumKind;
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
