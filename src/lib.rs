@@ -46,6 +46,7 @@ pub mod fs;
 #[doc(hidden)]
 pub mod fuzzing;
 mod known_files;
+mod lookup;
 mod memory;
 mod memtable;
 mod range_tombstones;

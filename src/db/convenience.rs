@@ -340,9 +340,9 @@ fn is_empty(mut cursor: DbCursor) -> Result<bool> {
 
 impl ReadState {
     pub(super) fn approximate_len(&self) -> u64 {
-        let in_memory = self.memtables().map(|memtable| memtable.len() as u64).sum::<u64>();
+        let in_memory = self.sources.memtables().map(|memtable| memtable.len() as u64).sum::<u64>();
         let (mut entries, mut deletions) = (in_memory, 0u64);
-        for (_, file) in self.version.files() {
+        for (_, file) in self.sources.version.files() {
             let of_file = file.table.properties().number(DELETIONS).unwrap_or(0);
             entries = file.meta.entries.saturating_add(entries);
             deletions = of_file.saturating_add(deletions);
@@ -351,7 +351,7 @@ impl ReadState {
     }
 
     fn approximate_size(&self, range: &Bounds) -> Result<u64> {
-        let files = self.version.files();
+        let files = self.sources.version.files();
         files.map(|(_, file)| file.bytes_between(range.lower(), range.upper())).sum()
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
+use super::get;
 use super::inner::Inner;
 use super::iter::DbIterator;
 use super::iter::bounds::{Bounds, KeyBounds};
@@ -26,7 +27,6 @@ use super::stats::published::PublishedStats;
 use super::stats::report::Stats;
 use super::write::batch::WriteBatch;
 use super::write::durability::Durability;
-use super::{get, multi_get};
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
 use crate::slice::Slice;
@@ -364,7 +364,7 @@ impl Db {
     ///
     /// Those of [`Db`]. If one key cannot be read, the whole call fails.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        multi_get::multi_get(self.inner.to_read()?, keys, None)
+        get::multi_get(self.inner.to_read()?, keys, None)
     }
 
     /// A snapshot: the database as it is now, for as long as the snapshot lives.
@@ -699,7 +699,7 @@ impl Db {
             return None;
         }
         let read_state = self.inner.tree.reading.current();
-        let mut files = read_state.version.files();
+        let mut files = read_state.sources.version.files();
         let (_, file) = files.find(|(_, file)| file.meta.number == number)?;
         Some(SstReader::of_open(Arc::clone(&file.table)))
     }

@@ -5,7 +5,7 @@
 //!   the public API        db.rs  snapshot.rs  options.rs   iter/ (iterators, cursors)
 //!   statistics            stats/
 //!   open, recover, close  open/  closing.rs
-//!   read                  get/  multi_get.rs  iter/ (iter/marks/: what cursors jump over)
+//!   read                  get.rs  iter/ (iter/marks/: what cursors jump over)
 //!                         explain/ (a lookup, watched)
 //!   write                 write/
 //!   flush, compact        flush.rs  background/
@@ -35,7 +35,6 @@ mod get;
 mod inner;
 mod iter;
 mod maintenance;
-mod multi_get;
 mod open;
 mod options;
 mod read_state;

@@ -20,18 +20,14 @@ use super::inner::tree_state::TreeState;
 use super::iter::marks::Marks;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
+use crate::lookup::Sources;
 use crate::memtable::Memtable;
 use crate::stats::Counters;
 use crate::sync::{Part, Process, Retired};
-use crate::version::Version;
 
-/// All memtables and tables. Immutable, except that writers add entries to the newest memtable.
-/// Readers ignore entries with larger sequence numbers than their own.
+/// What readers of a tree see.
 pub(crate) struct ReadState {
-    pub memtable: Arc<Memtable>,
-    /// Full memtables that wait for their flush, newest first.
-    pub frozen: Vec<Arc<Memtable>>,
-    pub version: Arc<Version>,
+    pub sources: Sources,
     /// The counters of the database. A cursor holds the read state anyway, so it needs no second
     /// `Arc` to reach them.
     pub counters: Arc<Counters>,
@@ -44,24 +40,14 @@ pub(crate) struct ReadState {
 impl ReadState {
     pub fn of(tree: &TreeState, counters: &Arc<Counters>, marks: &Arc<Marks>) -> ReadState {
         ReadState {
-            memtable: Arc::clone(&tree.memtable),
-            frozen: tree.frozen.iter().rev().map(|it| Arc::clone(&it.memtable)).collect(),
-            version: Arc::clone(&tree.version),
+            sources: Sources {
+                memtable: Arc::clone(&tree.memtable),
+                frozen: tree.frozen.iter().rev().map(|it| Arc::clone(&it.memtable)).collect(),
+                version: Arc::clone(&tree.version),
+            },
             counters: Arc::clone(counters),
             marks: Arc::clone(marks),
         }
-    }
-
-    /// All memtables, newest first.
-    #[inline]
-    pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> + Clone {
-        std::iter::once(&self.memtable).chain(&self.frozen)
-    }
-
-    /// Whether any memtable may have entries. Frozen memtables nearly always have some.
-    #[inline]
-    pub fn has_entries_in_memory(&self) -> bool {
-        !self.memtable.is_empty() || !self.frozen.is_empty()
     }
 }
 
@@ -71,7 +57,7 @@ impl Retired for ReadState {
     /// keep. Blocks are parts of other objects: of what the cache has evicted, and of what tables
     /// have removed from their slots.
     fn part_at(&self, address: usize) -> Option<Part> {
-        let memtable = self.memtables().find(|memtable| memtable.holds(address))?;
+        let memtable = self.sources.memtables().find(|memtable| memtable.holds(address))?;
         let owner = Arc::<Memtable>::clone(memtable);
         Some(Part { owner, heap_bytes: memtable.bytes() })
     }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use super::background::rest::needed_snapshot_released;
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
+use super::get;
 use super::inner::Inner;
 use super::iter::DbIterator;
 use super::iter::bounds::{Bounds, KeyBounds};
 use super::iter::cursor::DbCursor;
 use super::read_state::ReadPoint;
-use super::{get, multi_get};
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::slice::Slice;
@@ -114,7 +114,7 @@ impl Snapshot {
     ///
     /// Those of [`Db`](crate::Db).
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        multi_get::multi_get(self.inner.to_read()?, keys, Some(self.sequence))
+        get::multi_get(self.inner.to_read()?, keys, Some(self.sequence))
     }
 
     /// Like [`Db::iter`](crate::Db::iter), but reads the snapshot.

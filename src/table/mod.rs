@@ -4,15 +4,15 @@
 //! ```text
 //! table        Table: an open table, whose filter and index are loaded at their first use
 //! open         what opening a table reads and rejects
-//! lookup/      the lookup of one key, of many keys or of a prefix in one table, and its trace
+//! source       the parts of a filter or index, of which each is loaded by itself
+//! key          what is looked up in tables (the lookup itself is in src/lookup/)
 //! cursor/      TableCursor: walks a table both ways
 //! builder/     TableBuilder: writes a table from sorted keys
 //! options      the options of a new table, and the figures of a finished one
 //! index/       which data block can hold a key
 //! table_index  an index in the cache, with the slots of its data blocks
 //! filter/      which filter a table has, and how it is queried
-//! worth        whether a filter is worth its memory      credit   whether it is worth a read
-//! parts        filters and indexes that are stored in parts; tops has the lists of the parts
+//! parts        indexes that are stored in parts
 //! warm_up      loads filters and indexes before lookups need them
 //! range_del    the ranges of keys that a table deletes
 //! garbage      counts of the entries that may become droppable
@@ -25,8 +25,7 @@
 //! ```
 //!
 //! Nothing in this folder depends on levels, or on the versions of a tree, which are sets of
-//! tables. A lookup does not interpret the kind of an entry: whether the newest entry at or before
-//! a sequence number is a value or a tombstone, the lookup returns it.
+//! tables.
 
 pub(crate) mod block;
 mod builder;
@@ -37,19 +36,19 @@ pub(crate) mod format;
 pub(crate) mod fuzzing;
 pub(crate) mod garbage;
 pub(crate) mod index;
-pub(crate) mod lookup;
+pub(crate) mod key;
 pub(crate) mod open;
 mod options;
 mod parts;
 mod range_del;
 mod salvage;
+pub(crate) mod source;
 mod sst;
 #[allow(clippy::module_inception)] // The open table is what this folder is named after.
 mod table;
-mod table_index;
+pub(crate) mod table_index;
 #[cfg(test)]
 mod tests;
-mod tops;
 mod verify;
 mod warm_up;
 
@@ -58,16 +57,7 @@ pub(crate) use builder::TableBuilder;
 pub(crate) use cursor::TableCursor;
 pub(crate) use cursor::read_ahead::ScanOptions;
 pub(crate) use format::properties::{BYTEWISE_COMPARATOR, is_bytewise, names as property_names};
-pub(crate) use lookup::batch_read::{AbsentBlock, BlockBatch, batch_read};
-pub(crate) use lookup::batch_read_parts::batch_read_parts;
-pub(crate) use lookup::key::LookupKey;
-pub(crate) use lookup::observer::TableObserver;
-pub(crate) use lookup::reading::Missing;
-pub(crate) use lookup::recorder::Recorder;
-pub(crate) use lookup::says::FilterSays;
-pub(crate) use lookup::stop::{Absent, Stop};
-pub(crate) use lookup::text as lookup_text;
-pub(crate) use lookup::{BlockPosition, Found, GroupPosition};
+pub(crate) use key::LookupKey;
 pub(crate) use open::readable_properties;
 pub(crate) use options::Dialect;
 pub(crate) use salvage::{Hole, Salvage};

@@ -19,12 +19,12 @@
 use std::sync::Arc;
 
 use crate::cache::list::Link;
-use crate::cache::policy::{Credit, Keeping, MetadataBytes};
-use crate::cache::slots::{Cached, Lease, LinesAhead, Slots};
+use crate::cache::policy::{Keeping, MetadataBytes};
+use crate::cache::slots::{Cached, Lease, LinesAhead};
 use crate::cache::{BlockCache, BlockKind, Reservation};
 use crate::encoding::hash::GOLDEN_RATIO;
 use crate::encoding::key;
-use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
+use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Result};
 use crate::filter::FilterEncoding;
 use crate::fs::RandomAccessFile;
@@ -38,20 +38,19 @@ use crate::sync::{Guard, pin};
 use super::block::Block;
 use super::block::cursor::BlockCursor;
 use super::block::key_heads::KeyHeads;
-use super::filter::block::{FilterAnswer, PrefixFilter, StoredFilter, TableFilter};
+use super::filter::block::{StoredFilter, TableFilter};
 use super::filter::info::FilterInfo;
+use super::filter::source::FilterSource;
 use super::format::file::{BlockFile, Buffer, LARGE_BLOCK_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
-use super::index::Index;
-use super::lookup::key::LookupKey;
 use super::open::{
     INDEX_BLOCK, PROPERTIES_BLOCK, find_block, global_sequence_of, read_dictionary, read_metaindex,
     read_properties, refuse_unknown, tail_bytes, tail_start,
 };
 use super::range_del::read_ranges;
+use super::source::{Source, Top, count_addition, read_top};
 use super::table_index::TableIndex;
-use super::tops::{FilterTop, read_top};
 
 /// What a table shares with the rest of a database, and how the table is to be read.
 #[derive(Clone)]
@@ -104,29 +103,12 @@ const PART_ENTRY_BYTES: u64 = 28;
 pub(crate) struct Table {
     file: BlockFile,
     pub(super) cache: Arc<BlockCache>,
-    /// A slot for each part.
-    pub(crate) filter: Slots<TableFilter>,
-    pub(crate) index: Slots<TableIndex>,
-    /// `None`: the index is whole.
-    pub(super) index_top: Option<Box<Index>>,
-    /// `None`: the filter is whole.
-    pub(super) filter_top: Option<Box<FilterTop>>,
-    /// For each part of the filter, its credit, which decides whether a lookup reads the part
-    /// ([`super::lookup::admission`]).
-    pub(super) filter_credits: Box<[Credit]>,
+    pub(crate) filter: FilterSource,
+    pub(crate) index: Source<TableIndex>,
+    index_handle: BlockHandle,
+    index_form: IndexForm,
     /// Whether filter and index stay in memory once they are loaded.
     pub(super) pins_metadata: bool,
-    /// Whether lookups read every filter, even if the read costs more than it saves.
-    pub(super) reads_every_filter: bool,
-    /// The filter, if it holds whole keys. Point lookups query it for them.
-    pub(crate) whole_key_filter: Option<StoredFilter>,
-    /// Whether `whole_key_filter` is one block ([`StoredFilter::Full`]). Every lookup tests this,
-    /// and a test of `whole_key_filter` itself would take six more instructions.
-    pub(super) has_full_filter: bool,
-    /// The filter, if it holds prefixes and it is known how they were cut.
-    prefix_filter: Option<PrefixFilter>,
-    pub(super) index_handle: BlockHandle,
-    index_form: IndexForm,
     global_sequence: Option<SequenceNumber>,
     ranges: Option<Arc<RangeTombstones>>,
     metaindex: Vec<(String, BlockHandle)>,
@@ -248,53 +230,43 @@ impl Table {
         };
         let found = StoredFilter::find(&metaindex);
         let index_top = match index_form.two_level {
-            true => read_top(&file, index_handle, index_form)?,
+            true => read_top(&file, index_handle, index_form)?.map(Top::new),
             false => None,
         };
         let filter_top = match found {
             Some(StoredFilter::Parted(handle, _)) => read_top(&file, handle, index_form)?
-                .map(|top| Box::new(FilterTop::new(top, index_top.as_ref()))),
+                .map(|top| Top::of_filter(top, index_top.as_ref())),
             _ => None,
         };
         file.forget_tail();
-        let whole_key_filter = found.filter(|_| properties.whole_key_filtering());
-        let prefix_filter = found
-            .zip(properties.prefix_extractor())
-            .map(|(stored, extractor)| PrefixFilter { stored, extractor });
-        let pinned = context.pin_metadata;
         let names_bytes =
             metaindex.iter().map(|(name, _)| size_of::<(String, BlockHandle)>() + name.len());
-        let filter_parts = filter_top.as_ref().map_or(1, |top| top.parts());
-        let index_parts = index_top.as_ref().map_or(1, Index::len);
-        let filter = Slots::new(&context.cache, filter_parts, BlockKind::Filter, pinned);
-        let index = Slots::new(&context.cache, index_parts, BlockKind::Index, pinned);
-        let index_top = index_top.map(Box::new);
-        let filter_credits = Credit::of(filter_parts);
+        let pins_metadata = context.pin_metadata;
+        let index =
+            Source::new(&context.cache, BlockKind::Index, pins_metadata, index_handle, index_top);
+        let filter = FilterSource::new(
+            &context.cache,
+            found,
+            filter_top,
+            &properties,
+            pins_metadata,
+            context.reads_every_filter,
+        );
         let heap_bytes = size_of::<Table>()
             + properties.heap_bytes()
             + file.dictionary_bytes()
             + names_bytes.sum::<usize>()
             + filter.heap_bytes()
-            + size_of_val(&*filter_credits)
-            + index.heap_bytes()
-            + index_top.as_ref().map_or(0, |top| size_of::<Index>() + top.heap_bytes())
-            + filter_top.as_ref().map_or(0, |top| size_of::<FilterTop>() + top.heap_bytes());
-        let metadata = metadata_bytes(&properties, file.file().len(), index_top.is_none());
+            + index.heap_bytes();
+        let metadata = metadata_bytes(&properties, file.file().len(), index.is_whole());
         Ok(Arc::new(Table {
             filter,
             index,
-            index_top,
-            filter_top,
-            filter_credits,
-            pins_metadata: pinned,
-            reads_every_filter: context.reads_every_filter,
-            _reserved: context.cache.reserve(heap_bytes + BESIDE_TABLE_BYTES).expecting(metadata),
-            cache: context.cache,
-            whole_key_filter,
-            has_full_filter: matches!(whole_key_filter, Some(StoredFilter::Full(..))),
-            prefix_filter,
             index_handle,
             index_form,
+            pins_metadata,
+            _reserved: context.cache.reserve(heap_bytes + BESIDE_TABLE_BYTES).expecting(metadata),
+            cache: context.cache,
             global_sequence,
             ranges,
             metaindex,
@@ -325,7 +297,7 @@ impl Table {
     /// The number of bytes at the end of the file that opening reads by one read; 0 if they are too
     /// many for that.
     pub fn tail_bytes(&self) -> u64 {
-        let index_top = self.index_top.as_ref().map(|_| self.index_handle);
+        let index_top = (!self.index.is_whole()).then_some(self.index_handle());
         let start = tail_start(&self.metaindex, self.footer().metaindex, index_top);
         tail_bytes(self.file.file().len(), start)
     }
@@ -343,18 +315,22 @@ impl Table {
         self.cache.buffer(len.next_multiple_of(LINE_BYTES) + room)
     }
 
+    pub fn cache(&self) -> &BlockCache {
+        &self.cache
+    }
+
     pub fn block_file(&self) -> &BlockFile {
         &self.file
     }
 
     /// The encoding of the table's filter, if lookups can query the filter.
     pub fn filter_encoding(&self) -> Option<FilterEncoding> {
-        self.any_filter().map(|stored| stored.encoding())
+        self.filter.stored().map(|stored| stored.encoding())
     }
 
     /// What the properties say of the filter, if lookups can query it. Reads nothing.
     pub fn filter_info(&self) -> Option<FilterInfo> {
-        self.any_filter().and_then(|_| FilterInfo::of(&self.properties))
+        self.filter.stored().and_then(|_| FilterInfo::of(&self.properties))
     }
 
     /// The ranges that the table deletes, if any. They hide older entries, also of other tables.
@@ -381,14 +357,9 @@ impl Table {
         self.properties.raw(names::EXTERNAL_VERSION).is_some() && self.global_sequence.is_none()
     }
 
-    /// The filter, if it can be queried for whole keys or for prefixes.
-    pub fn any_filter(&self) -> Option<StoredFilter> {
-        self.whole_key_filter.or(self.prefix_filter.map(|filter| filter.stored))
-    }
-
-    /// The filter, if it holds prefixes and it is known how they were cut.
-    pub fn prefix_filter(&self) -> Option<PrefixFilter> {
-        self.prefix_filter
+    /// The block that is the whole index, or its top.
+    pub fn index_handle(&self) -> BlockHandle {
+        self.index_handle
     }
 
     pub fn index_form(&self) -> IndexForm {
@@ -396,7 +367,7 @@ impl Table {
     }
 
     /// Part `part` of the index. Hold no guard, because this may read the file.
-    pub fn index(&self, part: usize) -> Result<Lease<'static, TableIndex>> {
+    pub fn index_part(&self, part: usize) -> Result<Lease<'static, TableIndex>> {
         if let Some(lease) = self.resident_index(part, &pin()) {
             return Ok(lease.share());
         }
@@ -412,28 +383,6 @@ impl Table {
         let lease = self.index.get(part, guard)?;
         self.count(Ticker::BlockCacheIndexHit);
         Some(lease)
-    }
-
-    /// Part `part` of the filter. Panics if the table has no filter. Hold no guard, because this
-    /// may read the file.
-    pub fn filter_part(&self, part: usize) -> Result<Lease<'static, TableFilter>> {
-        if let Some(lease) = self.filter.get(part, &pin()) {
-            self.count(Ticker::BlockCacheFilterHit);
-            return Ok(lease.share());
-        }
-        let stored = self.any_filter().expect("the table has a filter");
-        self.load_filter(stored, part)
-    }
-
-    /// Whether the filter holds whole keys, is in memory, and says that the table does not hold the
-    /// key. `false` if the filter cannot be trusted.
-    pub fn resident_filter_denies(&self, user_key: &[u8], guard: &Guard) -> bool {
-        let key = LookupKey::new(user_key, MAX_SEQUENCE);
-        if self.whole_key_filter.is_none() {
-            return false;
-        }
-        let filter = self.filter.peek(self.filter_part_of(&key), guard);
-        filter.is_some_and(|filter| filter.may_contain(&key) == FilterAnswer::No)
     }
 
     /// Loads data block `i`, which is not in memory, by a read of this block alone.
@@ -489,7 +438,7 @@ impl Table {
             Ok((block, heap_bytes))
         })?;
         if was_read {
-            self.count_addition(&lease, tickers);
+            count_addition(self.file.counters(), &lease, tickers);
         }
         Ok(lease)
     }
@@ -543,38 +492,6 @@ impl Table {
         Ok(())
     }
 
-    /// Loads slot `i` through the cache. `tickers`: the tickers of misses, of additions and of
-    /// inserted bytes.
-    #[inline(always)]
-    pub(super) fn load<T: Cached>(
-        &self,
-        slots: &Slots<T>,
-        i: usize,
-        keeping: Keeping,
-        tickers: [Ticker; 3],
-        read: impl FnOnce() -> Result<(T, usize)>,
-    ) -> Result<Lease<'static, T>> {
-        let mut was_read = false;
-        self.count(tickers[0]);
-        let lease = slots.load(i, keeping, || {
-            was_read = true;
-            read()
-        })?;
-        if was_read {
-            self.count_addition(&lease, tickers);
-        }
-        Ok(lease)
-    }
-
-    /// Counts the addition of a value that was read, if the cache kept it. `tickers`: as in `load`.
-    fn count_addition<T: Cached>(&self, lease: &Lease<'_, T>, tickers: [Ticker; 3]) {
-        if lease.resident().was_cached() {
-            self.count(tickers[1]);
-            let counters = self.file.counters();
-            counters.add(tickers[2], lease.resident().charge_bytes() as u64);
-        }
-    }
-
     /// The sequence number that readers see for all entries. `None`: they see the stored sequence
     /// numbers.
     pub fn global_sequence(&self) -> Option<SequenceNumber> {
@@ -584,11 +501,5 @@ impl Table {
     #[inline]
     pub(crate) fn count(&self, ticker: Ticker) {
         self.file.counters().add(ticker, 1);
-    }
-
-    #[inline]
-    pub(crate) fn count_both(&self, ticker: Ticker, file_ticker: FileTicker) {
-        self.file.counters().add(ticker, 1);
-        self.file.file_counters().add(file_ticker, 1);
     }
 }

@@ -13,7 +13,7 @@ use super::cursor::read_ahead::WholeScan;
 use super::filter::block::TableFilter;
 use super::format::properties::names;
 use super::index::Index;
-use super::lookup::key::LookupKey;
+use super::key::LookupKey;
 use super::open::{PROPERTIES_BLOCK, find_block};
 use super::table::Table;
 
@@ -96,7 +96,7 @@ impl Table {
     /// Like [`Table::verify`], with further results.
     pub fn survey(&self) -> Result<Survey> {
         let index = self.read_index(LineBuf::zeroed)?;
-        let filter = match self.any_filter() {
+        let filter = match self.filter.stored() {
             Some(_) => self.read_filter_parts()?,
             None => None,
         };
@@ -161,7 +161,7 @@ impl Table {
             }
             if let Some(filter) = filter {
                 let lookup = LookupKey::new(user_key, key::sequence(internal_key));
-                let filter = &filter[self.filter_part_of(&lookup)];
+                let filter = &filter[self.filter.locate(&lookup)];
                 survey.check.filter_misses += u64::from(!self.filter_admits(filter, &lookup));
             }
             let kind = key::kind_byte(internal_key);

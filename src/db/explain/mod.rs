@@ -16,7 +16,7 @@ mod text;
 pub(in crate::db) mod trace;
 pub(in crate::db) mod watch;
 
-pub use crate::table::lookup::trace::{
+pub use crate::lookup::explain::trace::{
     BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
 };
 pub use trace::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};

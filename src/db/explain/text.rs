@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! level 4    000012.sst of 3, "apple" to "melon": in its range   50 ns
-//!   filter   …                                      the steps: `src/table/lookup/text.rs`
+//!   filter   …                                      the steps: `src/lookup/explain/text.rs`
 //! ```
 
 use std::fmt::{self, Display, Formatter};
 
 use super::trace::{LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 use crate::encoding::text::{count, counted, size};
-use crate::table::lookup_text::{Page, Paint, kind_name, short, time};
+use crate::lookup::explain::text::{Page, Paint, kind_name, short, time};
 
 /// The report of the command `explain`: every step of the lookup with its result and its time, and
 /// what the lookup would have cost without filters. `{:#}` adds colours for a terminal. A width

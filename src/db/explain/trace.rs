@@ -5,13 +5,13 @@
 //!   memtables   MemtableTrace     newest first
 //!   levels      LevelTrace        each file of level 0, newest first; then each deeper level
 //!     file        FileTrace         the one file whose range holds the key
-//!       table       TableTrace        filter, index, blocks: see `table::lookup::trace`
+//!       table       TableTrace        filter, index, blocks: see `lookup::explain::trace`
 //! ```
 
 use crate::encoding::key::SequenceNumber;
 use crate::filter::KeyHash;
+use crate::lookup::explain::trace::TableTrace;
 use crate::slice::Slice;
-use crate::table::lookup::trace::TableTrace;
 
 /// The steps of one lookup in their order, and the time of each; see
 /// [`Db::explain`](crate::Db::explain). Its `Display` is the report of the command `explain`.

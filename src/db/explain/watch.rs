@@ -1,26 +1,24 @@
 //! `explain`: the lookup of `get` with an observer that writes a [`LookupTrace`].
 //!
 //! ```text
-//! get/        lookup(key, snapshot, observer, visit)
-//!                 get      observer: (), which does nothing
-//!                 explain  observer: Watch, which writes a LookupTrace
-//! get/steps   the observed steps     trace    what is written          text    its text
+//! get         observer: (), which does nothing
+//! explain     observer: Watch, which writes a LookupTrace
+//! lookup/     the observed stages    trace    what is written          text    its text
 //! ```
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::trace::{FileTrace, LevelTrace, LookupOutcome, LookupTrace, MemtableTrace};
-use crate::db::get::steps::{Miss, TreeObserver, find_and_read, find_in_memtables};
-use crate::db::get::{ToSlice, lookup};
 use crate::db::inner::reading::Reading;
-use crate::db::read_state::ReadState;
 use crate::encoding::key::{EntryKind, SequenceNumber, user_key};
 use crate::error::Result;
+use crate::lookup::explain::recorder::Recorder;
+use crate::lookup::{Found, Outcome, Sources, TreeObserver, find_with};
 use crate::memtable::Memtable;
-use crate::stats::ThreadTickers;
-use crate::sync::Guard;
-use crate::table::{Found, LookupKey, Recorder};
+use crate::slice::Slice;
+use crate::sync::pin;
+use crate::table::LookupKey;
 use crate::version::{FileMeta, Run, TableFile, Version};
 
 /// Looks up `key` like `get`, but returns the trace of the lookup.
@@ -34,11 +32,11 @@ pub(in crate::db) fn explain(
         trace: RefCell::new(LookupTrace { key: key.to_vec(), ..LookupTrace::default() }),
         range_check_nanos: Cell::new(0),
     };
-    let value = lookup(reading, key, snapshot, &watch, ToSlice)?;
+    let value = watch.look_up(reading, key, snapshot)?;
     let mut trace = watch.trace.into_inner();
     // At this point `levels_spared` counts all runs (a run is a file of level 0, or a deeper
     // level). The runs that have a trace are subtracted. In a mixed version, where files of a level
-    // may share keys (`get/mod.rs`), several files of one run may be traced, so there may be more
+    // may share keys (`src/lookup/mixed.rs`), several files of one run may be traced, so there may be more
     // traces than runs.
     trace.levels_spared = trace.levels_spared.saturating_sub(trace.levels.len());
     trace.outcome = match value {
@@ -58,6 +56,31 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
+    /// Looks up the key as `db/get.rs` does, but observed.
+    fn look_up(
+        &self,
+        reading: &Reading,
+        key: &[u8],
+        snapshot: Option<SequenceNumber>,
+    ) -> Result<Option<Slice>> {
+        let guard = pin();
+        let (held, sequence) = reading.load_read_point(snapshot, &guard);
+        let sources = &held.get().sources;
+        let tickers = reading.counters().on_thread(&guard);
+        let key = LookupKey::new(key, sequence);
+        Ok(match find_with(sources, &key, &guard, tickers, self)? {
+            Outcome::Absent => None,
+            Outcome::InMemtable(value) => Some(Slice::copy_from(value)),
+            Outcome::InBlock(found) => Some(found.value_slice()),
+            Outcome::Unfinished(unfinished) => {
+                let mut continued = unfinished.keep(sources);
+                drop(guard);
+                let found = continued.run_with(&key, tickers, self)?;
+                found.map(|found| found.value_slice())
+            }
+        })
+    }
+
     fn add_level(&self, run: &Run<Arc<TableFile>>, nanos: u64, file: Option<FileTrace>) {
         let (first, last) = (&run.file(0).meta, &run.file(run.len() - 1).meta);
         self.trace.borrow_mut().levels.push(LevelTrace {
@@ -79,32 +102,10 @@ impl<'w> TreeObserver for &'w Watch<'_> {
         &self.in_table
     }
 
-    #[inline(never)]
-    fn call_find_in_memtables<'g>(
-        self,
-        read_state: &'g ReadState,
-        key: &LookupKey<'_>,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-    ) -> Result<Option<Option<&'g [u8]>>> {
-        find_in_memtables(read_state, key, guard, tickers, self)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn call_find_and_read(
-        self,
-        miss: &mut Miss,
-        key: &LookupKey<'_>,
-        tickers: ThreadTickers<'_>,
-    ) -> Result<Option<Found<'static>>> {
-        find_and_read(miss, key, tickers, self)
-    }
-
-    fn started(self, key: &LookupKey<'_>, read_state: &ReadState) {
+    fn started(self, key: &LookupKey<'_>, sources: &Sources) {
         let mut trace = self.trace.borrow_mut();
         (trace.hash, trace.sequence) = (key.hash, key.sequence);
-        trace.levels_spared = read_state.version.all_runs().len();
+        trace.levels_spared = sources.version.all_runs().len();
         self.in_table.restart();
     }
 

@@ -55,16 +55,16 @@ impl RangeDelAggregator {
         sequence: SequenceNumber,
     ) -> Option<Box<RangeDelAggregator>> {
         let mut sets = Vec::new();
-        for memtable in read_state.memtables().filter(|memtable| memtable.has_ranges()) {
+        for memtable in read_state.sources.memtables().filter(|memtable| memtable.has_ranges()) {
             sets.extend(memtable.ranges().iter().cloned());
         }
-        if sets.is_empty() && !read_state.version.has_range_deletions {
+        if sets.is_empty() && !read_state.sources.version.has_range_deletions {
             return None;
         }
         Some(Box::new(RangeDelAggregator {
             sequence,
             memtables: sets,
-            version: Arc::clone(&read_state.version),
+            version: Arc::clone(&read_state.sources.version),
             start: Vec::new(),
             end: None,
             deleted_at: 0,

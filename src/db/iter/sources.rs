@@ -125,9 +125,9 @@ pub(crate) fn sources(
     let sequence = *sequence;
     // A memtable whose smallest sequence number is larger than the cursor's has nothing to show,
     // because whatever is added to it later has even larger numbers.
-    let memtables = state.memtables();
+    let memtables = state.sources.memtables();
     let seen = |memtable: &&Arc<Memtable>| memtable.smallest_sequence() <= sequence;
-    let version = &state.version;
+    let version = &state.sources.version;
     let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();
     let most = memtables.clone().filter(seen).count() + version.levels[0].len() + deeper;
     let bytes = (bounds.lower().map(Arc::from), bounds.upper().map(Arc::from));

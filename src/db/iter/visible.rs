@@ -27,6 +27,7 @@ use crate::db::read_state::ReadState;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, seek_key, user_key};
 use crate::error::{Error, Result};
+use crate::lookup::Sources;
 use crate::table::unsupported_entry;
 
 /// At most this many versions of one key are passed one by one. A seek past the other versions
@@ -194,7 +195,7 @@ impl DbCursor {
         if self.point.is_snapshot {
             return;
         }
-        let ReadState { marks, memtable, .. } = &*self.point.state;
+        let ReadState { marks, sources: Sources { memtable, .. }, .. } = &*self.point.state;
         // A cursor whose sequence number is smaller than that of all entries of the memtable has no
         // source for the memtable, so its first source is another one.
         let reads_memtable = memtable.smallest_sequence() <= self.point.sequence;

@@ -72,7 +72,7 @@ fn copy_tree(
     let dir = &lasting(&*store.fs, dir)?;
     let fill = || {
         let (read_state, flushed_sequence) = inner.flushed_tree()?;
-        fill(&inner.database, &read_state.version, flushed_sequence, dir, copy)
+        fill(&inner.database, &read_state.sources.version, flushed_sequence, dir, copy)
     };
     // The flush comes before any file of the copy is made, so if this database cannot be written,
     // the call fails and leaves no file.

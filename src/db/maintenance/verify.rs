@@ -51,7 +51,7 @@ pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
     let _working = read_in_this_thread(inner)?;
     let read_state = inner.tree.reading.current();
     let mut report = VerifyReport::default();
-    for (level, file) in read_state.version.files() {
+    for (level, file) in read_state.sources.version.files() {
         // Checked for each table, so that closing the database waits for one table at most.
         inner.database.status.check_open()?;
         // Each table is opened again, so that the check notices if another file has taken its name.
@@ -70,10 +70,10 @@ pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
         report.filter_misses += checked.filter_misses;
     }
     let goes_on = || inner.database.status.check_open().map(drop);
-    if let Some(disorder) = order::find_disorder(&read_state.version, goes_on)? {
+    if let Some(disorder) = order::find_disorder(&read_state.sources.version, goes_on)? {
         return Err(disorder);
     }
-    report.log_entries = read_state.memtables().map(|memtable| memtable.len()).sum();
+    report.log_entries = read_state.sources.memtables().map(|memtable| memtable.len()).sum();
     // The names are read before the number, because jobs may create files meanwhile.
     let names = fs::names_in(&*inner.database.store.fs, &inner.database.store.dir)?;
     let next_file = inner.database.store.next_file.load(Ordering::Relaxed);

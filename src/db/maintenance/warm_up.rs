@@ -47,7 +47,7 @@ pub(in crate::db) fn warm_up(inner: &Inner) -> Result<WarmUpReport> {
     let capacity_bytes = cache.capacity() as u64;
     let most_bytes = capacity_bytes - capacity_bytes / FREE_SHARE;
     let mut report = WarmUpReport::default();
-    for (_, file) in read_state.version.files() {
+    for (_, file) in read_state.sources.version.files() {
         // Checked for each table, so that closing the database waits for one table at most.
         inner.database.status.check_open()?;
         // Loading evicts data blocks before metadata, so data blocks do not count as taken.

@@ -113,10 +113,10 @@ fn import(db: &Db, dir: &Path) -> Result<ImportReport> {
     let fs = &database.store.fs;
     let dir = lasting(&**fs, dir)?;
     let state = tree.reading.current();
-    for (_, file) in state.version.files() {
+    for (_, file) in state.sources.version.files() {
         check_table(file)?;
     }
-    state.memtables().try_for_each(check_memtable)?;
+    state.sources.memtables().try_for_each(check_memtable)?;
     make_database(&**fs, &database.store.dir, &dir, || Ok(()), || fill(database, &state, &dir))
 }
 
@@ -163,9 +163,13 @@ fn fill(source: &Database, state: &ReadState, dir: &Path) -> Result<ImportReport
     let mut report = ImportReport::default();
     let mut shared = SharedTables::default();
     let mut added = Vec::new();
-    let by_number: HashMap<u64, (usize, &Arc<TableFile>)> =
-        state.version.files().map(|(level, file)| (file.meta.number, (level, file))).collect();
-    for group in groups(&state.version) {
+    let by_number: HashMap<u64, (usize, &Arc<TableFile>)> = state
+        .sources
+        .version
+        .files()
+        .map(|(level, file)| (file.meta.number, (level, file)))
+        .collect();
+    for group in groups(&state.sources.version) {
         let (levels, files): (Vec<usize>, Vec<&Arc<TableFile>>) =
             group.tables.iter().map(|number| by_number[number]).unzip();
         report.moved_down += levels.iter().filter(|&&level| level != group.level).count();
@@ -185,7 +189,8 @@ fn fill(source: &Database, state: &ReadState, dir: &Path) -> Result<ImportReport
     }
     let SharedTables { linked, copied, file_bytes, not_linked } = shared;
     let mut report = ImportReport { linked, copied, file_bytes, not_linked, ..report };
-    let memtables: Vec<_> = state.memtables().filter(|memtable| !memtable.is_empty()).collect();
+    let memtables: Vec<_> =
+        state.sources.memtables().filter(|memtable| !memtable.is_empty()).collect();
     for memtable in memtables.into_iter().rev() {
         let filter = filter_for(0, memtable.len() as u64);
         let flush = Flush { store: &store, older: None, snapshots: Vec::new(), filter };

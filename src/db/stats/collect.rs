@@ -27,8 +27,9 @@ pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
         (state.pressure, state.work.damaged.clone(), waiting, conditions)
     };
     let read_state = tree.reading.current();
-    let dead = dead::dead_of_all(&read_state.version.metas(), &conditions);
+    let dead = dead::dead_of_all(&read_state.sources.version.metas(), &conditions);
     let files: Vec<FileStats> = read_state
+        .sources
         .version
         .files()
         .zip(&dead)
@@ -63,8 +64,8 @@ pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
         open_files: database.store.descriptors.open_files(),
         max_open_files: database.store.descriptors.capacity(),
         file_reopens: database.store.descriptors.reopened(),
-        memtable_bytes: read_state.memtables().map(|memtable| memtable.bytes()).sum(),
-        memtable_entries: read_state.memtables().map(|memtable| memtable.len()).sum(),
+        memtable_bytes: read_state.sources.memtables().map(|memtable| memtable.bytes()).sum(),
+        memtable_entries: read_state.sources.memtables().map(|memtable| memtable.len()).sum(),
         held_by_readers_bytes: held_by_readers(),
         held_by_cursors: held_by_cursors(database, tree, &read_state),
         compaction_debt_bytes: pressure.debt_bytes,
@@ -86,8 +87,9 @@ pub(super) fn held_by_cursors(
     current: &ReadState,
 ) -> HeldByCursors {
     let earlier = tree.reading.earlier_states();
-    let memtables = earlier.iter().flat_map(|(state, _)| state.memtables());
-    let is_current = |held: &Arc<Memtable>| current.memtables().any(|it| Arc::ptr_eq(it, held));
+    let memtables = earlier.iter().flat_map(|(state, _)| state.sources.memtables());
+    let is_current =
+        |held: &Arc<Memtable>| current.sources.memtables().any(|it| Arc::ptr_eq(it, held));
     let mut memtables: Vec<_> = memtables.filter(|memtable| !is_current(memtable)).collect();
     memtables.sort_unstable_by_key(|memtable| Arc::as_ptr(memtable));
     memtables.dedup_by_key(|memtable| Arc::as_ptr(memtable));

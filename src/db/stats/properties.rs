@@ -18,11 +18,11 @@ pub(in crate::db) fn property(database: &Database, tree: &Tree, name: &str) -> O
     let read_state = || tree.reading.current();
     if let Some(level) = name.strip_prefix("num-files-at-level") {
         let level: usize = level.parse().ok().filter(|&level| level < LEVELS)?;
-        return Some(read_state().version.levels[level].len().to_string());
+        return Some(read_state().sources.version.levels[level].len().to_string());
     }
     let number = match name {
         "stats" => return Some(stats(database, tree).to_string()),
-        "levelstats" => return Some(level_stats_text(&read_state().version)),
+        "levelstats" => return Some(level_stats_text(&read_state().sources.version)),
         "estimate-num-keys" => tree.reading.current().approximate_len(),
         "live-sst-files-size" => live_table_bytes(&read_state()),
         // With the tables that only readers keep.
@@ -36,10 +36,10 @@ pub(in crate::db) fn property(database: &Database, tree: &Tree, name: &str) -> O
             let held = held_by_cursors(database, tree, &read_state).memtable_bytes;
             memtable_bytes(&read_state) + held
         }
-        "num-immutable-mem-table" => read_state().frozen.len() as u64,
-        "num-entries-active-mem-table" => read_state().memtable.len() as u64,
+        "num-immutable-mem-table" => read_state().sources.frozen.len() as u64,
+        "num-entries-active-mem-table" => read_state().sources.memtable.len() as u64,
         "num-entries-imm-mem-tables" => {
-            read_state().frozen.iter().map(|memtable| memtable.len() as u64).sum()
+            read_state().sources.frozen.iter().map(|memtable| memtable.len() as u64).sum()
         }
         "estimate-pending-compaction-bytes" => tree.lock().pressure.debt_bytes,
         "num-running-flushes" => tree.lock().flushing.into(),
@@ -57,11 +57,11 @@ pub(in crate::db) fn property(database: &Database, tree: &Tree, name: &str) -> O
 }
 
 fn live_table_bytes(state: &ReadState) -> u64 {
-    state.version.files().map(|(_, file)| file.meta.file_bytes).sum()
+    state.sources.version.files().map(|(_, file)| file.meta.file_bytes).sum()
 }
 
 fn memtable_bytes(state: &ReadState) -> u64 {
-    state.memtables().map(|memtable| memtable.bytes() as u64).sum()
+    state.sources.memtables().map(|memtable| memtable.bytes() as u64).sum()
 }
 
 /// Files and bytes of each level, also of empty ones.

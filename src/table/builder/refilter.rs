@@ -54,9 +54,9 @@ impl Table {
             filter,
             filter_keys,
             compression: Compression::None,
-            metadata: match self.index_top {
-                None => MetadataForm::Whole,
-                Some(_) => MetadataForm::Parts,
+            metadata: match self.index.is_whole() {
+                true => MetadataForm::Whole,
+                false => MetadataForm::Parts,
             },
             ..TableOptions::default()
         };
@@ -70,8 +70,8 @@ impl Table {
             self.copy_data_block(blocks.read_stored(i)?, starts_part, &mut last_key, &mut new)?;
         }
         let filter = new.build_filter();
-        let parts = 0..self.index_parts();
-        let separators: Vec<_> = match &self.index_top {
+        let parts = 0..self.index.parts();
+        let separators: Vec<_> = match self.index.separators() {
             None => vec![Default::default()],
             Some(top) => parts
                 .map(|part| top.separator(part))
@@ -80,12 +80,12 @@ impl Table {
         };
         let (filter_top, index_top) =
             new.write_parts(filter.as_ref(), &separators, |new, part| {
-                new.copy(&self.read_checked(self.index_part_handle(part))?)
+                new.copy(&self.read_checked(self.index.handle(part))?)
             })?;
         let user_keys = self.index_form().user_keys;
         let mut metaindex = BTreeMap::new();
         new.write_filter_top(filter, filter_top, user_keys, &mut metaindex)?;
-        let is_in_parts = self.index_top.is_some();
+        let is_in_parts = !self.index.is_whole();
         let new_index = new.write_index_top(index_top, user_keys)?.handle;
         for (name, handle) in self.metaindex() {
             if !is_filter(name) && name != PROPERTIES_BLOCK {
@@ -111,7 +111,7 @@ impl Table {
             && footer.index.is_some()
             && !form.first_keys
             && form.delta_values
-            && form.two_level == self.index_top.is_some();
+            && form.two_level != self.index.is_whole();
         match is_plain {
             true => Ok(()),
             false => Err(self.cannot_refilter("its format version, checksums or index are others")),

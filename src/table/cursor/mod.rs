@@ -107,7 +107,7 @@ impl TableCursor {
     ) -> Result<R> {
         let index = match self.index.take() {
             Some(index) if index.part == part => index,
-            _ => self.table.index(part)?.to_arc(),
+            _ => self.table.index_part(part)?.to_arc(),
         };
         let result = run(self, &index);
         self.index = Some(index);
@@ -358,7 +358,7 @@ impl TableCursor {
 
     /// The part of the index that can lead to an internal key; the last part if none can.
     fn find_part(&self, target: &[u8]) -> usize {
-        self.table.index_part_near(key::user_key(target), key::trailer(target))
+        self.table.index.locate_near(key::user_key(target), key::trailer(target))
     }
 
     #[inline]
@@ -379,7 +379,7 @@ impl Cursor for TableCursor {
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.go_to_end_of(self.table.index_parts() - 1, Direction::Backward)?;
+        self.go_to_end_of(self.table.index.parts() - 1, Direction::Backward)?;
         self.go_to_parts(Direction::Backward)
     }
 

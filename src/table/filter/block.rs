@@ -14,7 +14,7 @@
 //! Maypole's own families as a table without a filter.
 //!
 //! The properties say whether the filter holds whole keys, prefixes or both; see
-//! [`crate::table::lookup::prefix`].
+//! [`super::source`].
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -22,10 +22,9 @@ use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32};
 use crate::error::Result;
 use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
 
-use super::prefix::PrefixExtractor;
 use crate::table::format::file::{BlockFile, Buffer, StoredBlock};
 use crate::table::format::footer::BlockHandle;
-use crate::table::lookup::key::LookupKey;
+use crate::table::key::LookupKey;
 use crate::table::open::find_block;
 
 /// The metaindex name of a full filter.
@@ -69,14 +68,6 @@ impl StoredFilter {
             StoredFilter::Full(_, encoding) | StoredFilter::Parted(_, encoding) => encoding,
         }
     }
-}
-
-/// A stored filter that holds prefixes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PrefixFilter {
-    pub stored: StoredFilter,
-    /// How the table's writer cut the prefixes.
-    pub extractor: PrefixExtractor,
 }
 
 /// A table's filter in memory, or one part of it.
@@ -133,12 +124,6 @@ impl TableFilter {
         }
     }
 
-    /// The filter's answer for `prefix`, which is the prefix of `key`. If the filter is in parts,
-    /// call this on the part for `key`, because each part holds the prefixes of its own keys.
-    pub fn may_contain_prefix(&self, key: &LookupKey<'_>, prefix: &[u8]) -> FilterAnswer {
-        self.may_contain(&LookupKey::new(prefix, key.sequence))
-    }
-
     /// Records an answer of the filter. Returns `false` if this answer and those before it were
     /// "maybe" at least [`USELESS`] times in a row. Then the caller does not mark the filter as
     /// used.
@@ -161,12 +146,6 @@ impl TableFilter {
 
     pub fn into_reader(self) -> FilterReader {
         self.reader
-    }
-
-    /// The filter, if it can be trusted and is queried by the 64-bit hash ([`LookupKey::hash`]).
-    #[inline(always)]
-    pub fn of_hash64(&self) -> Option<&FilterReader> {
-        Some(&self.reader).filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none())
     }
 
     /// Bytes of memory that the filter takes, without the `TableFilter` itself.

@@ -2,13 +2,13 @@
 //! known of it without a query.
 //!
 //! ```text
-//! what a lookup does with a filter                            file
-//!   queries a filter that is in memory                        lookup/mod.rs
-//!   decides whether another filter is worth a read            lookup/admission.rs
-//!   reads it: with the index, as a part, or whole             lookup/joint.rs, parts.rs
-//!   counts the answer                                         lookup/tally.rs
+//! block      a filter, or a part of it, in memory       info      what is known of it without a query
+//! prefix     how prefixes are cut                       queries   for ranges, compactions, whole tables
+//! source     its parts; whether one is worth a read     a point lookup: src/lookup/filter.rs
 //! ```
 
 pub(crate) mod block;
 pub(crate) mod info;
 pub(crate) mod prefix;
+mod queries;
+pub(crate) mod source;

@@ -14,7 +14,7 @@ use crate::filter::{FilterReader, HashKind, KeyHash};
 use crate::fs::{Fs, RealFs};
 use crate::known_files;
 use crate::stats::Counters;
-use crate::sync::{Process, pin};
+use crate::sync::Process;
 
 use crate::table::cursor::TableCursor;
 use crate::table::cursor::read_ahead::ScanOptions;
@@ -23,9 +23,7 @@ use crate::table::filter::info;
 use crate::table::filter::info::FilterInfo;
 use crate::table::format::footer::{BlockHandle, Footer};
 use crate::table::format::properties::{TableProperties, names};
-use crate::table::lookup::key::LookupKey;
-use crate::table::lookup::recorder::Recorder;
-use crate::table::lookup::trace::TableTrace;
+use crate::table::key::LookupKey;
 use crate::table::table::{Table, TableContext};
 use crate::table::verify::TableCheck;
 
@@ -197,7 +195,7 @@ impl SstReader {
     /// filter, or if there is none.
     pub fn filter_is_unasked(&self) -> Option<String> {
         StoredFilter::find(self.table.metaindex())?;
-        if self.table.any_filter().is_some() {
+        if self.table.filter.stored().is_some() {
             return None;
         }
         Some(match self.properties().text(names::PREFIX_EXTRACTOR) {
@@ -218,7 +216,7 @@ impl SstReader {
     /// key.
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
         self.process.check()?;
-        if self.table.any_filter().is_none() {
+        if self.table.filter.stored().is_none() {
             return Ok(true);
         }
         let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
@@ -240,7 +238,7 @@ impl SstReader {
         if !is_fed_hash64(self.filters()?) {
             return Ok(());
         }
-        let extractor = self.table.prefix_filter().map(|filter| filter.extractor);
+        let extractor = self.table.filter.extractor();
         let whole = self.properties().whole_key_filtering();
         let (mut last_key, mut last_prefix) = (None, None);
         let mut see_new = |hash: KeyHash, last: &mut Option<KeyHash>| {
@@ -260,23 +258,10 @@ impl SstReader {
         Ok(())
     }
 
-    /// Looks up the newest entry of a key in this table, as a database would, and returns the
-    /// trace. A range deletion that covers the key is reported but not applied.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be read, or a block that the lookup needs is damaged. A damaged filter
-    /// is no error: the trace says that it could not be trusted.
-    pub fn explain(&self, user_key: &[u8]) -> Result<TableTrace> {
+    /// The open table, unless this is a forked child.
+    pub(crate) fn checked_table(&self) -> Result<&Table> {
         self.process.check()?;
-        let counters = self.table.block_file().counters();
-        let tickers = counters.on_thread(&pin());
-        let key = LookupKey::new(user_key, MAX_SEQUENCE);
-        let deleted_at = self.table.ranges().map_or(0, |r| r.covering(user_key, key.sequence));
-        let recorder = Recorder::new(counters);
-        recorder.begin(&self.table, deleted_at);
-        let found = self.table.get_and_read(None, &key, tickers, &recorder)?;
-        Ok(recorder.finish(found.as_ref()))
+        Ok(&self.table)
     }
 
     /// Whether the filter answers "maybe" for the keys from `lower` up to, but without, `upper`

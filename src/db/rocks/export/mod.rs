@@ -85,7 +85,7 @@ pub(in crate::db) fn export_rocksdb(
 /// Makes the files of the RocksDB database in `dir`.
 fn fill_rocksdb(inner: &Inner, dir: &Path, filter: Option<&FilterPolicy>) -> Result<ExportReport> {
     let (read_state, flushed_sequence) = inner.flushed_tree()?;
-    let version = &read_state.version;
+    let version = &read_state.sources.version;
     let stated = version
         .files()
         .map(|(_, file)| (file.path(), file.table.properties().text(property::COMPARATOR)));

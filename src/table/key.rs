@@ -13,32 +13,12 @@ pub(crate) struct LookupKey<'a> {
     pub sequence: SequenceNumber,
     /// The key's hash, computed once for the filters of all tables.
     pub hash: KeyHash,
-    /// Whether the lookup has searched the current table without a query of its filter, because the
-    /// filter was not worth its read ([`super::admission`]) or its memory
-    /// ([`crate::table::worth`]). Then the result of the search says nothing about the filter.
-    pub passed_filter_by: bool,
-    /// The part of the current table's index that leads to the key, if it is known.
-    pub index_part: Option<u32>,
 }
 
 impl<'a> LookupKey<'a> {
     #[inline(always)]
     pub fn new(user_key: &'a [u8], sequence: SequenceNumber) -> LookupKey<'a> {
-        LookupKey {
-            user_key,
-            sequence,
-            hash: hash64(user_key),
-            passed_filter_by: false,
-            index_part: None,
-        }
-    }
-
-    /// A copy, whose address can be passed to a call that is rare and not inlined. If the address
-    /// of the key itself were passed, the compiler would keep the key in memory, and not in
-    /// registers, in every lookup.
-    #[inline(always)]
-    pub fn for_call(&self) -> LookupKey<'a> {
-        *self
+        LookupKey { user_key, sequence, hash: hash64(user_key) }
     }
 
     /// The trailer (sequence number and kind) of the internal key at which a search begins: this

@@ -1,5 +1,5 @@
 //! [`FilterTally`] counts the answers of filters, in the database's tickers and in the counters of
-//! the table's file. No other module counts them.
+//! the table's file. No other module counts those of lookups.
 //!
 //! ```text
 //!                     whole keys               prefixes               of the file
@@ -10,15 +10,16 @@
 //!     and it was true BloomFullTruePositive    BloomPrefixTruePositive  FilterFullTruePositive
 //! ```
 //!
-//! "-": there is no such counter. A lookup that passes a filter by ([`super::admission`]) does not
+//! "-": there is no such counter. A lookup that passes a filter by ([`super::filter`]) does not
 //! query the filter, so nothing is counted here. The file's counters have no separate counts for
 //! prefixes: as in RocksDB, a point lookup that queries the filter for the key's prefix counts
-//! there as a query for the key. Queries for ranges are counted in the database's tickers only.
+//! there as a query for the key. Queries for ranges (`table/filter/queries.rs`) are counted in the
+//! database's tickers only.
 
 use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
 use crate::sync::Guard;
+use crate::table::Table;
 use crate::table::filter::block::FilterAnswer;
-use crate::table::table::Table;
 
 /// Counts of the answers of filters.
 #[derive(Clone, Copy, Default)]
@@ -99,21 +100,13 @@ impl FilterTally {
     }
 }
 
-/// Counts the answer of a filter for a range of keys with one prefix.
-pub(super) fn record_range(table: &Table, maybe: bool) {
-    let tickers = table.block_file().counters();
-    tickers.add(Ticker::BloomPrefixChecked, 1);
-    tickers.add(Ticker::BloomPrefixUseful, u64::from(!maybe));
-}
-
-/// Counts a key that was found after a filter had answered "maybe" for the key.
+/// Counts a key that was found after the filter had answered "maybe" for the key, or for its prefix.
 #[inline(always)]
-pub(super) fn record_true(tickers: ThreadTickers<'_>, file: ThreadFileTickers<'_>) {
-    tickers.add(Ticker::BloomFullTruePositive, 1);
+pub(super) fn record_true(table: &Table, tickers: ThreadTickers<'_>, file: ThreadFileTickers<'_>) {
+    let ticker = match table.filter.holds_whole_keys() {
+        true => Ticker::BloomFullTruePositive,
+        false => Ticker::BloomPrefixTruePositive,
+    };
+    tickers.add(ticker, 1);
     file.add(FileTicker::FilterFullTruePositive, 1);
-}
-
-/// Counts a key that was found after a filter had answered "maybe" for the key's prefix.
-pub(super) fn record_true_prefix(table: &Table) {
-    table.count_both(Ticker::BloomPrefixTruePositive, FileTicker::FilterFullTruePositive);
 }

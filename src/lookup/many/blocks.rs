@@ -22,83 +22,33 @@ use crate::cache::slots::Lease;
 use crate::error::{Error, Result};
 use crate::fs::{OverlappedReader, ReadBuffer, ReadRequest};
 use crate::memory::LineBuf;
-use crate::sync::Guard;
 use crate::table::block::Block;
 use crate::table::format::file::StoredBlock;
-use crate::table::format::footer::BlockHandle;
-use crate::table::table::Table;
-use crate::table::table_index::TableIndex;
+use crate::table::{LookupKey, Table};
 
-use super::BlockPosition;
-use super::key::LookupKey;
-use super::stop::{Absent, AbsentPart};
+use crate::lookup::in_table::BlockPosition;
+use crate::lookup::need::NeededBlock;
 
 /// Adjacent blocks of up to this many bytes together are read by one read. Longer rows of blocks
 /// are divided between reads that the device serves at the same time.
 const MAX_JOINED_BYTES: u64 = 128 << 10;
 
-/// A data block that was not in memory.
-pub(crate) struct AbsentBlock {
-    pub(super) index: Lease<'static, TableIndex>,
-    /// The block's number in its part of the index.
-    pub(super) block: usize,
-}
-
-impl AbsentBlock {
-    /// The data block to which `index` leads for the key. `index` is the whole index, or the part
-    /// of it with the key. `None` if no block can hold the key.
-    pub fn of(index: Lease<'static, TableIndex>, key: &LookupKey<'_>) -> Option<AbsentBlock> {
-        let block = index.index.find(key.user_key, key.trailer());
-        (block < index.index.len()).then_some(AbsentBlock { index, block })
-    }
-
-    /// The number of the block's part of the index, and the block's number in that part.
-    pub fn number(&self) -> (usize, usize) {
-        (self.index.part, self.block)
-    }
-
-    fn handle(&self) -> BlockHandle {
-        self.index.index.handle(self.block)
-    }
-}
-
-impl Absent {
-    /// The absent data block, with a reference to its index, so that the block can be read after
-    /// the guard is dropped. `None` if a part of the filter or index is absent, and not a data
-    /// block, or if the part of the index that leads to the data block is no longer in memory.
-    #[cold]
-    pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
-        let AbsentPart::Block { part, block } = self.block else { return None };
-        let index = table.index.get(part, guard)?.share();
-        Some(AbsentBlock { index, block })
-    }
-
-    /// The part of the index that the lookup needs in order to continue. Meaningless if the lookup
-    /// has stopped at a filter.
-    pub fn part(self) -> usize {
-        match self.block {
-            AbsentPart::Filter(_) => 0,
-            AbsentPart::Index(part) | AbsentPart::Block { part, .. } => part,
-        }
-    }
-}
-
 /// The data blocks of one batch, each of which is read once.
 #[derive(Default)]
-pub(crate) struct BlockBatch<'t> {
+pub(super) struct BlockBatch<'t> {
     blocks: Vec<WantedBlock<'t>>,
 }
 
 struct WantedBlock<'t> {
     table: &'t Table,
-    absent: AbsentBlock,
+    absent: NeededBlock,
     /// The block, once it was read.
     block: Option<Lease<'static, Block>>,
 }
 
 impl<'t> BlockBatch<'t> {
     /// Adds a block, unless it was added before. Returns its place in the batch.
-    pub fn want(&mut self, table: &'t Table, absent: AbsentBlock) -> usize {
+    pub fn want(&mut self, table: &'t Table, absent: NeededBlock) -> usize {
         let is_same = |wanted: &WantedBlock<'_>| {
             std::ptr::eq(wanted.table, table) && wanted.absent.number() == absent.number()
         };
@@ -112,20 +62,6 @@ impl<'t> BlockBatch<'t> {
         self.blocks.len()
     }
 
-    /// The data block that a lookup needs next. The lookup has searched block `place` of the batch,
-    /// has continued in the same table, and has stopped because `absent` is not in memory. `None`
-    /// if `absent` is not a data block, or if the part of the index that leads to the block is no
-    /// longer in memory.
-    pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
-        let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
-        match absent.block {
-            AbsentPart::Block { part, block } if part == index.part => {
-                Some(AbsentBlock { index: index.share(), block })
-            }
-            _ => absent.keep_block(table, guard),
-        }
-    }
-
     /// The table of the batch's block `place`, and the position from which a lookup continues after
     /// this block was read.
     pub fn position<'g>(
@@ -136,7 +72,8 @@ impl<'t> BlockBatch<'t> {
         let WantedBlock { table, absent, block } = &self.blocks[place];
         let block = block.as_ref().expect("the block was read");
         let known = Some((block.share(), block.search_start(key.user_key)));
-        (table, BlockPosition { index: &absent.index, block: absent.block, known })
+        let (index, block) = (&absent.index, absent.block);
+        (table, BlockPosition { index, owner: Some(index), block, known })
     }
 }
 
@@ -147,7 +84,7 @@ impl<'t> BlockBatch<'t> {
 ///
 /// # Errors
 /// The error of `want_more`, or that of the first block that cannot be read.
-pub(crate) fn batch_read<'t>(
+pub(super) fn read_blocks<'t>(
     reader: &OverlappedReader,
     mut want_more: impl FnMut(&mut BlockBatch<'t>) -> Result<bool>,
 ) -> Result<BlockBatch<'t>> {
@@ -253,13 +190,13 @@ impl Piece {
 }
 
 /// Where `block` starts in the bytes of the piece that has these blocks.
-fn offset_in_piece(blocks: &[WantedBlock<'_>], block: &AbsentBlock) -> usize {
+fn offset_in_piece(blocks: &[WantedBlock<'_>], block: &NeededBlock) -> usize {
     (block.handle().offset - blocks[0].absent.handle().offset) as usize
 }
 
 /// Checks the blocks of one piece, and caches them. `read` has the piece's bytes.
 fn load(blocks: &mut [WantedBlock<'_>], read: ReadBuffer) -> Result<()> {
-    let load = |table: &Table, absent: &AbsentBlock, stored| {
+    let load = |table: &Table, absent: &NeededBlock, stored| {
         table.load_block(&absent.index, absent.block, || Ok(stored)).map(Some)
     };
     if let [WantedBlock { table, absent, block }] = blocks {

@@ -18,13 +18,11 @@ use std::ops::Range;
 use crate::cache::slots::Lease;
 use crate::error::Result;
 use crate::sync::Guard;
-use crate::table::filter::block::{StoredFilter, TableFilter};
+use crate::table::filter::block::TableFilter;
 use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
-use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
-
-use super::key::LookupKey;
+use crate::table::{LookupKey, Table};
 
 /// The longest joint read, in bytes. Two parts that are further apart are read separately.
 const MAX_BYTES: u64 = 16 << 10;
@@ -84,79 +82,81 @@ impl JointRead {
     }
 }
 
-impl Table {
-    /// The joint read of part `part` of the filter and the part of the index that leads to the key.
-    /// `None` if there is no such read:
-    ///
-    /// * Filter or index is not in parts, or no part of the index leads to the key.
-    /// * The part of the index is in memory already.
-    /// * The two parts are too far apart in the file ([`MAX_BYTES`]).
-    /// * The filter part has answered "no" each time that it was read lately, so that the part of
-    ///   the index would probably be read in vain.
-    pub(super) fn joint_read(
-        &self,
-        part: usize,
-        key: &LookupKey<'_>,
-        guard: &Guard,
-    ) -> Option<JointRead> {
-        let (index_top, filter_top) = (self.index_top.as_ref()?, self.filter_top.as_ref()?);
-        if self.filter_credits[part].says_only_no() {
-            return None;
-        }
-        let index_part = self.index_part_at(part, key);
-        if index_part == index_top.len() || self.index.peek(index_part, guard).is_some() {
-            return None;
-        }
-        let (index, filter) = (index_top.handle(index_part), filter_top.handle(part));
-        let limit = self.block_file().limit();
-        if !index.fits(limit) || !filter.fits(limit) {
-            return None;
-        }
-        let end = |handle: BlockHandle| handle.offset + handle.bytes + BLOCK_TRAILER_BYTES as u64;
-        let span = index.offset.min(filter.offset)..end(index).max(end(filter));
-        let is_short = span.end - span.start <= MAX_BYTES;
-        is_short.then_some(JointRead { index_part, index, filter, span })
+/// The joint read of part `part` of the filter and the part of the index that leads to the key.
+/// `None` if there is no such read:
+///
+/// * Filter or index is not in parts, or no part of the index leads to the key.
+/// * The part of the index is in memory already.
+/// * The two parts are too far apart in the file ([`MAX_BYTES`]).
+/// * The filter part has answered "no" each time that it was read lately, so that the part of the
+///   index would probably be read in vain.
+pub(super) fn joint_read(
+    table: &Table,
+    part: usize,
+    key: &LookupKey<'_>,
+    guard: &Guard,
+) -> Option<JointRead> {
+    let (filter, index) = (&table.filter.parts, &table.index);
+    if filter.is_whole() || index.is_whole() || table.filter.says_only_no(part) {
+        return None;
     }
+    let beside = table.index_part_beside(part);
+    let index_part = beside.unwrap_or_else(|| table.index_part_of(key.user_key, key.trailer()));
+    if index_part == index.parts() || index.peek(index_part, guard).is_some() {
+        return None;
+    }
+    let (index, filter) = (index.handle(index_part), filter.handle(part));
+    let limit = table.block_file().limit();
+    if !index.fits(limit) || !filter.fits(limit) {
+        return None;
+    }
+    let end = |handle: BlockHandle| handle.offset + handle.bytes + BLOCK_TRAILER_BYTES as u64;
+    let span = index.offset.min(filter.offset)..end(index).max(end(filter));
+    let is_short = span.end - span.start <= MAX_BYTES;
+    is_short.then_some(JointRead { index_part, index, filter, span })
+}
 
-    /// Loads part `part` of the filter by a joint read, and puts the part of the index into
-    /// `index_read`. If another thread has loaded the filter part meanwhile, nothing is read, and
-    /// `index_read` stays as it is.
-    pub(super) fn load_filter_jointly(
-        &self,
-        stored: StoredFilter,
+impl JointRead {
+    /// Loads part `part` of the filter, and puts the part of the index into `index_read`. If another
+    /// thread has loaded the filter part meanwhile, nothing is read, and `index_read` stays as it
+    /// is.
+    pub fn load_filter(
+        self,
+        table: &Table,
         part: usize,
-        joint: JointRead,
         index_read: &mut Option<IndexRead>,
     ) -> Result<Lease<'static, TableFilter>> {
-        self.load_filter_from(stored, part, |_| {
-            let mut span = Span::new((joint.span.end - joint.span.start) as usize);
-            self.block_file().read_timed(joint.span.start, &mut span.0)?;
-            let filter = &span.0[joint.place_of(joint.filter)];
-            let filter = StoredBlock::copy_from(filter, joint.filter, |len| self.cache.buffer(len));
+        let file = table.block_file();
+        table.filter.load_from(file, part, |_| {
+            let mut span = Span::new((self.span.end - self.span.start) as usize);
+            file.read_timed(self.span.start, &mut span.0)?;
+            let filter = &span.0[self.place_of(self.filter)];
+            let buffer = |len| table.cache().buffer(len);
+            let filter = StoredBlock::copy_from(filter, self.filter, buffer);
             *index_read = Some(IndexRead {
-                part: joint.index_part,
-                handle: joint.index,
-                place: joint.place_of(joint.index),
+                part: self.index_part,
+                handle: self.index,
+                place: self.place_of(self.index),
                 span,
             });
             Ok(filter)
         })
     }
+}
 
-    /// Part `part` of the index, from `read` if `read` has this part, otherwise from the cache or
-    /// the file. Hold no guard.
-    pub(super) fn index_once_read(
-        &self,
-        part: usize,
-        read: Option<IndexRead>,
-    ) -> Result<Lease<'static, TableIndex>> {
-        match read {
-            Some(IndexRead { part: read, handle, span, place }) if read == part => self
-                .load_index_from(part, |_| {
-                    let buffer = |len| self.cache.buffer(len);
-                    Ok(StoredBlock::copy_from(&span.0[place], handle, buffer))
-                }),
-            _ => self.index(part),
-        }
+/// Part `part` of the index, from `read` if `read` has this part, otherwise from the cache or the
+/// file. Hold no guard.
+pub(super) fn index_once_read(
+    table: &Table,
+    part: usize,
+    read: Option<IndexRead>,
+) -> Result<Lease<'static, TableIndex>> {
+    match read {
+        Some(IndexRead { part: read, handle, span, place }) if read == part => table
+            .load_index_from(part, |_| {
+                let buffer = |len| table.cache().buffer(len);
+                Ok(StoredBlock::copy_from(&span.0[place], handle, buffer))
+            }),
+        _ => table.index_part(part),
     }
 }

@@ -10,24 +10,20 @@ use std::time::Instant;
 use crate::encoding::key::SequenceNumber;
 use crate::filter::FilterReader;
 use crate::filter::inspect::QueryTrace;
-use crate::stats::{Counters, ThreadTickers, Ticker};
-use crate::sync::Guard;
-
-use super::found::Found;
-use super::key::LookupKey;
-use super::observer::TableObserver;
-use super::says::FilterSays;
-use super::stop::Stop;
-use super::trace::{
-    BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
-};
+use crate::stats::{Counters, Ticker};
 use crate::table::block::Block;
-use crate::table::filter::block::{FilterAnswer, TableFilter, filter_hash};
+use crate::table::filter::block::{FilterAnswer, filter_hash};
 use crate::table::filter::info;
 use crate::table::format::footer::BLOCK_TRAILER_BYTES;
 use crate::table::format::properties::names;
-use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
+use crate::table::{LookupKey, Table};
+
+use super::trace::{
+    BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
+};
+use crate::lookup::found::Found;
+use crate::lookup::observer::TableObserver;
 
 /// Writes one [`TableTrace`] after another: [`Recorder::begin`], the lookup, [`Recorder::finish`].
 pub(crate) struct Recorder<'a> {
@@ -165,47 +161,20 @@ impl<'a> Recorder<'a> {
 }
 
 impl TableObserver for &Recorder<'_> {
-    #[inline(never)]
-    fn call_other_filter(
-        self,
-        table: &Table,
-        key: &LookupKey<'_>,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-    ) -> FilterSays {
-        table.other_filter_says_maybe(key, guard, tickers, self)
-    }
-
-    #[inline(never)]
-    fn call_get_after_filter<'g>(
-        self,
-        table: &'g Table,
-        key: &LookupKey<'_>,
-        guard: &'g Guard,
-        tickers: ThreadTickers<'_>,
-    ) -> Result<Option<Found<'g>>, Stop> {
-        table.get_after_filter(key, guard, tickers, self)
-    }
-
-    fn full_filter_answered(self, filter: &FilterReader, key: &LookupKey<'_>, maybe: bool) {
-        let cost = self.step();
-        let answer = if maybe { FilterAnswer::Maybe } else { FilterAnswer::No };
-        self.record_filter(filter, None, key, None, answer, cost);
-    }
-
     fn filter_answered(
         self,
         table: &Table,
-        filter: &TableFilter,
+        filter: &FilterReader,
         key: &LookupKey<'_>,
-        prefix: Option<&[u8]>,
+        is_prefix: bool,
         answer: FilterAnswer,
     ) {
         let cost = self.step();
+        let prefix = table.filter.prefix_of(key).filter(|_| is_prefix);
         let filter_key = prefix.map_or(*key, |prefix| LookupKey::new(prefix, key.sequence));
-        let parts = table.filter_parts();
-        let partition = (parts > 1).then(|| (table.filter_part_of(key), parts));
-        self.record_filter(filter.reader(), partition, &filter_key, prefix, answer, cost);
+        let parts = table.filter.parts.parts();
+        let partition = (parts > 1).then(|| (table.filter.locate(key), parts));
+        self.record_filter(filter, partition, &filter_key, prefix, answer, cost);
     }
 
     fn filter_failed(self) {

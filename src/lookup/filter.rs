@@ -1,0 +1,259 @@
+//! The first stage of a search of a table: what the filter says, of one key ([`query`]) and of many
+//! ([`query_many`]).
+//!
+//! ```text
+//! the usual filter is in memory     its answer                           few instructions, inlined
+//! a part of a filter, prefixes,     its answer                           query_part
+//!   or a legacy filter, in memory
+//! its part is not in memory         the search needs it                  absent_part
+//!                                   or passes it by: "maybe"
+//! it cannot be queried              "maybe"
+//! ```
+//!
+//! A filter that cannot be read or trusted answers "maybe" and is counted as untrusted, so it costs
+//! reads but loses no key. Whether a part that is not in memory is worth a read, the filter's source
+//! knows ([`crate::table::filter::source`]).
+
+use crate::filter::HashKind;
+use crate::stats::{ThreadTickers, Ticker};
+use crate::sync::{Guard, pin};
+use crate::table::LookupKey;
+use crate::table::Table;
+use crate::table::filter::block::{FilterAnswer, TableFilter};
+use crate::table::filter::source::{FilterQuery, count_use};
+
+use super::need::Need;
+use super::observer::TableObserver;
+use super::tally::FilterTally;
+
+/// The most keys for which a filter is queried at once.
+const HASHES: usize = 32;
+
+/// What the filter of a table says of a key.
+pub(super) enum FilterSays {
+    /// The table holds no entry of the key.
+    No,
+    Maybe(AfterFilter),
+    /// The part for the key, which is this one, is not in memory.
+    Absent(usize),
+}
+
+/// What a search knows after the query of the filter.
+#[derive(Clone, Copy)]
+pub(super) struct AfterFilter {
+    pub filter: FilterUse,
+    /// The part of the index that leads to the key, if the filter's part tells it.
+    pub index_part: Option<u32>,
+}
+
+impl AfterFilter {
+    /// Nothing, because no filter was queried.
+    pub const IMPOSSIBLE: AfterFilter =
+        AfterFilter { filter: FilterUse::Impossible, index_part: None };
+}
+
+/// What a search has done with the filter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FilterUse {
+    /// The filter was queried, and answered "maybe".
+    Queried,
+    /// The table has no filter that can be queried for the key.
+    Impossible,
+    /// The filter was not queried, because it was not worth its read. The result of the search says
+    /// nothing about it.
+    PassedBy,
+}
+
+impl FilterSays {
+    #[inline(always)]
+    fn of(maybe: bool, index_part: impl FnOnce() -> Option<usize>) -> FilterSays {
+        match maybe {
+            true => FilterSays::maybe(FilterUse::Queried, index_part()),
+            false => FilterSays::No,
+        }
+    }
+
+    #[inline(always)]
+    fn maybe(filter: FilterUse, index_part: Option<usize>) -> FilterSays {
+        let index_part = index_part.map(|part| part as u32);
+        FilterSays::Maybe(AfterFilter { filter, index_part })
+    }
+}
+
+/// What the filter of `table` says of `key`.
+#[inline(always)]
+pub(super) fn query(
+    table: &Table,
+    key: &LookupKey<'_>,
+    guard: &Guard,
+    tickers: ThreadTickers<'_>,
+    observer: impl TableObserver,
+) -> FilterSays {
+    if let Some(filter) = table.filter.usual(guard)
+        && let Some(maybe) = filter.answer_for(key.hash)
+    {
+        let answer = if maybe { FilterAnswer::Maybe } else { FilterAnswer::No };
+        observer.filter_answered(table, filter, key, false, answer);
+        FilterTally::record_hit(maybe, table, guard, tickers);
+        return FilterSays::of(maybe, || None);
+    }
+    query_part(table, table.filter.locate(key), key, guard, tickers, observer)
+}
+
+/// [`query`] in all cases. `part`: the part of the filter that can hold the key.
+#[inline(never)]
+fn query_part(
+    table: &Table,
+    part: usize,
+    key: &LookupKey<'_>,
+    guard: &Guard,
+    tickers: ThreadTickers<'_>,
+    observer: impl TableObserver,
+) -> FilterSays {
+    let Some(query) = table.filter.query_for(key) else {
+        return FilterSays::maybe(FilterUse::Impossible, None);
+    };
+    let Some(filter) = table.filter.parts.peek(part, guard) else {
+        return FilterSays::Absent(part);
+    };
+    tickers.add(Ticker::BlockCacheFilterHit, 1);
+    let maybe = answer(table, Some(filter), key, &query, guard, tickers, observer);
+    count_use(filter, !maybe);
+    FilterSays::of(maybe, || table.index_part_beside(part))
+}
+
+/// Whether `filter`, the filter of `table` or its part for `key`, answers "maybe". `filter` is
+/// `None` if it could not be read. Counts the answer.
+pub(super) fn answer(
+    table: &Table,
+    filter: Option<&TableFilter>,
+    key: &LookupKey<'_>,
+    query: &FilterQuery<'_>,
+    guard: &Guard,
+    tickers: ThreadTickers<'_>,
+    observer: impl TableObserver,
+) -> bool {
+    let answer = match filter {
+        None => {
+            observer.filter_failed();
+            FilterAnswer::Untrusted
+        }
+        Some(filter) => {
+            let answer = filter.may_contain(&query.key);
+            observer.filter_answered(table, filter.reader(), key, query.is_prefix, answer);
+            answer
+        }
+    };
+    match query.is_prefix {
+        true => FilterTally::of(answer).record_prefixes(table),
+        false => FilterTally::of(answer).record(table, guard, tickers),
+    }
+    answer != FilterAnswer::No
+}
+
+/// What a search does about part `part` of the filter, which is not in memory: it needs the part, or
+/// it passes the part by. `is_joint`: as in
+/// [`is_worth_a_read`](crate::table::filter::source::FilterSource::is_worth_a_read).
+#[cold]
+#[inline(never)]
+pub(super) fn absent_part(
+    table: &Table,
+    part: usize,
+    is_joint: bool,
+    tickers: ThreadTickers<'_>,
+    observer: impl TableObserver,
+) -> Result<AfterFilter, Need> {
+    if table.filter.is_worth_a_read(part, is_joint) {
+        return Err(Need::Filter(part));
+    }
+    tickers.add(Ticker::BloomPassedBy, 1);
+    observer.filter_passed_by();
+    let index_part = table.index_part_beside(part).map(|part| part as u32);
+    Ok(AfterFilter { filter: FilterUse::PassedBy, index_part })
+}
+
+/// Whether part `part` of the filter, which was read for `key`, answers "maybe". `filter` is `None`
+/// if it could not be read. Hold no guard.
+pub(super) fn answer_once_read(
+    table: &Table,
+    part: usize,
+    is_joint: bool,
+    filter: Option<&TableFilter>,
+    key: &LookupKey<'_>,
+    tickers: ThreadTickers<'_>,
+    observer: impl TableObserver,
+) -> bool {
+    let query = table.filter.query_for(key).expect("the filter was needed for a query");
+    let maybe = answer(table, filter, key, &query, &pin(), tickers, observer);
+    table.filter.was_read(part, is_joint, maybe);
+    maybe
+}
+
+/// Starts to fetch the memory that queries of the filter for `keys` will read, if the usual filter
+/// is in memory.
+#[inline(always)]
+pub(super) fn prefetch<'k>(
+    table: &Table,
+    keys: impl IntoIterator<Item = &'k LookupKey<'k>>,
+    guard: &Guard,
+) {
+    if let Some(filter) = table.filter.usual(guard) {
+        for key in keys {
+            filter.prepare(key.hash);
+        }
+    }
+}
+
+/// [`query`] for many keys, so that the cache misses of the queries overlap. Calls `tell` with the
+/// number of each key and with what the filter says of this key.
+pub(super) fn query_many(
+    table: &Table,
+    keys: &[&LookupKey<'_>],
+    guard: &Guard,
+    tickers: ThreadTickers<'_>,
+    mut tell: impl FnMut(usize, FilterSays),
+) {
+    let usual = table.filter.usual(guard);
+    let usual = usual.filter(|it| it.hash_kind() == HashKind::Hash64 && it.untrusted().is_none());
+    for (first, keys) in (0..).step_by(HASHES).zip(keys.chunks(HASHES)) {
+        let Some(filter) = usual else {
+            query_parts(table, keys, guard, tickers, |i, says| tell(first + i, says));
+            continue;
+        };
+        let (mut hashes, mut answers) = ([0; HASHES], [false; HASHES]);
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = key.hash;
+        }
+        let answers = &mut answers[..keys.len()];
+        filter.may_contain_many(&hashes[..keys.len()], answers);
+        let hits = keys.len() as u64;
+        let maybes = answers.iter().map(|&maybe| u64::from(maybe)).sum();
+        let tally = FilterTally { hits, noes: hits - maybes, maybes, untrusted: 0 };
+        tally.record(table, guard, tickers);
+        for (i, &maybe) in answers.iter().enumerate() {
+            tell(first + i, FilterSays::of(maybe, || None));
+        }
+    }
+}
+
+/// [`query_many`] in all cases, for at most [`HASHES`] keys.
+fn query_parts(
+    table: &Table,
+    keys: &[&LookupKey<'_>],
+    guard: &Guard,
+    tickers: ThreadTickers<'_>,
+    mut tell: impl FnMut(usize, FilterSays),
+) {
+    let mut parts = [0; HASHES];
+    for (part, key) in parts.iter_mut().zip(keys) {
+        *part = table.filter.locate(key);
+        if table.filter.holds_whole_keys()
+            && let Some(filter) = table.filter.parts.peek(*part, guard)
+        {
+            filter.reader().prepare(key.hash);
+        }
+    }
+    for (i, (&part, key)) in parts.iter().zip(keys).enumerate() {
+        tell(i, query_part(table, part, key, guard, tickers, ()));
+    }
+}

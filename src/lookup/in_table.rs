@@ -1,0 +1,298 @@
+//! The search of one table for one key, under a guard: the stages that every lookup runs.
+//!
+//! ```text
+//! filter::query      no ─► the table does not hold the key
+//!        │ maybe
+//! find_group         index: the few blocks of which one can hold the key
+//! find_block         index: which of them
+//! search_blocks      block: the entry of the key, or none
+//! ```
+//!
+//! Each stage reports to an [`observer`](super::observer) what it did. If a stage needs something
+//! that is not in memory, the search ends with a [`Need`], and [`super::probe`] goes on from there.
+//! If a block has a wrong checksum, the search returns an error.
+
+use crate::cache::slots::Lease;
+use crate::encoding::bytes::cold_path;
+use crate::error::Result;
+use crate::stats::{FileTicker, ThreadTickers, Ticker};
+use crate::sync::Guard;
+use crate::table::block::search::SearchResult;
+use crate::table::block::{Block, SeekStart};
+use crate::table::index::{GROUP, Group};
+use crate::table::table_index::TableIndex;
+use crate::table::{LookupKey, Table};
+
+use super::filter::{self, AfterFilter, FilterSays, FilterUse};
+use super::found::Found;
+use super::joint::joint_read;
+use super::need::Need;
+use super::observer::TableObserver;
+use super::tally::record_true;
+
+/// What the search of a table has come to.
+pub(super) enum InTable<'g> {
+    Found(Found<'g>),
+    /// The table does not hold the key.
+    Absent,
+    Needs(Need, FilterUse),
+}
+
+/// Searches `table` for the newest entry of the key that the snapshot sees.
+#[inline(always)]
+pub(super) fn search<'g>(
+    table: &'g Table,
+    key: &LookupKey<'_>,
+    guard: &'g Guard,
+    tickers: ThreadTickers<'_>,
+    observer: impl TableObserver,
+) -> Result<InTable<'g>> {
+    match filter::query(table, key, guard, tickers, observer) {
+        FilterSays::No => Ok(InTable::Absent),
+        FilterSays::Maybe(after) => search_index(table, key, after, guard, tickers, observer),
+        FilterSays::Absent(part) => without_filter(table, part, key, guard, tickers, observer),
+    }
+}
+
+/// [`search`], after the part of the filter was found not to be in memory.
+#[cold]
+#[inline(never)]
+fn without_filter<'g>(
+    table: &'g Table,
+    part: usize,
+    key: &LookupKey<'_>,
+    guard: &'g Guard,
+    tickers: ThreadTickers<'_>,
+    observer: impl TableObserver,
+) -> Result<InTable<'g>> {
+    let is_joint = joint_read(table, part, key, guard).is_some();
+    match filter::absent_part(table, part, is_joint, tickers, observer) {
+        Ok(after) => search_index(table, key, after, guard, tickers, observer),
+        Err(need) => Ok(InTable::Needs(need, FilterUse::Impossible)),
+    }
+}
+
+/// [`search`], after the filter.
+#[inline(never)]
+pub(super) fn search_index<'g>(
+    table: &'g Table,
+    key: &LookupKey<'_>,
+    after: AfterFilter,
+    guard: &'g Guard,
+    tickers: ThreadTickers<'_>,
+    observer: impl TableObserver,
+) -> Result<InTable<'g>> {
+    match find_group(table, key, after, guard, tickers) {
+        Some(group) => {
+            let position = group.find_block(key);
+            observer.index_searched(position.index, position.block);
+            search_blocks(table, position, key, after.filter, guard, tickers, observer)
+        }
+        None => Ok(without_group(table, key, after)),
+    }
+}
+
+/// The result of a search for which [`find_group`] has returned `None`: the search needs the index,
+/// or its part with the key; or no part of the index leads to the key, so the table does not hold
+/// it.
+#[cold]
+#[inline(never)]
+pub(super) fn without_group<'g>(
+    table: &Table,
+    key: &LookupKey<'_>,
+    after: AfterFilter,
+) -> InTable<'g> {
+    match index_part(table, key, after) {
+        Some(part) => InTable::Needs(Need::Index(part), after.filter),
+        None => InTable::Absent,
+    }
+}
+
+/// The part of the index that leads to the key. `None`: no part does.
+#[inline(always)]
+fn index_part(table: &Table, key: &LookupKey<'_>, after: AfterFilter) -> Option<usize> {
+    match after.index_part {
+        Some(part) => Some(part as usize),
+        None => find_index_part(table, key),
+    }
+}
+
+#[inline(never)]
+fn find_index_part(table: &Table, key: &LookupKey<'_>) -> Option<usize> {
+    let part = table.index_part_of(key.user_key, key.trailer());
+    (part < table.index.parts()).then_some(part)
+}
+
+/// The group of blocks that most likely has the block of the key. Prefetches what the next stages
+/// read: the heads of the group's separators ([`crate::table::index`]), and the slots through which
+/// its blocks are found in the cache. `None`: the index, or its part with the key, is not in memory,
+/// or no part leads to the key.
+#[inline(always)]
+pub(super) fn find_group<'g>(
+    table: &'g Table,
+    key: &LookupKey<'_>,
+    after: AfterFilter,
+    guard: &'g Guard,
+    tickers: ThreadTickers<'_>,
+) -> Option<GroupPosition<'g>> {
+    let part = match table.index.is_whole() {
+        true => 0,
+        false => index_part(table, key, after)?,
+    };
+    let index: &TableIndex = table.index.borrow(part, guard)?;
+    tickers.add(Ticker::BlockCacheIndexHit, 1);
+    let group = index.index.find_group(key.user_key);
+    index.blocks.prefetch::<GROUP>(group.first);
+    Some(GroupPosition { index, group })
+}
+
+/// The group of neighbouring data blocks that [`find_group`] has found.
+pub(super) struct GroupPosition<'g> {
+    index: &'g TableIndex,
+    group: Group,
+}
+
+impl<'g> GroupPosition<'g> {
+    /// The block that can hold `key`. Call this with the key for which [`find_group`] has found this
+    /// group.
+    #[inline(always)]
+    pub fn find_block(self, key: &LookupKey<'_>) -> BlockPosition<'g> {
+        let GroupPosition { index, group } = self;
+        let block = index.index.find_in_group(group, key.user_key, key.trailer());
+        BlockPosition { index, owner: None, block, known: None }
+    }
+}
+
+/// The data block where the search of a table begins. If no block can hold the key, `block` is the
+/// number of blocks.
+pub(crate) struct BlockPosition<'g> {
+    pub(super) index: &'g TableIndex,
+    /// What keeps `index` alive, if it is not the guard.
+    pub(super) owner: Option<&'g Lease<'static, TableIndex>>,
+    pub(super) block: usize,
+    /// The block, and where a search of it begins, if the block is already known to be in memory.
+    pub(super) known: Option<(Lease<'g, Block>, SeekStart)>,
+}
+
+impl<'g> BlockPosition<'g> {
+    /// Prefetches what a search of the block reads first, if the block is in memory.
+    #[inline]
+    pub fn prefetch_block(&self) {
+        if self.block < self.index.index.len() {
+            self.index.blocks.prefetch_resident(self.block);
+        }
+    }
+
+    /// The step after [`Self::prefetch_block`]: finds the entry that the search will read, and
+    /// prefetches it.
+    #[inline]
+    pub fn find_entry(
+        &mut self,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+    ) {
+        if self.block < self.index.index.len()
+            && let Some(block) = self.index.blocks.get(self.block, guard)
+        {
+            tickers.add(Ticker::BlockCacheDataHit, 1);
+            let start = block.search_start(key.user_key);
+            block.prefetch_entry(start);
+            self.known = Some((block, start));
+        }
+    }
+}
+
+/// Searches for the entry of the key, beginning with the block at `from`. Continues in the next
+/// blocks if they may hold further versions of the key.
+#[inline(always)]
+pub(super) fn search_blocks<'g>(
+    table: &'g Table,
+    mut from: BlockPosition<'g>,
+    key: &LookupKey<'_>,
+    filter: FilterUse,
+    guard: &'g Guard,
+    tickers: ThreadTickers<'_>,
+    observer: impl TableObserver,
+) -> Result<InTable<'g>> {
+    let (mut index, mut i) = (from.index, from.block);
+    if i >= index.index.len() {
+        return Ok(InTable::Absent);
+    }
+    // If the block is known, the caller has counted it as a hit or a miss.
+    let mut hits = u64::from(from.known.is_none());
+    let (mut block, mut start) = match from.known.take() {
+        Some(known) => known,
+        None => match open_block(index, i, key, guard) {
+            Some(opened) => opened,
+            None => return Ok(InTable::Needs(Need::block(table, &from, index, i, guard), filter)),
+        },
+    };
+    let file = table.file_counters().on_thread(tickers, guard);
+    loop {
+        observer.block_reached(index, i, &block);
+        tickers.add_all([(Ticker::BlockCacheDataHit, hits), (Ticker::DataBlocksExamined, 1)]);
+        file.add(FileTicker::DataBlocksExamined, 1);
+        let search = block.find_from(start, key.user_key, key.trailer(), table.global_sequence());
+        let damaged = |damage| table.block_file().damaged(damage, index.index.handle(i));
+        let search = search.map_err(damaged)?;
+        observer.block_searched(matches!(search, SearchResult::Found { .. }));
+        match search {
+            SearchResult::Found { trailer, value } => {
+                if filter == FilterUse::Queried {
+                    record_true(table, tickers, file);
+                }
+                let (kind, sequence) = (trailer as u8, trailer >> 8);
+                return Ok(InTable::Found(Found { kind, sequence, block, value }));
+            }
+            SearchResult::PastEnd if index.index.may_continue(i, key.user_key) => {
+                i += 1;
+                if i == index.index.len() {
+                    let part = index.part + 1;
+                    if part == index.parts {
+                        return Ok(InTable::Absent);
+                    }
+                    match cold_path(|| table.index.borrow(part, guard)) {
+                        Some(next) => (index, i) = (next, 0),
+                        None => return Ok(InTable::Needs(Need::Index(part), filter)),
+                    }
+                }
+                hits = 1;
+                (block, start) = match cold_path(|| open_block(index, i, key, guard)) {
+                    Some(opened) => opened,
+                    None => {
+                        let need = Need::block(table, &from, index, i, guard);
+                        return Ok(InTable::Needs(need, filter));
+                    }
+                };
+            }
+            _ => {
+                if filter == FilterUse::PassedBy || table.filter.stored().is_none() {
+                    file.add(FileTicker::Unfiltered, 1);
+                }
+                block.recycle(table.cache());
+                return Ok(InTable::Absent);
+            }
+        }
+    }
+}
+
+/// Data block `i`, and where a search of the block for the key begins. `None`: the block is not in
+/// memory.
+#[inline(always)]
+fn open_block<'g>(
+    index: &'g TableIndex,
+    i: usize,
+    key: &LookupKey<'_>,
+    guard: &'g Guard,
+) -> Option<(Lease<'g, Block>, SeekStart)> {
+    // All cache lines of the block's key heads are fetched at once, because it is not known yet
+    // which line the search needs.
+    index.blocks.prefetch_resident(i);
+    let Some(block) = index.blocks.get(i, guard) else {
+        index.index.prefetch_handle(i);
+        return None;
+    };
+    let start = block.search_start(key.user_key);
+    Some((block, start))
+}

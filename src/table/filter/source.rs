@@ -1,0 +1,257 @@
+//! [`FilterSource`]: the filter of an open table: what it holds, its parts, and whether a lookup
+//! should read one that is not in memory.
+//!
+//! ```text
+//!                        filter of whole keys   of prefixes           of both
+//! point lookup           the key                the key's prefix      the key
+//! range in one prefix    –                      the prefix            the prefix
+//! any other range        –                      –                     –
+//! ```
+//!
+//! "–": the filter cannot be queried, which counts as "maybe". What the filter holds, and how the
+//! prefixes were cut, is stated in the table's own properties. The part is always located by the
+//! whole key, because each part holds the keys, or the prefixes of the keys, of its own range.
+//!
+//! **Reading a filter.** If filters and indexes fill the cache, a lookup may *pass* a part *by* that
+//! is not in memory: it then searches the table as if there were no filter. This is the only file
+//! that asks [`crate::cache::policy`], which has the rule, about filters. The rule applies to filters
+//! in parts that are not pinned. `Builder::reads_every_filter` turns it off, for comparison.
+
+use std::sync::Arc;
+
+use crate::cache::policy::Credit;
+use crate::cache::slots::{Lease, Resident};
+use crate::cache::{BlockCache, BlockKind};
+use crate::error::{Error, Result};
+use crate::filter::FilterReader;
+use crate::memory::LineBuf;
+use crate::stats::Ticker;
+use crate::sync::{Guard, pin};
+
+use super::block::{StoredFilter, TableFilter};
+use super::prefix::PrefixExtractor;
+use crate::table::format::file::{BlockFile, Buffer, StoredBlock};
+use crate::table::format::footer::BlockHandle;
+use crate::table::format::properties::TableProperties;
+use crate::table::key::LookupKey;
+use crate::table::source::{LoadTickers, Source, Top};
+
+const TICKERS: LoadTickers = [
+    Ticker::BlockCacheFilterMiss,
+    Ticker::BlockCacheFilterAdd,
+    Ticker::BlockCacheFilterBytesInsert,
+];
+
+/// See the module.
+pub(crate) struct FilterSource {
+    /// `None`: the table has no filter, or none that can be queried.
+    stored: Option<StoredFilter>,
+    holds_whole_keys: bool,
+    /// How the prefixes were cut, if the filter holds prefixes and this is known.
+    extractor: Option<PrefixExtractor>,
+    /// Whether the filter is one block and holds whole keys. Every lookup tests this.
+    is_usual: bool,
+    pub parts: Source<TableFilter>,
+    /// The credit of each part ([`Credit`]).
+    credits: Box<[Credit]>,
+    /// Whether lookups read every part that they need.
+    reads_every_part: bool,
+    cache: Arc<BlockCache>,
+}
+
+/// What a lookup asks a filter.
+pub(crate) struct FilterQuery<'k> {
+    /// The key, or its prefix as a key.
+    pub key: LookupKey<'k>,
+    pub is_prefix: bool,
+}
+
+impl FilterSource {
+    /// `found`: the filter that the metaindex names. `top`: its top, if it is in parts and the top
+    /// is not damaged.
+    pub fn new(
+        cache: &Arc<BlockCache>,
+        found: Option<StoredFilter>,
+        top: Option<Top>,
+        properties: &TableProperties,
+        is_pinned: bool,
+        reads_every_part: bool,
+    ) -> FilterSource {
+        let holds_whole_keys = found.is_some() && properties.whole_key_filtering();
+        let extractor = properties.prefix_extractor().filter(|_| found.is_some());
+        let stored = found.filter(|_| holds_whole_keys || extractor.is_some());
+        let handle = found.map_or(BlockHandle::default(), |found| found.handle());
+        let parts = Source::new(cache, BlockKind::Filter, is_pinned, handle, top);
+        FilterSource {
+            stored,
+            holds_whole_keys,
+            extractor,
+            is_usual: holds_whole_keys && matches!(found, Some(StoredFilter::Full(..))),
+            credits: Credit::of(parts.parts()),
+            reads_every_part: reads_every_part || is_pinned || parts.is_whole(),
+            parts,
+            cache: Arc::clone(cache),
+        }
+    }
+
+    /// Where the filter is, if it can be queried for whole keys or for prefixes.
+    pub fn stored(&self) -> Option<StoredFilter> {
+        self.stored
+    }
+
+    /// Whether point lookups query the filter for whole keys.
+    #[inline]
+    pub fn holds_whole_keys(&self) -> bool {
+        self.holds_whole_keys
+    }
+
+    /// How the prefixes were cut, if the filter holds prefixes and this is known.
+    pub fn extractor(&self) -> Option<PrefixExtractor> {
+        self.extractor
+    }
+
+    /// The prefix of the key, if it has one and the filter can be queried for prefixes.
+    pub fn prefix_of<'k>(&self, key: &LookupKey<'k>) -> Option<&'k [u8]> {
+        self.extractor?.prefix_of(key.user_key)
+    }
+
+    /// The filter as most tables have it, if it is in memory: one block that holds whole keys.
+    #[inline(always)]
+    pub fn usual<'g>(&'g self, guard: &'g Guard) -> Option<&'g FilterReader> {
+        match self.is_usual {
+            true => Some(self.parts.borrow(0, guard)?.reader()),
+            false => None,
+        }
+    }
+
+    /// What a lookup of the key asks the filter. `None` if it cannot query the filter.
+    #[inline]
+    pub fn query_for<'k>(&self, key: &LookupKey<'k>) -> Option<FilterQuery<'k>> {
+        match self.holds_whole_keys {
+            true => Some(FilterQuery { key: *key, is_prefix: false }),
+            false => {
+                let key = LookupKey::new(self.prefix_of(key)?, key.sequence);
+                Some(FilterQuery { key, is_prefix: true })
+            }
+        }
+    }
+
+    /// The only part that can hold the key. Keys past the last separator belong to the last part.
+    #[inline]
+    pub fn locate(&self, key: &LookupKey<'_>) -> usize {
+        self.parts.locate_near(key.user_key, key.trailer())
+    }
+
+    /// A part. Panics if the table has no filter. Hold no guard, because this may read the file.
+    pub fn part(&self, file: &BlockFile, part: usize) -> Result<Lease<'static, TableFilter>> {
+        if let Some(lease) = self.parts.get(part, &pin()) {
+            file.counters().add(Ticker::BlockCacheFilterHit, 1);
+            return Ok(lease.share());
+        }
+        self.load(file, part)
+    }
+
+    /// Loads a part through the cache. Hold no guard.
+    #[cold]
+    pub fn load(&self, file: &BlockFile, part: usize) -> Result<Lease<'static, TableFilter>> {
+        self.load_from(file, part, |handle| {
+            // Into memory of the cache, because the cache will keep it.
+            file.read_stored(handle, |len| self.cache.buffer(len))
+        })
+    }
+
+    /// Like [`FilterSource::load`]. `fetch` reads the part.
+    pub fn load_from(
+        &self,
+        file: &BlockFile,
+        part: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+    ) -> Result<Lease<'static, TableFilter>> {
+        let stored = self.stored.expect("the table has a filter");
+        let keeping = self.cache.policy().keeping_of_metadata(self.parts.is_whole());
+        self.parts.load(part, keeping, file.counters(), TICKERS, || {
+            let buffer = |len| self.cache.buffer(len);
+            let filter = match self.decode(file, stored, part, fetch, buffer) {
+                // The filter that cannot be trusted is cached too, so that lookups do not read the
+                // damaged bytes again.
+                Err(Error::Corruption { .. }) => TableFilter::untrusted("its bytes are damaged"),
+                other => other?,
+            };
+            let heap_bytes = filter.heap_bytes();
+            Ok((filter, heap_bytes))
+        })
+    }
+
+    /// Decodes a part without using the cache. `fetch` reads the part.
+    fn decode(
+        &self,
+        file: &BlockFile,
+        stored: StoredFilter,
+        part: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+        buffer: impl Buffer,
+    ) -> Result<TableFilter> {
+        if matches!(stored, StoredFilter::Parted(..)) && self.parts.is_whole() {
+            return Ok(TableFilter::untrusted("its list of parts is damaged"));
+        }
+        let block = fetch(self.parts.handle(part))?;
+        TableFilter::decode(file, block, stored.encoding(), buffer)
+    }
+
+    /// Reads all parts of `found`, the filter that the metaindex names, without using the cache,
+    /// even if lookups do not query the filter.
+    ///
+    /// # Errors
+    /// If a part cannot be read, its checksum is wrong, or it cannot be uncompressed. A malformed
+    /// filter with a right checksum, or a damaged list of parts, is no error: it gives filters that
+    /// answer "maybe" to every query.
+    pub fn read_all(&self, file: &BlockFile, found: StoredFilter) -> Result<Vec<TableFilter>> {
+        let fetch = |handle| file.read_stored(handle, LineBuf::zeroed);
+        let read = |part| self.decode(file, found, part, fetch, LineBuf::zeroed);
+        (0..self.parts.parts()).map(read).collect()
+    }
+
+    /// Whether a lookup reads a part that is not in memory. `is_joint`: whether one read would load
+    /// both this part and the part of the index that the lookup needs.
+    pub fn is_worth_a_read(&self, part: usize, is_joint: bool) -> bool {
+        let applies = !self.reads_every_part && self.cache.policy().metadata_fills();
+        !applies || self.credits[part].pays(is_joint)
+    }
+
+    /// Whether the part has answered "no" each time that it was read lately, so that the part of the
+    /// index would probably be read in vain with it.
+    pub fn says_only_no(&self, part: usize) -> bool {
+        self.credits[part].says_only_no()
+    }
+
+    /// Notes what a part has answered after it was read for a lookup.
+    pub fn was_read(&self, part: usize, is_joint: bool, maybe: bool) {
+        self.credits[part].was_read(maybe, is_joint);
+    }
+
+    /// Notes that a lookup has read from the table in vain, because the table does not hold the key.
+    /// `part`: the part that can hold the key.
+    #[cold]
+    pub fn was_missed(&self, part: usize) {
+        if self.parts.peek(part, &pin()).is_none() {
+            self.credits[part].was_missed();
+        }
+    }
+
+    #[cfg(test)]
+    pub fn credit(&self, part: usize) -> u32 {
+        self.credits[part].eighths()
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        self.parts.heap_bytes() + size_of_val(&*self.credits)
+    }
+}
+
+/// Whether a "maybe" of a part counts as a use ([`TableFilter::is_useful`]).
+#[inline(always)]
+pub(crate) fn count_use(filter: &Resident<TableFilter>, says_no: bool) {
+    if filter.is_useful(says_no) {
+        filter.mark_used();
+    }
+}
