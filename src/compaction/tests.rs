@@ -544,7 +544,7 @@ fn the_end_of_a_range_deletion_may_be_the_first_key_of_the_next_file() {
     let version = version_of(&[(6, Arc::clone(&first)), (6, Arc::clone(&second))]);
     // Loads the filters into memory, because a flush queries no other filters.
     for file in [&first, &second] {
-        file.table.filter_part(0).unwrap();
+        file.table.filter.part(file.table.block_file(), 0).unwrap();
     }
     let mut below = super::below::Below::memtable(&version);
     let held = ["ant", "bee", "cow", "cub", "dog"].map(|key| below.may_hold(key.as_bytes()));

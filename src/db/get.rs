@@ -6,23 +6,24 @@
 use super::inner::reading::Reading;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
-use crate::lookup::{Found, Lookups, Outcome, find};
+use crate::lookup::{Found, InTable, Lookups, TreeObserver, Unfinished, Walk, find_in_memtables};
 use crate::slice::Slice;
-use crate::stats::Ticker;
+use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::LookupKey;
 
 /// Returns the value of `key`. `snapshot` is the sequence number of a snapshot, or `None` for the
 /// last visible write.
-#[inline]
 pub(super) fn get(
     reading: &Reading,
     key: &[u8],
     snapshot: Option<SequenceNumber>,
 ) -> Result<Option<Slice>> {
-    lookup(reading, key, snapshot, ToSlice)
+    lookup(reading, key, snapshot, (), ToSlice)
 }
 
+/// The lookup itself is not generic: a generic one would be compiled in the program that uses this
+/// crate, where fewer functions of this crate are inlined into it.
 #[inline]
 pub(super) fn get_with<R>(
     reading: &Reading,
@@ -30,47 +31,100 @@ pub(super) fn get_with<R>(
     snapshot: Option<SequenceNumber>,
     read: impl FnOnce(&[u8]) -> R,
 ) -> Result<Option<R>> {
-    lookup(reading, key, snapshot, Lend(read))
+    let (mut read, mut out) = (Some(read), None);
+    lend(reading, key, snapshot, &mut |value| out = read.take().map(|read| read(value)))?;
+    Ok(out)
 }
 
-#[inline]
+/// Calls `read` with the value of `key`, if there is one.
+pub(super) fn lend(
+    reading: &Reading,
+    key: &[u8],
+    snapshot: Option<SequenceNumber>,
+    read: &mut dyn FnMut(&[u8]),
+) -> Result<()> {
+    lookup(reading, key, snapshot, (), Lend(read))?;
+    Ok(())
+}
+
 pub(super) fn contains_key(
     reading: &Reading,
     key: &[u8],
     snapshot: Option<SequenceNumber>,
 ) -> Result<bool> {
-    Ok(lookup(reading, key, snapshot, Ignore)?.is_some())
+    Ok(lookup(reading, key, snapshot, (), Ignore)?.is_some())
 }
 
-/// The lookup that all calls share. `visit` is the last to use the guard, so [`Lend`] can end the
-/// guard's protection before it calls user code.
-#[inline]
-fn lookup<V: Visit>(
+/// The lookup that all calls share. Every stage is reported to `observer`: `()` ignores it,
+/// [`explain`](super::explain) records it. `visit` is the last to use the guard, so [`Lend`] can end
+/// the guard's protection before it calls user code.
+#[inline(always)]
+pub(super) fn lookup<V: Visit>(
     reading: &Reading,
     key: &[u8],
     snapshot: Option<SequenceNumber>,
+    observer: impl TreeObserver,
     visit: V,
 ) -> Result<Option<V::Out>> {
     let guard = pin();
     let (held, sequence) = reading.load_read_point(snapshot, &guard);
     let sources = &held.get().sources;
     let tickers = reading.counters().on_thread(&guard);
-    let key = LookupKey::new(key, sequence);
-    match find(sources, &key, &guard, tickers)? {
-        Outcome::Absent => Ok(None),
-        Outcome::InMemtable(value) => Ok(Some(visit.visit(ValueRef::Memtable(value, &guard)))),
-        Outcome::InBlock(found) => Ok(Some(visit.visit(ValueRef::Block(&found, &guard)))),
-        Outcome::Unfinished(unfinished) => {
-            let mut continued = unfinished.keep(sources);
-            drop(guard);
-            let found = continued.run(&key, tickers)?;
-            Ok(found.map(|found| {
-                let out = visit.visit(ValueRef::Read(&found));
-                continued.recycle(found);
-                out
-            }))
+    let key = &LookupKey::new(key, sequence);
+    observer.started(key, sources);
+    if sources.has_entries_in_memory()
+        && let Some(entry) = find_in_memtables(sources, key, &guard, tickers, observer)?
+    {
+        tickers.add(Ticker::NumberKeysRead, 1);
+        return Ok(entry.map(|value| visit.visit(ValueRef::Memtable(value, &guard))));
+    }
+    tickers.count([Ticker::NumberKeysRead, Ticker::MemtableMiss]);
+    let version = &*sources.version;
+    if version.is_mixed() {
+        let unfinished = Unfinished::in_mixed(sources);
+        drop(guard);
+        return finish(unfinished, key, tickers, observer, visit);
+    }
+    let Some(mut walk) = Walk::new(version, 0, key) else {
+        observer.all_runs_passed(version);
+        return Ok(None);
+    };
+    walk.prefetch(key, &guard);
+    while let Some(candidate) = walk.next(key, &guard, tickers, observer) {
+        match candidate.search(key, &guard, tickers, observer)? {
+            InTable::Absent if candidate.end(observer) => return Ok(None),
+            InTable::Absent => {}
+            InTable::Found(found) => {
+                let shows_value = candidate.end_with(&found, key, tickers, observer)?;
+                return Ok(shows_value.then(|| visit.visit(ValueRef::Block(&found, &guard))));
+            }
+            InTable::Needs(need, filter) => {
+                let unfinished = Unfinished::in_file(sources, &candidate, need, filter);
+                drop(guard);
+                return finish(unfinished, key, tickers, observer, visit);
+            }
         }
     }
+    Ok(None)
+}
+
+/// Ends a lookup that reads, and visits the value that it finds. Not inlined, so that the code of
+/// lookups in memory stays small.
+#[cold]
+#[inline(never)]
+fn finish<V: Visit>(
+    mut unfinished: Unfinished,
+    key: &LookupKey<'_>,
+    tickers: ThreadTickers<'_>,
+    observer: impl TreeObserver,
+    visit: V,
+) -> Result<Option<V::Out>> {
+    let found = unfinished.run(key, tickers, observer)?;
+    Ok(found.map(|found| {
+        let out = visit.visit(ValueRef::Read(&found));
+        unfinished.recycle(found);
+        out
+    }))
 }
 
 /// The values of `keys`, in their order.
@@ -100,14 +154,14 @@ pub(super) fn multi_get<K: AsRef<[u8]>>(
 }
 
 /// A value where it was found. A guard, or the block that was read, keeps it alive.
-enum ValueRef<'a> {
+pub(super) enum ValueRef<'a> {
     Memtable(&'a [u8], &'a Guard),
     Block(&'a Found<'a>, &'a Guard),
     Read(&'a Found<'static>),
 }
 
 /// What a lookup does with the value that it finds.
-trait Visit {
+pub(super) trait Visit {
     type Out;
 
     fn visit(self, value: ValueRef<'_>) -> Self::Out;
@@ -125,7 +179,7 @@ impl Visit for Ignore {
 
 /// Returns the value as a [`Slice`] that shares its block. A value in a memtable is copied, because
 /// otherwise the whole memtable would live as long as the value.
-struct ToSlice;
+pub(super) struct ToSlice;
 
 impl Visit for ToSlice {
     type Out = Slice;
@@ -141,13 +195,13 @@ impl Visit for ToSlice {
 }
 
 /// Calls user code with the value, under no guard.
-struct Lend<F>(F);
+struct Lend<'f>(&'f mut dyn FnMut(&[u8]));
 
-impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
-    type Out = R;
+impl Visit for Lend<'_> {
+    type Out = ();
 
     #[inline(always)]
-    fn visit(self, value: ValueRef<'_>) -> R {
+    fn visit(self, value: ValueRef<'_>) {
         let Lend(read) = self;
         let (value, guard) = match value {
             ValueRef::Memtable(value, guard) => (value, guard),

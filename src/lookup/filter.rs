@@ -97,11 +97,22 @@ pub(super) fn query(
         FilterTally::record_hit(maybe, table, guard, tickers);
         return FilterSays::of(maybe, || None);
     }
+    query_other(table, key, guard, tickers, observer)
+}
+
+/// [`query`] in all cases but the usual one.
+#[inline(never)]
+fn query_other(
+    table: &Table,
+    key: &LookupKey<'_>,
+    guard: &Guard,
+    tickers: ThreadTickers<'_>,
+    observer: impl TableObserver,
+) -> FilterSays {
     query_part(table, table.filter.locate(key), key, guard, tickers, observer)
 }
 
-/// [`query`] in all cases. `part`: the part of the filter that can hold the key.
-#[inline(never)]
+/// [`query`] of the filter's part `part`, which can hold the key.
 fn query_part(
     table: &Table,
     part: usize,

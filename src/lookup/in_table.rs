@@ -31,7 +31,7 @@ use super::observer::TableObserver;
 use super::tally::record_true;
 
 /// What the search of a table has come to.
-pub(super) enum InTable<'g> {
+pub(crate) enum InTable<'g> {
     Found(Found<'g>),
     /// The table does not hold the key.
     Absent,
@@ -39,7 +39,6 @@ pub(super) enum InTable<'g> {
 }
 
 /// Searches `table` for the newest entry of the key that the snapshot sees.
-#[inline(always)]
 pub(super) fn search<'g>(
     table: &'g Table,
     key: &LookupKey<'_>,
@@ -50,14 +49,16 @@ pub(super) fn search<'g>(
     match filter::query(table, key, guard, tickers, observer) {
         FilterSays::No => Ok(InTable::Absent),
         FilterSays::Maybe(after) => search_index(table, key, after, guard, tickers, observer),
-        FilterSays::Absent(part) => without_filter(table, part, key, guard, tickers, observer),
+        FilterSays::Absent(part) => {
+            search_without_filter(table, part, key, guard, tickers, observer)
+        }
     }
 }
 
 /// [`search`], after the part of the filter was found not to be in memory.
 #[cold]
 #[inline(never)]
-fn without_filter<'g>(
+pub(super) fn search_without_filter<'g>(
     table: &'g Table,
     part: usize,
     key: &LookupKey<'_>,

@@ -14,7 +14,7 @@ use super::sources::Sources;
 /// Searches the memtables. Returns `None` if no memtable has an entry of the key or a range
 /// deletion that covers it, and `Some(None)` if the key is deleted.
 #[inline(never)]
-pub(super) fn find_in_memtables<'g>(
+pub(crate) fn find_in_memtables<'g>(
     sources: &'g Sources,
     key: &LookupKey<'_>,
     guard: &Guard,

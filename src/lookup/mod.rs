@@ -7,7 +7,7 @@
 //!                          range deletion covers the key ─► the last file to search found
 //!                          filter says no ─► next run                               filter
 //!                          index ─► block ─► entry                                  in_table
-//!                          something is not in memory ─► the lookup is unfinished   need
+//!                          something is not in memory ─► an unfinished lookup       need
 //!   under no guard: read it, go on                                                  probe, unfinished
 //!
 //!   many/       the same stages for many keys, one stage after the other
@@ -32,9 +32,9 @@
 //!
 //! **Reads.** While a thread holds a guard, no memory that any thread retires meanwhile is freed
 //! ([`crate::sync::reclaim`]). A read of the device may take any time, so a lookup must not hold
-//! its guard during a read. If it needs something that is not in memory, it is [`Unfinished`]: the
-//! caller drops the guard, keeps the version by a reference count instead, and goes on with
-//! [`Continued`]. It does not keep the memtables, because they are already searched.
+//! its guard during a read. If it needs something that is not in memory, it becomes [`Unfinished`],
+//! which keeps the version by a reference count instead. It does not keep the memtables, because
+//! they are already searched. `src/db/get.rs` has the loop that runs the stages.
 //!
 //! **Observers.** Each stage tells an observer what it did. The observer of `get` does nothing and
 //! costs nothing. The observer of `explain` records the stages, so both calls run the same lookup.
@@ -58,122 +58,143 @@ mod unfinished;
 
 use std::sync::Arc;
 
+use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
-use crate::stats::{ThreadTickers, Ticker};
+use crate::stats::ThreadTickers;
 use crate::sync::Guard;
 use crate::table::LookupKey;
 use crate::version::{Run, TableFile, Version};
 
+use self::filter::{AfterFilter, FilterSays};
 pub(crate) use self::found::Found;
 use self::found::{hit_ticker, range_deletion, shows_value};
-use self::in_table::InTable;
+pub(crate) use self::in_table::InTable;
+use self::in_table::{search_index, search_without_filter};
 pub(crate) use self::many::Lookups;
 #[cfg(test)]
 pub(crate) use self::many::read_parts;
-use self::memtables::find_in_memtables;
+pub(crate) use self::memtables::find_in_memtables;
 pub(crate) use self::observer::TreeObserver;
 #[cfg(test)]
 pub(crate) use self::probe::search_and_read as get_in_table;
 pub(crate) use self::sources::Sources;
 pub(crate) use self::unfinished::Unfinished;
 
-/// What a lookup under a guard has come to.
-pub(crate) enum Outcome<'g> {
-    /// The key has no value that the lookup sees.
-    Absent,
-    InMemtable(&'g [u8]),
-    InBlock(Found<'g>),
-    Unfinished(Unfinished<'g>),
-}
-
-/// Looks up `key` in all sources.
-pub(crate) fn find<'g>(
-    sources: &'g Sources,
-    key: &LookupKey<'_>,
-    guard: &'g Guard,
-    tickers: ThreadTickers<'_>,
-) -> Result<Outcome<'g>> {
-    find_with(sources, key, guard, tickers, ())
-}
-
-/// [`find`] with an observer.
-#[inline(always)]
-pub(crate) fn find_with<'g>(
-    sources: &'g Sources,
-    key: &LookupKey<'_>,
-    guard: &'g Guard,
-    tickers: ThreadTickers<'_>,
-    observer: impl TreeObserver,
-) -> Result<Outcome<'g>> {
-    observer.started(key, sources);
-    if sources.has_entries_in_memory()
-        && let Some(entry) = find_in_memtables(sources, key, guard, tickers, observer)?
-    {
-        tickers.add(Ticker::NumberKeysRead, 1);
-        return Ok(entry.map_or(Outcome::Absent, Outcome::InMemtable));
-    }
-    tickers.count([Ticker::NumberKeysRead, Ticker::MemtableMiss]);
-    let version = &*sources.version;
-    let Some(head) = version.head(key.user_key) else {
-        observer.all_runs_passed(version);
-        return Ok(Outcome::Absent);
-    };
-    if let [_, .., deepest] = version.runs()
-        && let Some(file) = deepest.file_of(head, key.user_key)
-    {
-        // The filter of the deepest run is the largest, so its cache line is the least likely to be
-        // in the CPU's caches.
-        filter::prefetch(&file.table, [key], guard);
-    }
-    let outcome = find_in_runs(version, 0, head, key, guard, tickers, observer)?;
-    match outcome {
-        Outcome::Absent if version.is_mixed() => Ok(Outcome::Unfinished(Unfinished::Mixed)),
-        outcome => Ok(outcome),
-    }
-}
-
-/// Looks up the key in the runs of `version` from number `first` on. `head`: the key's head
-/// ([`Version::head`]).
-#[inline(always)]
-fn find_in_runs<'g>(
-    version: &'g Version,
-    first: usize,
-    head: u64,
-    key: &LookupKey<'_>,
-    guard: &'g Guard,
-    tickers: ThreadTickers<'_>,
-    observer: impl TreeObserver,
-) -> Result<Outcome<'g>> {
-    for run in &version.runs()[first..] {
-        let Some(file) = run.file_of(head, key.user_key) else {
-            observer.run_passed(run);
-            continue;
-        };
-        let deleted_at = if version.has_range_deletions { range_deletion(file, key) } else { 0 };
-        observer.file_reached(file, deleted_at);
-        let table = &*file.table;
-        match in_table::search(table, key, guard, tickers, observer.in_table())? {
-            InTable::Absent => observer.file_left(run, file, None),
-            InTable::Found(found) => {
-                observer.file_left(run, file, Some(&found));
-                tickers.add(hit_ticker(run.level), 1);
-                return Ok(match shows_value(table, key, &found, deleted_at)? {
-                    true => Outcome::InBlock(found),
-                    false => Outcome::Absent,
-                });
-            }
-            InTable::Needs(need, filter) => {
-                return Ok(Outcome::Unfinished(Unfinished::InTable { run, need, filter }));
-            }
-        }
-        if deleted_at > 0 {
-            // Every version of the key in a deeper file is older than the range deletion, so it is
-            // deleted too.
-            break;
-        }
-    }
-    Ok(Outcome::Absent)
-}
-
 /// A run, as versions have it.
 type FileRun = Run<Arc<TableFile>>;
+
+/// A walk through the files that may hold a key, in the order of the runs, newest first.
+pub(crate) struct Walk<'g> {
+    version: &'g Version,
+    runs: std::slice::Iter<'g, FileRun>,
+    /// The key's head ([`Version::head`]).
+    head: u64,
+}
+
+/// A file that may hold the key: its range holds the key, and its filter has not answered "no".
+pub(crate) struct Candidate<'g> {
+    run: &'g FileRun,
+    file: &'g TableFile,
+    /// The sequence number of the newest range deletion of the file that covers the key; 0 if there
+    /// is none.
+    deleted_at: SequenceNumber,
+    /// What the search knows after the filter, or the number of the filter's part that is not in
+    /// memory.
+    after: std::result::Result<AfterFilter, usize>,
+}
+
+impl<'g> Walk<'g> {
+    /// A walk through the runs from number `first` on. `None`: the key lies outside the ranges of
+    /// all files.
+    #[inline(always)]
+    pub fn new(version: &'g Version, first: usize, key: &LookupKey<'_>) -> Option<Walk<'g>> {
+        let head = version.head(key.user_key)?;
+        Some(Walk { version, runs: version.runs()[first..].iter(), head })
+    }
+
+    /// Starts to fetch the filter of the deepest run. It is the largest, so its cache line is the
+    /// least likely to be in the CPU's caches.
+    #[inline(always)]
+    pub fn prefetch(&self, key: &LookupKey<'_>, guard: &Guard) {
+        if let [_, .., deepest] = self.runs.as_slice()
+            && let Some(file) = deepest.file_of(self.head, key.user_key)
+        {
+            filter::prefetch(&file.table, [key], guard);
+        }
+    }
+
+    /// The next file that may hold the key.
+    #[inline(always)]
+    pub fn next(
+        &mut self,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+        observer: impl TreeObserver,
+    ) -> Option<Candidate<'g>> {
+        for run in &mut self.runs {
+            let Some(file) = run.file_of(self.head, key.user_key) else {
+                observer.run_passed(run);
+                continue;
+            };
+            let deleted_at = match self.version.has_range_deletions {
+                true => range_deletion(file, key),
+                false => 0,
+            };
+            observer.file_reached(file, deleted_at);
+            let after = match filter::query(&file.table, key, guard, tickers, observer.in_table()) {
+                FilterSays::Maybe(after) => Ok(after),
+                FilterSays::Absent(part) => Err(part),
+                FilterSays::No => {
+                    observer.file_left(run, file, None);
+                    if deleted_at > 0 {
+                        return None;
+                    }
+                    continue;
+                }
+            };
+            return Some(Candidate { run, file, deleted_at, after });
+        }
+        None
+    }
+}
+
+impl<'g> Candidate<'g> {
+    /// Searches the file, after its filter.
+    #[inline(always)]
+    pub fn search(
+        &self,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+        observer: impl TreeObserver,
+    ) -> Result<InTable<'g>> {
+        let (table, observer) = (&*self.file.table, observer.in_table());
+        match self.after {
+            Ok(after) => search_index(table, key, after, guard, tickers, observer),
+            Err(part) => search_without_filter(table, part, key, guard, tickers, observer),
+        }
+    }
+
+    /// The search has found an entry. Returns whether it shows a value.
+    #[inline(always)]
+    pub fn end_with(
+        &self,
+        found: &Found<'_>,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+        observer: impl TreeObserver,
+    ) -> Result<bool> {
+        observer.file_left(self.run, self.file, Some(found));
+        tickers.add(hit_ticker(self.run.level), 1);
+        shows_value(&self.file.table, key, found, self.deleted_at)
+    }
+
+    /// The search has found no entry. Returns whether the walk ends here: every version of the key
+    /// in a deeper file is older than the range deletion, so it is deleted too.
+    #[inline(always)]
+    pub fn end(&self, observer: impl TreeObserver) -> bool {
+        observer.file_left(self.run, self.file, None);
+        self.deleted_at > 0
+    }
+}

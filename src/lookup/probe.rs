@@ -35,7 +35,7 @@ pub(super) struct Probe {
 }
 
 /// Looks up the newest entry of the key that the snapshot sees in one table. Hold no guard.
-pub(super) fn search_and_read<O: TableObserver>(
+pub(crate) fn search_and_read<O: TableObserver>(
     table: &Table,
     key: &LookupKey<'_>,
     tickers: ThreadTickers<'_>,

@@ -1,4 +1,4 @@
-//! [`Unfinished`] and [`Continued`]: a lookup that needs a read, under the guard and after it.
+//! [`Unfinished`]: a lookup that needs a read, after its guard.
 
 use std::sync::Arc;
 
@@ -9,61 +9,49 @@ use crate::table::LookupKey;
 use crate::version::Version;
 
 use super::filter::FilterUse;
-use super::found::{Found, hit_ticker, range_deletion, shows_value};
+use super::found::{Found, range_deletion};
+use super::in_table::InTable;
 use super::mixed::find_in_mixed;
 use super::need::Need;
 use super::observer::TreeObserver;
 use super::probe::Probe;
 use super::sources::Sources;
-use super::{FileRun, Outcome, find_in_runs};
+use super::{AfterFilter, Candidate, Walk};
 
-/// Where a lookup has stopped.
-pub(crate) enum Unfinished<'g> {
-    /// In the file of `run` whose range holds the key.
-    InTable { run: &'g FileRun, need: Need, filter: FilterUse },
-    /// In front of the tables of a mixed version.
-    Mixed,
-}
-
-/// A lookup that goes on from where it stopped, without a guard while it reads.
-pub(crate) struct Continued {
+/// A lookup that goes on from where it stopped. It holds no guard while it reads.
+pub(crate) struct Unfinished {
     version: Arc<Version>,
-    /// The run in which the lookup has stopped, and the search of its file. `None`: the version is
-    /// mixed.
+    /// The number of the run in which the lookup has stopped, and the search of its file. `None`:
+    /// the lookup has stopped in front of the tables of a mixed version.
     at: Option<(usize, Probe)>,
 }
 
-impl Unfinished<'_> {
-    /// The lookup, to go on after the guard is dropped. `sources` are those of the lookup.
+impl Unfinished {
+    /// A lookup that has stopped in a file, because it needs something. `sources` are those of the
+    /// lookup.
     #[cold]
     #[inline(never)]
-    pub fn keep(self, sources: &Sources) -> Continued {
+    pub fn in_file(
+        sources: &Sources,
+        candidate: &Candidate<'_>,
+        need: Need,
+        filter: FilterUse,
+    ) -> Unfinished {
         let version = Arc::clone(&sources.version);
-        let at = match self {
-            Unfinished::Mixed => None,
-            Unfinished::InTable { run, need, filter } => {
-                let number = version.runs().iter().position(|other| std::ptr::eq(other, run));
-                Some((number.expect("a run of the version"), Probe::new(need, filter)))
-            }
-        };
-        Continued { version, at }
+        let run = number_of(candidate, &version);
+        Unfinished { version, at: Some((run, Probe::new(need, filter))) }
     }
-}
 
-impl Continued {
-    /// Ends the lookup, and returns the newest entry of the key if it is a value. `key` is that with
-    /// which the lookup began. Hold no guard.
+    /// A lookup that has stopped in front of the tables of a mixed version.
+    pub fn in_mixed(sources: &Sources) -> Unfinished {
+        Unfinished { version: Arc::clone(&sources.version), at: None }
+    }
+
+    /// Ends the lookup, and returns the newest entry of the key if it is a value. `key` and
+    /// `observer` are those with which the lookup began. Hold no guard.
     #[cold]
+    #[inline(never)]
     pub fn run(
-        &mut self,
-        key: &LookupKey<'_>,
-        tickers: ThreadTickers<'_>,
-    ) -> Result<Option<Found<'static>>> {
-        self.run_with(key, tickers, ())
-    }
-
-    /// [`Continued::run`] with the observer with which the lookup began.
-    pub fn run_with(
         &mut self,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
@@ -73,31 +61,34 @@ impl Continued {
         let Some((mut number, mut probe)) = self.at.take() else {
             return find_in_mixed(version, key, tickers, observer);
         };
-        let Some(head) = version.head(key.user_key) else { return Ok(None) };
         loop {
             let run = &version.runs()[number];
-            let file = run.file_of(head, key.user_key).expect("the lookup has stopped in a file");
+            let file = version.head(key.user_key).and_then(|head| run.file_of(head, key.user_key));
+            let file = file.expect("the lookup has stopped in a file");
             let deleted_at = range_deletion(file, key);
-            let found = probe.run(&file.table, key, tickers, observer.in_table())?;
-            observer.file_left(run, file, found.as_ref());
-            if let Some(found) = found {
-                tickers.add(hit_ticker(run.level), 1);
-                return Ok(shows_value(&file.table, key, &found, deleted_at)?.then_some(found));
-            }
-            if deleted_at > 0 {
-                return Ok(None);
-            }
+            let after = Ok(AfterFilter::IMPOSSIBLE);
+            let mut candidate = Candidate { run, file, deleted_at, after };
+            let mut step = match probe.run(&file.table, key, tickers, observer.in_table())? {
+                Some(found) => InTable::Found(found),
+                None => InTable::Absent,
+            };
             let guard = pin();
-            match find_in_runs(version, number + 1, head, key, &guard, tickers, observer)? {
-                Outcome::InBlock(found) => return Ok(Some(found.into_owned())),
-                Outcome::Unfinished(Unfinished::InTable { run, need, filter }) => {
-                    let runs = version.runs().iter();
-                    let next = runs.skip(number).position(|other| std::ptr::eq(other, run));
-                    number += next.expect("a later run of the version");
-                    probe = Probe::new(need, filter);
+            let mut walk = Walk::new(version, number + 1, key).expect("a key in a file's range");
+            let needed = loop {
+                match step {
+                    InTable::Found(found) => {
+                        let shows_value = candidate.end_with(&found, key, tickers, observer)?;
+                        return Ok(shows_value.then(|| found.into_owned()));
+                    }
+                    InTable::Absent if candidate.end(observer) => return Ok(None),
+                    InTable::Absent => {}
+                    InTable::Needs(need, filter) => break Probe::new(need, filter),
                 }
-                _ => return Ok(None),
-            }
+                let Some(next) = walk.next(key, &guard, tickers, observer) else { return Ok(None) };
+                step = next.search(key, &guard, tickers, observer)?;
+                candidate = next;
+            };
+            (number, probe) = (number_of(&candidate, version), needed);
         }
     }
 
@@ -108,4 +99,10 @@ impl Continued {
             found.block.recycle(run.file(0).table.cache());
         }
     }
+}
+
+/// The number of the run of `version` in which the candidate is.
+fn number_of(candidate: &Candidate<'_>, version: &Version) -> usize {
+    let mut runs = version.runs().iter();
+    runs.position(|run| std::ptr::eq(run, candidate.run)).expect("a run of the version")
 }

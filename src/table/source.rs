@@ -187,6 +187,11 @@ impl<T: Cached> Source<T> {
         Ok(lease)
     }
 
+    #[cfg(test)]
+    pub fn evict(&self, part: usize) {
+        self.slots.evict(part);
+    }
+
     pub fn heap_bytes(&self) -> usize {
         self.slots.heap_bytes() + self.top.as_ref().map_or(0, Top::heap_bytes)
     }

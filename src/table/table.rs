@@ -31,7 +31,7 @@ use crate::fs::RandomAccessFile;
 use crate::memory::{LINE_BYTES, LineBuf};
 use crate::range_tombstones::RangeTombstones;
 use crate::slice::StableBytes;
-use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
+use crate::stats::{Counters, FileCounters, Ticker};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Guard, pin};
 

@@ -10,14 +10,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::trace::{FileTrace, LevelTrace, LookupOutcome, LookupTrace, MemtableTrace};
+use crate::db::get::{ToSlice, lookup};
 use crate::db::inner::reading::Reading;
 use crate::encoding::key::{EntryKind, SequenceNumber, user_key};
 use crate::error::Result;
 use crate::lookup::explain::recorder::Recorder;
-use crate::lookup::{Found, Outcome, Sources, TreeObserver, find_with};
+use crate::lookup::{Found, Sources, TreeObserver};
 use crate::memtable::Memtable;
-use crate::slice::Slice;
-use crate::sync::pin;
 use crate::table::LookupKey;
 use crate::version::{FileMeta, Run, TableFile, Version};
 
@@ -32,7 +31,7 @@ pub(in crate::db) fn explain(
         trace: RefCell::new(LookupTrace { key: key.to_vec(), ..LookupTrace::default() }),
         range_check_nanos: Cell::new(0),
     };
-    let value = watch.look_up(reading, key, snapshot)?;
+    let value = lookup(reading, key, snapshot, &watch, ToSlice)?;
     let mut trace = watch.trace.into_inner();
     // At this point `levels_spared` counts all runs (a run is a file of level 0, or a deeper
     // level). The runs that have a trace are subtracted. In a mixed version, where files of a level
@@ -56,31 +55,6 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Looks up the key as `db/get.rs` does, but observed.
-    fn look_up(
-        &self,
-        reading: &Reading,
-        key: &[u8],
-        snapshot: Option<SequenceNumber>,
-    ) -> Result<Option<Slice>> {
-        let guard = pin();
-        let (held, sequence) = reading.load_read_point(snapshot, &guard);
-        let sources = &held.get().sources;
-        let tickers = reading.counters().on_thread(&guard);
-        let key = LookupKey::new(key, sequence);
-        Ok(match find_with(sources, &key, &guard, tickers, self)? {
-            Outcome::Absent => None,
-            Outcome::InMemtable(value) => Some(Slice::copy_from(value)),
-            Outcome::InBlock(found) => Some(found.value_slice()),
-            Outcome::Unfinished(unfinished) => {
-                let mut continued = unfinished.keep(sources);
-                drop(guard);
-                let found = continued.run_with(&key, tickers, self)?;
-                found.map(|found| found.value_slice())
-            }
-        })
-    }
-
     fn add_level(&self, run: &Run<Arc<TableFile>>, nanos: u64, file: Option<FileTrace>) {
         let (first, last) = (&run.file(0).meta, &run.file(run.len() - 1).meta);
         self.trace.borrow_mut().levels.push(LevelTrace {

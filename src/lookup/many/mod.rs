@@ -46,10 +46,7 @@ use crate::table::{LookupKey, Table};
 
 use self::blocks::{BlockBatch, read_blocks};
 use self::filters::{Maybe, Question, query_filters};
-#[cfg(test)]
 pub(crate) use self::parts::read_parts;
-#[cfg(not(test))]
-use self::parts::read_parts;
 use super::FileRun;
 use super::filter::{AfterFilter, FilterUse, absent_part, answer_once_read};
 use super::found::{Found, hit_ticker, range_deletion, shows_value};

@@ -14,7 +14,7 @@ use crate::table::source::Source;
 use crate::table::table_index::TableIndex;
 
 /// What [`read_parts`] can read: a filter or an index, whole, or a part of it.
-pub(super) trait MetadataPart: Cached + Sized {
+pub(crate) trait MetadataPart: Cached + Sized {
     /// The ticker that counts a use of a part in memory.
     const HIT: Ticker;
 

@@ -158,7 +158,7 @@ fn reads_of_blocks_are_timed_at_misses_alone() {
     let context = context(1 << 20);
     let table = table(&keys(3000), options(Compression::None), &context);
     let tickers = [FileReads, FileReadsTimed, FileReadNanos];
-    let index = table.index(0).unwrap();
+    let index = table.index_part(0).unwrap();
     let blocks = index.index.len().min(40);
     let missed = counted(&context, &tickers, || {
         (0..blocks).for_each(|i| drop(table.read_block(&index, i).unwrap()));
@@ -249,7 +249,7 @@ fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
             let entries: Entries = entries.map(|((key, _), len)| (key, vec![7; len])).collect();
             let options = TableOptions { block_bytes, ..options(compression) };
             let table = table(&entries, options, &context(64 << 20));
-            let index = table.index(0).unwrap();
+            let index = table.index_part(0).unwrap();
             let (mut behind, mut heads_bytes, mut data_bytes) = (0, 0, 0);
             for i in 0..index.index.len() {
                 let block = table.read_block(&index, i).unwrap();

@@ -9,12 +9,13 @@ use crate::cursor::Cursor;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
 use crate::filter::FilterEncoding;
+use crate::lookup::read_parts;
 use crate::memory::LineBuf;
 use crate::stats::Ticker;
 use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::format::checksum::ChecksumKind;
 use crate::table::table_index::TableIndex;
-use crate::table::{FilterKeys, LookupKey, ScanOptions, TableCursor, batch_read_parts};
+use crate::table::{FilterKeys, LookupKey, ScanOptions, TableCursor};
 
 fn small_table(compression: Compression) -> (Entries, Vec<u8>) {
     let entries = mixed_entries(25);
@@ -83,9 +84,9 @@ fn sample_in_parts(
     // In smaller parts, a bumped ribbon would have too few keys.
     let (bytes, _) = table_bytes_in_parts(&entries, options, Some(600));
     let table = Table::open(file_of(&bytes), context(cache_bytes)).unwrap();
-    let stored = table.any_filter().unwrap();
+    let stored = table.filter.stored().unwrap();
     assert!(matches!(stored, StoredFilter::Parted(_, found) if found == encoding), "{filter}");
-    assert!(table.filter_parts() > 2 && table.index_parts() > 4, "{filter}");
+    assert!(table.filter.parts.parts() > 2 && table.index.parts() > 4, "{filter}");
     let name = format!("{filter} in parts, {compression:?}, {cache_bytes} bytes of cache");
     Sample { name, entries, bytes, cache_bytes }
 }
@@ -346,7 +347,7 @@ fn damage_that_passes_the_checksum_never_panics() {
     let mut handles: Vec<_> = table.metaindex().iter().map(|&(_, handle)| handle).collect();
     handles.extend([table.footer().metaindex, table.footer().index.unwrap()]);
     {
-        let index = table.index(0).unwrap();
+        let index = table.index_part(0).unwrap();
         handles.extend((0..index.index.len()).map(|i| index.index.handle(i)));
     }
     for handle in handles {
@@ -397,7 +398,7 @@ fn a_block_with_keys_and_values_apart_is_not_supported_rather_than_damaged() {
 fn a_damaged_filter_costs_reads_and_loses_no_key() {
     let (entries, bytes) = small_table(Compression::None);
     let whole = Table::open(file_of(&bytes), context(0)).unwrap();
-    let filter = whole.any_filter().unwrap().handle();
+    let filter = whole.filter.stored().unwrap().handle();
     let mut bad = bytes.clone();
     // One bit of the filter is flipped, and its checksum is left as it was.
     bad[filter.offset as usize + 3] ^= 0x10;
@@ -438,7 +439,7 @@ fn each_read_may_fail_once_and_the_next_lookup_succeeds() {
 }
 
 /// The test above reads a small table whose filter and index are whole. Here they are read in parts,
-/// by lookups and by [`batch_read_parts`]. With the larger cache, some parts stay in memory.
+/// by lookups and by [`read_parts`]. With the larger cache, some parts stay in memory.
 #[test]
 fn each_read_of_a_part_may_fail_once_and_the_next_lookup_succeeds() {
     use crate::fs::{DescriptorPool, Fault, FaultFs, Operation, OverlappedReader, Target};
@@ -487,9 +488,9 @@ fn each_read_of_a_part_may_fail_once_and_the_next_lookup_succeeds() {
                 });
             }
             attempt(&|| {
-                let parts = lookups.iter().map(|lookup| (&*table, table.filter_part_of(lookup)));
+                let parts = lookups.iter().map(|lookup| (&*table, table.filter.locate(lookup)));
                 let parts: Vec<_> = parts.collect();
-                let filters = batch_read_parts::<TableFilter>(&reader, &parts);
+                let filters = read_parts::<TableFilter>(&reader, &parts);
                 for (i, filter) in filters.into_iter().enumerate() {
                     let answer = filter?.may_contain(&lookups[i]);
                     assert!(answer == FilterAnswer::Maybe || !is_present(i), "read {nth}");
@@ -497,9 +498,10 @@ fn each_read_of_a_part_may_fail_once_and_the_next_lookup_succeeds() {
                 Ok(())
             });
             attempt(&|| {
-                let part_of = |it: &LookupKey<'_>| table.index_part_near(it.user_key, it.trailer());
+                let part_of =
+                    |it: &LookupKey<'_>| table.index.locate_near(it.user_key, it.trailer());
                 let parts: Vec<_> = lookups.iter().map(|it| (&*table, part_of(it))).collect();
-                let indexes = batch_read_parts::<TableIndex>(&reader, &parts);
+                let indexes = read_parts::<TableIndex>(&reader, &parts);
                 for (i, index) in indexes.into_iter().enumerate() {
                     let index = index?;
                     let block = index.index.find(lookups[i].user_key, lookups[i].trailer());
@@ -507,7 +509,7 @@ fn each_read_of_a_part_may_fail_once_and_the_next_lookup_succeeds() {
                 }
                 Ok(())
             });
-            assert!(table.index_parts() > 5 && table.filter_parts() > 2);
+            assert!(table.index.parts() > 5 && table.filter.parts.parts() > 2);
             if fs.faults() == 0 {
                 break;
             }

@@ -46,8 +46,8 @@ fn encoded(handle: BlockHandle, len: usize) -> Vec<u8> {
 
 /// The file after the top of the filter says that part `part` is at `new`.
 fn with_filter_handle(bytes: &[u8], sound: &Table, part: usize, new: BlockHandle) -> Vec<u8> {
-    let old = encoded(sound.filter_part_handle(part).unwrap(), 0);
-    forged(bytes, sound.any_filter().unwrap().handle(), |top| {
+    let old = encoded(sound.filter.parts.handle(part), 0);
+    forged(bytes, sound.filter.stored().unwrap().handle(), |top| {
         let at = top.windows(old.len()).position(|found| found == old).unwrap();
         top[at..at + old.len()].copy_from_slice(&encoded(new, old.len()));
     })
@@ -55,7 +55,7 @@ fn with_filter_handle(bytes: &[u8], sound: &Table, part: usize, new: BlockHandle
 
 /// The file after part `part` of the filter was replaced by `content`, which is not longer.
 fn with_filter_part(bytes: &[u8], sound: &Table, part: usize, content: &[u8]) -> Vec<u8> {
-    let old = sound.filter_part_handle(part).unwrap();
+    let old = sound.filter.parts.handle(part);
     let new = BlockHandle { bytes: content.len() as u64, ..old };
     assert!(new.bytes <= old.bytes);
     let (mut bad, start) = (bytes.to_vec(), old.offset as usize);
@@ -128,8 +128,8 @@ fn a_filter_part_that_is_no_filter_is_felt_in_its_range_only() {
         let other_table = opened(&other_bytes, &context(0));
         assert_eq!(sound.filter_encoding() == other_table.filter_encoding(), is_understood);
         assert_eq!(look_up(&bytes, |_| false), Found::default(), "{filter}");
-        for part in [0, 3, sound.filter_parts() - 1] {
-            let is_in_part = |key: &LookupKey<'_>| sound.filter_part_of(key) == part;
+        for part in [0, 3, sound.filter.parts.parts() - 1] {
+            let is_in_part = |key: &LookupKey<'_>| sound.filter.locate(key) == part;
             let in_part = entries().into_iter().filter(|(key, _)| {
                 let user_key = key::user_key(key);
                 let absent = [user_key, b"?"].concat();
@@ -141,8 +141,8 @@ fn a_filter_part_that_is_no_filter_is_felt_in_its_range_only() {
             });
             let untrusted = 2 * in_part.count() as u64;
             assert!(untrusted > 0);
-            let own = sound.filter_part_handle(part).unwrap();
-            let others = block_of(&other_bytes, other_table.filter_part_handle(part).unwrap());
+            let own = sound.filter.parts.handle(part);
+            let others = block_of(&other_bytes, other_table.filter.parts.handle(part));
             let zeros = vec![0; own.bytes as usize];
             for (content, untrusted) in [
                 (&[][..], untrusted),
@@ -165,8 +165,8 @@ fn a_filter_part_that_is_no_filter_is_felt_in_its_range_only() {
 fn a_filter_part_beyond_the_end_of_the_file_makes_all_parts_untrusted() {
     let bytes = with_filter("bloom(10)");
     let sound = opened(&bytes, &context(0));
-    for part in [0, 3, sound.filter_parts() - 1] {
-        let own = sound.filter_part_handle(part).unwrap();
+    for part in [0, 3, sound.filter.parts.parts() - 1] {
+        let own = sound.filter.parts.handle(part);
         let beyond = BlockHandle { offset: (1 << 21) - 1, ..own };
         assert!(beyond.offset > bytes.len() as u64);
         let longer = BlockHandle { bytes: (1 << 14) - 1, ..own };
@@ -185,9 +185,9 @@ fn a_filter_part_in_the_place_of_another_hides_keys_that_verify_counts() {
     for filter in ["bloom(10)", "ribbon(7)", "burr(7)"] {
         let bytes = with_filter(filter);
         let sound = opened(&bytes, &context(0));
-        let content = block_of(&bytes, sound.filter_part_handle(4).unwrap());
+        let content = block_of(&bytes, sound.filter.parts.handle(4));
         let bad = with_filter_part(&bytes, &sound, 3, content);
-        let is_in_part = |key: &LookupKey<'_>| sound.filter_part_of(key) == 3;
+        let is_in_part = |key: &LookupKey<'_>| sound.filter.locate(key) == 3;
         let found = look_up(&bad, is_in_part);
         assert_eq!((found.failed, found.untrusted), (0, 0), "{filter}");
         assert!(found.lost.iter().all(|key| is_in_part(&LookupKey::new(key, MAX_SEQUENCE))));
@@ -226,14 +226,14 @@ fn with_top(
     change: impl FnOnce(&mut Vec<(Vec<u8>, BlockHandle)>),
 ) -> Vec<u8> {
     // The filter and the index are cut at the same keys.
-    let separators = sound.index_top.as_ref().unwrap();
+    let separators = sound.index.separators().unwrap();
     let (top, parts) = match of_filter {
-        true => (sound.any_filter().unwrap().handle(), sound.filter_parts()),
-        false => (sound.index_handle, sound.index_parts()),
+        true => (sound.filter.stored().unwrap().handle(), sound.filter.parts.parts()),
+        false => (sound.index_handle(), sound.index.parts()),
     };
     let handle = |part| match of_filter {
-        true => sound.filter_part_handle(part).unwrap(),
-        false => sound.index_part_handle(part),
+        true => sound.filter.parts.handle(part),
+        false => sound.index.handle(part),
     };
     let separator = |part| match part + 1 == parts {
         true => separators.separator(separators.len() - 1).0.to_vec(),
@@ -286,8 +286,8 @@ fn tops_whose_parts_overlap_count_as_absent() {
 fn a_top_without_one_of_its_parts_hides_the_keys_of_this_part_only() {
     let bytes = with_filter("bloom(10)");
     let sound = opened(&bytes, &context(0));
-    for part in [0, 3, sound.filter_parts() - 1] {
-        let is_in_part = |key: &LookupKey<'_>| sound.filter_part_of(key) == part;
+    for part in [0, 3, sound.filter.parts.parts() - 1] {
+        let is_in_part = |key: &LookupKey<'_>| sound.filter.locate(key) == part;
         let bad = with_top(&bytes, &sound, true, |entries| drop(entries.remove(part)));
         let found = look_up(&bad, is_in_part);
         assert_eq!((found.failed, found.untrusted), (0, 0), "part {part}");
@@ -295,7 +295,7 @@ fn a_top_without_one_of_its_parts_hides_the_keys_of_this_part_only() {
         let misses = opened(&bad, &context(0)).verify().unwrap().filter_misses;
         assert_eq!(misses, found.lost.len() as u64, "part {part}");
     }
-    for part in [0, 3, sound.index_parts() - 1] {
+    for part in [0, 3, sound.index.parts() - 1] {
         let bad = with_top(&bytes, &sound, false, |entries| drop(entries.remove(part)));
         let is_lost = |key: &[u8]| sound.index_part_of(key, u64::MAX) == part;
         let keys = entries().into_iter().map(|(key, _)| key);

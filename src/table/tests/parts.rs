@@ -22,14 +22,13 @@ use crate::fs::{
     DescriptorPool, FaultFs, Operation, OverlappedReader, RandomAccessFile, RealFs, Target,
     write_atomic,
 };
+use crate::lookup::read_parts;
 use crate::stats::Ticker;
 use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::format::checksum::ChecksumKind;
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
 use crate::table::table_index::TableIndex;
-use crate::table::{
-    FilterKeys, PrefixExtractor, ScanOptions, SstReader, SstWriter, TableCursor, batch_read_parts,
-};
+use crate::table::{FilterKeys, PrefixExtractor, ScanOptions, SstReader, SstWriter, TableCursor};
 
 /// The size of a part in these tests, in bytes. A filter part of this size has up to 240 keys.
 const PART_BYTES: usize = 300;
@@ -118,8 +117,8 @@ fn a_table_in_parts_answers_as_its_entries_do() {
             let (bytes, tail_bytes) = in_parts(&entries, options, PART_BYTES);
             let context = context(cache_bytes);
             let table = opened(&bytes, &context);
-            assert!(table.index_parts() > 10, "{what}: {} parts", table.index_parts());
-            assert_eq!(table.filter_parts() > 3, filter != FilterSpec::NONE, "{what}");
+            assert!(table.index.parts() > 10, "{what}: {} parts", table.index.parts());
+            assert_eq!(table.filter.parts.parts() > 3, filter != FilterSpec::NONE, "{what}");
             assert_eq!(table.tail_bytes(), tail_bytes, "{what}");
             for (key, value) in &entries {
                 let found = get(&table, &LookupKey::new(key::user_key(key), key::sequence(key)));
@@ -212,9 +211,9 @@ fn a_lookup_reads_one_part_of_each() {
         };
         let table = opened(&bytes, &context);
         assert_eq!(reads(), (1, tail_bytes), "{filter}");
-        assert!(table.filter_parts() >= 4 && table.index_parts() >= 4, "{filter}");
+        assert!(table.filter.parts.parts() >= 4 && table.index.parts() >= 4, "{filter}");
         // The filter and the index have the same separators, which are kept in memory once.
-        assert!(table.filter_top.as_ref().unwrap().shares_separators(), "{filter}");
+        assert!(table.filter.parts.shares_separators(&table.index), "{filter}");
         let before = reads();
         assert!(get(&table, &LookupKey::new(b"key0010000?", MAX_SEQUENCE)).unwrap().is_none());
         assert_eq!(reads().0 - before.0, 1, "{filter}: only the filter is queried");
@@ -271,8 +270,8 @@ fn damage_in_one_of_two_that_are_read_together_hides_no_key() {
     let present = LookupKey::new(b"key0010000", MAX_SEQUENCE);
     let absent = LookupKey::new(b"key0010000?", MAX_SEQUENCE);
     let part = whole.index_part_of(present.user_key, present.trailer());
-    let index = whole.index_part_handle(part);
-    let filter = whole.filter_part_handle(whole.filter_part_of(&present)).unwrap();
+    let index = whole.index.handle(part);
+    let filter = whole.filter.parts.handle(whole.filter.locate(&present));
     let next_to = filter.offset + filter.bytes + BLOCK_TRAILER_BYTES as u64;
     assert_eq!(next_to, index.offset, "the filter is in front of its index");
     let with_flip = |handle: BlockHandle| {
@@ -333,7 +332,7 @@ fn where_metadata_fills_the_cache_a_block_that_is_used_often_is_kept() {
     // A cache with room for all metadata keeps each block at once.
     let large = context(16 << 20);
     let table = opened(&bytes, &large);
-    let part = table.index(0).unwrap();
+    let part = table.index_part(0).unwrap();
     table.read_block(&part, 0).unwrap();
     assert_eq!(large.cache.usage_of(BlockKind::Data).entries, 1);
     drop(part);
@@ -351,8 +350,8 @@ fn a_search_in_vain_in_memory_earns_the_filter_no_credit() {
     let table = opened(&bytes, &small);
     let reads = || small.counters.sums().get(Ticker::FileReads);
     let absent = LookupKey::new(b"key0030000?", MAX_SEQUENCE);
-    let part = table.filter_part_of(&absent);
-    let credit = || table.filter_credits[part].eighths();
+    let part = table.filter.locate(&absent);
+    let credit = || table.filter.credit(part);
     // Makes lookups until one reads nothing. Returns the credit before this one.
     let look_up_in_memory = |user_key: &[u8]| {
         (0..3000).find_map(|tries| {
@@ -365,7 +364,7 @@ fn a_search_in_vain_in_memory_earns_the_filter_no_credit() {
     };
     look_up_in_memory(b"key0030000").expect("the cache keeps the block");
     assert!(credit() < 8, "lookups read the filter, and it said maybe");
-    table.filter.evict(part);
+    table.filter.parts.evict(part);
     let passed_by = || small.counters.sums().get(Ticker::BloomPassedBy);
     let passed_before = passed_by();
     let credit_before = look_up_in_memory(absent.user_key).expect("the block is still kept");
@@ -383,8 +382,8 @@ fn filters_give_way_to_indexes_that_save_more() {
     let large = context(16 << 20);
     let table = opened(&bytes, &large);
     // Each part takes its stored bytes, and less than 500 bytes for its headers.
-    let part_bytes = |part| table.index_part_handle(part).bytes as usize + 500;
-    let index_bytes: usize = (0..table.index_parts()).map(part_bytes).sum();
+    let part_bytes = |part| table.index.handle(part).bytes as usize + 500;
+    let index_bytes: usize = (0..table.index.parts()).map(part_bytes).sum();
     let small = context(large.cache.usage() + index_bytes * 5 / 4);
     drop(table);
     let table = opened(&bytes, &small);
@@ -406,7 +405,7 @@ fn filters_give_way_to_indexes_that_save_more() {
     // A lookup of a present key reads the key's block. A lookup of an absent key reads a block in
     // vain.
     let parts = [BlockKind::Filter, BlockKind::Index].map(|kind| small.cache.usage_of(kind));
-    assert!(reads < 1.08, "{reads} reads a lookup: {parts:?} of {}", table.index_parts());
+    assert!(reads < 1.08, "{reads} reads a lookup: {parts:?} of {}", table.index.parts());
     // The few blocks that were kept, and evicted again, once left slots for all blocks of their
     // index parts, which took a sixth of the cache.
     let kinds = [BlockKind::Data, BlockKind::Index, BlockKind::Filter];
@@ -419,10 +418,10 @@ fn filters_give_way_to_indexes_that_save_more() {
 /// read, and for the data block to which the index leads.
 fn bytes_of_reads(table: &Table, lookup: &LookupKey<'_>) -> [u64; 4] {
     let stored = |handle: BlockHandle| handle.bytes + BLOCK_TRAILER_BYTES as u64;
-    let filter = table.filter_part_handle(table.filter_part_of(lookup)).unwrap();
+    let filter = table.filter.parts.handle(table.filter.locate(lookup));
     let part = table.index_part_of(lookup.user_key, lookup.trailer());
-    let handle = table.index_part_handle(part);
-    let index = table.index(part).unwrap();
+    let handle = table.index.handle(part);
+    let index = table.index_part(part).unwrap();
     let block = index.index.handle(index.index.find(lookup.user_key, lookup.trailer()));
     let end = handle.end().max(filter.end()).unwrap();
     let both = end - handle.offset.min(filter.offset);
@@ -445,7 +444,7 @@ fn rocksdbs_parts_are_read_one_by_one() {
             [Ticker::FileReads, Ticker::FileReadBytes, Ticker::BloomPassedBy]
                 .map(|ticker| sums.get(ticker))
         };
-        assert_eq!(decoupled, table.filter_parts() != table.index_parts(), "{name}");
+        assert_eq!(decoupled, table.filter.parts.parts() != table.index.parts(), "{name}");
         // Reads of this table do not count.
         let other = fixture(name, &super::context(0));
         let mut ways = [0; 2];
@@ -482,9 +481,9 @@ fn fewer_filter_parts_than_index_parts_answer_as_well() {
     let options = TableOptions { filter_keys, ..TableOptions::default() };
     let (bytes, tail_bytes) = in_parts(&entries, options, 4096);
     let table = opened(&bytes, &context(32 << 20));
-    let (filter_parts, index_parts) = (table.filter_parts(), table.index_parts());
+    let (filter_parts, index_parts) = (table.filter.parts.parts(), table.index.parts());
     assert!(filter_parts > 2 && index_parts > 2 * filter_parts, "{filter_parts}, {index_parts}");
-    assert!(!table.filter_top.as_ref().unwrap().shares_separators());
+    assert!(!table.filter.parts.shares_separators(&table.index));
     for (key, value) in &entries {
         let found = get(&table, &LookupKey::new(key::user_key(key), MAX_SEQUENCE)).unwrap();
         assert_eq!(found.unwrap().1, *value, "{key:?}");
@@ -562,11 +561,11 @@ fn a_cursor_over_index_parts_counts_what_it_reads() {
         let (reads, read_bytes) = (moved.get(Ticker::FileReads), moved.get(Ticker::FileReadBytes));
         let what = format!("fills the cache: {fill_cache}, backward: {backward}: {reads} reads");
         assert_eq!(reads, calls() - calls_before, "{what}");
-        let parts = table.index_parts() as u64;
+        let parts = table.index.parts() as u64;
         assert!(parts > 4);
         assert_eq!(moved.get(Ticker::BlockCacheIndexMiss), parts, "{what}");
-        let stored = |part| table.index_part_handle(part).bytes + BLOCK_TRAILER_BYTES as u64;
-        let index_bytes: u64 = (0..table.index_parts()).map(stored).sum();
+        let stored = |part| table.index.handle(part).bytes + BLOCK_TRAILER_BYTES as u64;
+        let index_bytes: u64 = (0..table.index.parts()).map(stored).sum();
         let data_bytes = table.properties().number("rocksdb.data.size").unwrap();
         // Padding between the blocks of two reads is not read.
         let all_bytes = index_bytes + data_bytes;
@@ -622,7 +621,7 @@ fn no_part_ends_between_versions_of_a_key() {
     let (bytes, _) = in_parts(&entries, options(Compression::None), 60);
     for cache_bytes in [0, 4 << 20] {
         let table = opened(&bytes, &context(cache_bytes));
-        assert!(table.index_parts() > 5 && !table.index_form().user_keys);
+        assert!(table.index.parts() > 5 && !table.index_form().user_keys);
         for (key, value) in &entries {
             let (user_key, sequence) = (key::user_key(key), key::sequence(key));
             let found = get(&table, &LookupKey::new(user_key, sequence)).unwrap();
@@ -645,7 +644,7 @@ fn all_parts_of_a_filter_have_one_encoding() {
     {
         let (bytes, _) = in_parts(&entries, burr.clone(), part_bytes);
         let table = opened(&bytes, &context(0));
-        let stored = table.any_filter().unwrap();
+        let stored = table.filter.stored().unwrap();
         assert!(
             matches!(stored, StoredFilter::Parted(_, found) if found == encoding),
             "{part_bytes}"
@@ -664,7 +663,7 @@ fn a_prefix_beside_a_cut_is_found_from_both_sides() {
         let options = TableOptions { filter_keys, ..options(Compression::None) };
         let (bytes, _) = in_parts(&entries, options, 120);
         let table = opened(&bytes, &context(1 << 20));
-        assert!(table.filter_parts() > 5);
+        assert!(table.filter.parts.parts() > 5);
         let mut denied = 0;
         for i in 0..3000 / 7 {
             let (prefix, next) = (format!("{i:04}"), format!("{:04}", i + 1));
@@ -694,13 +693,13 @@ fn the_prefixes_beside_a_cut_are_in_both_parts() {
         let options = TableOptions { filter_keys, filter, ..options(Compression::None) };
         let (bytes, _) = in_parts(&entries, options, 120);
         let table = opened(&bytes, &context(1 << 20));
-        assert!(table.filter_parts() > 20);
+        assert!(table.filter.parts.parts() > 20);
         let part_of = |i: usize| {
-            table.filter_part_of(&LookupKey::new(key::user_key(&entries[i].0), MAX_SEQUENCE))
+            table.filter.locate(&LookupKey::new(key::user_key(&entries[i].0), MAX_SEQUENCE))
         };
         let holds = |part: usize, i: usize| {
             let prefix = &key::user_key(&entries[i].0)[..5];
-            let filter = table.filter_part(part).unwrap();
+            let filter = table.filter.part(table.block_file(), part).unwrap();
             filter.may_contain(&LookupKey::new(prefix, MAX_SEQUENCE)) != FilterAnswer::No
         };
         for next in 1..entries.len() {
@@ -738,13 +737,12 @@ fn a_damaged_part_is_felt_in_its_range_only() {
         (found, failed)
     };
     let all = entries.len();
-    for part in [0, 2, sound.filter_parts() - 1] {
-        let top = sound.filter_top.as_ref().unwrap();
+    for part in [0, 2, sound.filter.parts.parts() - 1] {
         let context = context(1 << 20);
-        let table = opened(&flipped(top.handle(part)), &context);
+        let table = opened(&flipped(sound.filter.parts.handle(part)), &context);
         let in_part = entries.iter().filter(|(key, _)| {
             let lookup = LookupKey::new(key::user_key(key), key::sequence(key));
-            sound.filter_part_of(&lookup) == part
+            sound.filter.locate(&lookup) == part
         });
         let in_part = in_part.count();
         assert!(in_part > 0 && in_part < all / 2);
@@ -753,16 +751,16 @@ fn a_damaged_part_is_felt_in_its_range_only() {
         assert_eq!(sums.get(Ticker::BloomUntrusted), in_part as u64, "part {part}");
         assert!(matches!(table.verify(), Err(Error::Corruption { .. })));
     }
-    for part in [0, 2, sound.index_parts() - 1] {
-        let table = opened(&flipped(sound.index_part_handle(part)), &context(1 << 20));
+    for part in [0, 2, sound.index.parts() - 1] {
+        let table = opened(&flipped(sound.index.handle(part)), &context(1 << 20));
         let (found, failed) = lookups(&table);
         assert!(failed > 0 && failed < all / 2 && found + failed == all, "part {part}: {failed}");
     }
     let context = context(1 << 20);
-    let table = opened(&flipped(sound.any_filter().unwrap().handle()), &context);
+    let table = opened(&flipped(sound.filter.stored().unwrap().handle()), &context);
     assert_eq!(lookups(&table), (all, 0));
     assert_eq!(context.counters.sums().get(Ticker::BloomUntrusted), all as u64);
-    let table = opened(&flipped(sound.index_handle), &context);
+    let table = opened(&flipped(sound.index_handle()), &context);
     assert_eq!(lookups(&table), (0, all));
 }
 
@@ -774,8 +772,8 @@ fn tops_and_parts_that_lie_are_damage() {
     let entries = mixed_entries(900);
     let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
     let sound = opened(&bytes, &context(0));
-    let mut blocks = vec![sound.index_handle, sound.any_filter().unwrap().handle()];
-    blocks.extend([0, 1, 4].map(|part| sound.index_part_handle(part)));
+    let mut blocks = vec![sound.index_handle(), sound.filter.stored().unwrap().handle()];
+    blocks.extend([0, 1, 4].map(|part| sound.index.handle(part)));
     let (mut refused, mut untrusted) = (0, 0);
     for handle in blocks {
         for at in 0..handle.bytes as usize {
@@ -823,10 +821,10 @@ fn a_part_begins_and_ends_where_the_top_says() {
         .collect();
     let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
     let sound = opened(&bytes, &context(0));
-    let top = sound.index_top.as_ref().unwrap();
-    for part in [1, 3, sound.index_parts() - 1] {
-        let handle = sound.index_part_handle(part);
-        let index = sound.index(part).unwrap();
+    let top = sound.index.separators().unwrap();
+    for part in [1, 3, sound.index.parts() - 1] {
+        let handle = sound.index.handle(part);
+        let index = sound.index_part(part).unwrap();
         let first = index.index.user_key(0).to_vec();
         let last = top.separator(part).0.to_vec();
         let lowered = |separator: Vec<u8>, by_its: fn(&[u8]) -> usize| {
@@ -858,7 +856,7 @@ fn an_index_part_in_the_place_of_another_is_damage() {
         .collect();
     let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
     let sound = opened(&bytes, &context(0));
-    let handle = |part| sound.index_part_handle(part);
+    let handle = |part| sound.index.handle(part);
     let mut tried = 0;
     for (i, j) in (0..10).flat_map(|i| (0..10).map(move |j| (i, j))) {
         if i == j || handle(i).bytes != handle(j).bytes {
@@ -907,7 +905,7 @@ fn small_tables_have_no_parts_and_a_filter_may_be_whole_beside_an_index_in_parts
     let (bytes, _) = in_parts(&mixed_entries(20), options(Compression::None), 4096);
     let table = opened(&bytes, &context(0));
     assert!(!table.index_form().two_level);
-    assert_eq!((table.index_parts(), table.filter_parts()), (1, 1));
+    assert_eq!((table.index.parts(), table.filter.parts.parts()), (1, 1));
     let (bytes, _) = in_parts(&Entries::new(), options(Compression::None), 4096);
     assert!(!opened(&bytes, &context(0)).index_form().two_level);
     // One key a block.
@@ -916,8 +914,8 @@ fn small_tables_have_no_parts_and_a_filter_may_be_whole_beside_an_index_in_parts
         .collect();
     let (bytes, _) = in_parts(&entries, options(Compression::None), 1000);
     let table = opened(&bytes, &context(1 << 20));
-    assert!(table.index_parts() > 4 && table.filter_parts() == 1);
-    assert!(matches!(table.any_filter(), Some(StoredFilter::Full(..))));
+    assert!(table.index.parts() > 4 && table.filter.parts.parts() == 1);
+    assert!(matches!(table.filter.stored(), Some(StoredFilter::Full(..))));
     assert_eq!(table.verify().unwrap().filter_misses, 0);
 }
 
@@ -983,8 +981,8 @@ fn parts_that_are_not_in_memory_are_read_together() {
         let context = context(cache_bytes);
         let sound = opened(&bytes, &context);
         let mut damaged = bytes.clone();
-        damaged[sound.filter_part_handle(2).unwrap().offset as usize + 3] ^= 1;
-        damaged[sound.index_part_handle(2).offset as usize + 3] ^= 1;
+        damaged[sound.filter.parts.handle(2).offset as usize + 3] ^= 1;
+        damaged[sound.index.handle(2).offset as usize + 3] ^= 1;
         let patient = Arc::new(PatientFile {
             file: file_of(&damaged),
             together: 3,
@@ -1005,7 +1003,7 @@ fn parts_that_are_not_in_memory_are_read_together() {
         };
         patient.in_flight.lock().unwrap().1 = 0;
         let before = sums();
-        let filters: Vec<_> = batch_read_parts::<TableFilter>(&reader, &wanted);
+        let filters: Vec<_> = read_parts::<TableFilter>(&reader, &wanted);
         assert!(patient.in_flight.lock().unwrap().1 >= 3, "one after the other");
         let counted: Vec<u64> = sums().iter().zip(before).map(|(now, then)| now - then).collect();
         assert_eq!(counted, [4, 4, 3], "{cache_bytes}");
@@ -1013,7 +1011,7 @@ fn parts_that_are_not_in_memory_are_read_together() {
             let filter = filter.as_ref().unwrap();
             for (key, _) in &entries {
                 let lookup = LookupKey::new(key::user_key(key), MAX_SEQUENCE);
-                if table.filter_part_of(&lookup) == *part {
+                if table.filter.locate(&lookup) == *part {
                     let expected = match part {
                         2 => FilterAnswer::Untrusted,
                         _ => FilterAnswer::Maybe,
@@ -1023,7 +1021,7 @@ fn parts_that_are_not_in_memory_are_read_together() {
             }
         }
         patient.in_flight.lock().unwrap().1 = 0;
-        let indexes: Vec<_> = batch_read_parts::<TableIndex>(&reader, &wanted);
+        let indexes: Vec<_> = read_parts::<TableIndex>(&reader, &wanted);
         assert!(patient.in_flight.lock().unwrap().1 >= 3, "one after the other");
         for ((_, part), index) in wanted.iter().zip(indexes) {
             match (part, index) {
@@ -1045,12 +1043,12 @@ fn parts_of_several_tables_that_are_read_together_are_not_mistaken() {
     let wanted: Vec<_> =
         (0..3).flat_map(|part| tables.iter().map(move |table| (&**table, part))).collect();
     let reader = OverlappedReader::by_threads(&DescriptorPool::new(64));
-    let filters = batch_read_parts::<TableFilter>(&reader, &wanted);
-    let indexes = batch_read_parts::<TableIndex>(&reader, &wanted);
+    let filters = read_parts::<TableFilter>(&reader, &wanted);
+    let indexes = read_parts::<TableIndex>(&reader, &wanted);
     for ((&(table, part), filter), index) in wanted.iter().zip(filters).zip(indexes) {
-        let own = table.filter_part(part).unwrap();
+        let own = table.filter.part(table.block_file(), part).unwrap();
         assert!(filter.unwrap().reader().bytes() == own.reader().bytes());
-        let (index, own) = (index.unwrap(), table.index(part).unwrap());
+        let (index, own) = (index.unwrap(), table.index_part(part).unwrap());
         assert_eq!(index.part, part);
         assert_eq!(index.index.len(), own.index.len());
         assert_eq!(index.index.handle(0), own.index.handle(0));

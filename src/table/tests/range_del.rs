@@ -87,7 +87,7 @@ fn ranges_come_back_beside_the_entries_and_count_as_rocksdb_counts_them() {
             if entries.is_empty() {
                 assert_eq!(summary.smallest, internal_key(b"a", 9, 15));
                 assert_eq!(summary.largest, key::range_end(b"user000033"));
-                assert!(table.any_filter().is_none() && summary.data_blocks == 0);
+                assert!(table.filter.stored().is_none() && summary.data_blocks == 0);
                 assert_eq!(get(&table, &LookupKey::new(b"a", MAX_SEQUENCE)).unwrap(), None);
                 let mut cursor = TableCursor::new(table, ScanOptions::default());
                 cursor.seek_to_first().unwrap();

@@ -148,7 +148,7 @@ fn keys_and_values_of_a_mebibyte_are_entries_like_others() {
 #[test]
 fn a_table_without_entries_is_empty() {
     let table = table(&[], options(Compression::Lz4), &context(1 << 20));
-    assert!(table.any_filter().is_none());
+    assert!(table.filter.stored().is_none());
     assert_reads_as(&table, &[]);
     let found = get(&table, &LookupKey::new(b"k", MAX_SEQUENCE)).unwrap();
     assert_eq!(found, None);
@@ -159,7 +159,7 @@ fn no_filter_means_no_filter_block_and_all_the_answers() {
     let entries = mixed_entries(100);
     let options = TableOptions { filter: FilterSpec::NONE, ..options(Compression::None) };
     let table = table(&entries, options, &context(1 << 20));
-    assert!(table.any_filter().is_none());
+    assert!(table.filter.stored().is_none());
     assert_reads_as(&table, &entries);
 }
 
@@ -234,7 +234,7 @@ fn restamped(file: &dyn RandomAccessFile, version: u32, kind: ChecksumKind) -> V
     let reader = Table::open(reopen(file), context(0)).unwrap();
     let footer = *reader.footer();
     let mut handles: Vec<BlockHandle> = {
-        let index = reader.index(0).unwrap();
+        let index = reader.index_part(0).unwrap();
         (0..index.index.len()).map(|i| index.index.handle(i)).collect()
     };
     handles.extend(reader.metaindex().iter().map(|&(_, handle)| handle));

@@ -59,8 +59,8 @@ fn check_manifest(fs: &MemFs) {
     }
     let db = exported(fs).column_family("default").unwrap();
     let state = db.inner.tree.reading.current();
-    assert_eq!(state.version.files().count(), family.tables.len());
-    for (level, file) in state.version.files() {
+    assert_eq!(state.sources.version.files().count(), family.tables.len());
+    for (level, file) in state.sources.version.files() {
         let listed = &family.tables[&file.meta.number];
         assert_eq!(listed.level as usize, level);
         assert_eq!(listed.file_bytes, fs.open(file.path()).unwrap().len());
