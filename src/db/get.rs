@@ -6,7 +6,7 @@
 use super::inner::reading::Reading;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
-use crate::lookup::{Found, InTable, Lookups, TreeObserver, Unfinished, Walk, find_in_memtables};
+use crate::lookup::{Found, InTable, Lookups, Observer, Unfinished, Walk, find_in_memtables};
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
@@ -19,11 +19,9 @@ pub(super) fn get(
     key: &[u8],
     snapshot: Option<SequenceNumber>,
 ) -> Result<Option<Slice>> {
-    lookup(reading, key, snapshot, (), ToSlice)
+    lookup(reading, key, snapshot, Observer::NONE, ToSlice)
 }
 
-/// The lookup itself is not generic: a generic one would be compiled in the program that uses this
-/// crate, where fewer functions of this crate are inlined into it.
 #[inline]
 pub(super) fn get_with<R>(
     reading: &Reading,
@@ -31,20 +29,7 @@ pub(super) fn get_with<R>(
     snapshot: Option<SequenceNumber>,
     read: impl FnOnce(&[u8]) -> R,
 ) -> Result<Option<R>> {
-    let (mut read, mut out) = (Some(read), None);
-    lend(reading, key, snapshot, &mut |value| out = read.take().map(|read| read(value)))?;
-    Ok(out)
-}
-
-/// Calls `read` with the value of `key`, if there is one.
-pub(super) fn lend(
-    reading: &Reading,
-    key: &[u8],
-    snapshot: Option<SequenceNumber>,
-    read: &mut dyn FnMut(&[u8]),
-) -> Result<()> {
-    lookup(reading, key, snapshot, (), Lend(read))?;
-    Ok(())
+    lookup(reading, key, snapshot, Observer::NONE, Lend(read))
 }
 
 pub(super) fn contains_key(
@@ -52,18 +37,18 @@ pub(super) fn contains_key(
     key: &[u8],
     snapshot: Option<SequenceNumber>,
 ) -> Result<bool> {
-    Ok(lookup(reading, key, snapshot, (), Ignore)?.is_some())
+    Ok(lookup(reading, key, snapshot, Observer::NONE, Ignore)?.is_some())
 }
 
-/// The lookup that all calls share. Every stage is reported to `observer`: `()` ignores it,
-/// [`explain`](super::explain) records it. `visit` is the last to use the guard, so [`Lend`] can end
+/// The lookup that all calls share. Every stage is reported to `observer`, which
+/// [`explain`](super::explain) has. `visit` is the last to use the guard, so [`Lend`] can end
 /// the guard's protection before it calls user code.
 #[inline(always)]
 pub(super) fn lookup<V: Visit>(
     reading: &Reading,
     key: &[u8],
     snapshot: Option<SequenceNumber>,
-    observer: impl TreeObserver,
+    observer: Observer<'_>,
     visit: V,
 ) -> Result<Option<V::Out>> {
     let guard = pin();
@@ -71,7 +56,7 @@ pub(super) fn lookup<V: Visit>(
     let sources = &held.get().sources;
     let tickers = reading.counters().on_thread(&guard);
     let key = &LookupKey::new(key, sequence);
-    observer.started(key, sources);
+    observer.tell(|it| it.started(key, sources));
     if sources.has_entries_in_memory()
         && let Some(entry) = find_in_memtables(sources, key, &guard, tickers, observer)?
     {
@@ -86,7 +71,7 @@ pub(super) fn lookup<V: Visit>(
         return finish(unfinished, key, tickers, observer, visit);
     }
     let Some(mut walk) = Walk::new(version, 0, key) else {
-        observer.all_runs_passed(version);
+        observer.tell(|it| it.all_runs_passed(version));
         return Ok(None);
     };
     walk.prefetch(key, &guard);
@@ -116,7 +101,7 @@ fn finish<V: Visit>(
     mut unfinished: Unfinished,
     key: &LookupKey<'_>,
     tickers: ThreadTickers<'_>,
-    observer: impl TreeObserver,
+    observer: Observer<'_>,
     visit: V,
 ) -> Result<Option<V::Out>> {
     let found = unfinished.run(key, tickers, observer)?;
@@ -195,13 +180,13 @@ impl Visit for ToSlice {
 }
 
 /// Calls user code with the value, under no guard.
-struct Lend<'f>(&'f mut dyn FnMut(&[u8]));
+struct Lend<F>(F);
 
-impl Visit for Lend<'_> {
-    type Out = ();
+impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
+    type Out = R;
 
     #[inline(always)]
-    fn visit(self, value: ValueRef<'_>) {
+    fn visit(self, value: ValueRef<'_>) -> R {
         let Lend(read) = self;
         let (value, guard) = match value {
             ValueRef::Memtable(value, guard) => (value, guard),

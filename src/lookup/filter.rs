@@ -23,7 +23,7 @@ use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::filter::source::{FilterQuery, count_use};
 
 use super::need::Need;
-use super::observer::TableObserver;
+use super::observer::Observer;
 use super::tally::FilterTally;
 
 /// The most keys for which a filter is queried at once.
@@ -87,13 +87,13 @@ pub(super) fn query(
     key: &LookupKey<'_>,
     guard: &Guard,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> FilterSays {
     if let Some(filter) = table.filter.usual(guard)
         && let Some(maybe) = filter.answer_for(key.hash)
     {
         let answer = if maybe { FilterAnswer::Maybe } else { FilterAnswer::No };
-        observer.filter_answered(table, filter, key, false, answer);
+        observer.tell(|it| it.filter_answered(table, filter, key, false, answer));
         FilterTally::record_hit(maybe, table, guard, tickers);
         return FilterSays::of(maybe, || None);
     }
@@ -107,7 +107,7 @@ fn query_other(
     key: &LookupKey<'_>,
     guard: &Guard,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> FilterSays {
     query_part(table, table.filter.locate(key), key, guard, tickers, observer)
 }
@@ -119,7 +119,7 @@ fn query_part(
     key: &LookupKey<'_>,
     guard: &Guard,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> FilterSays {
     let Some(query) = table.filter.query_for(key) else {
         return FilterSays::maybe(FilterUse::Impossible, None);
@@ -142,16 +142,18 @@ pub(super) fn answer(
     query: &FilterQuery<'_>,
     guard: &Guard,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> bool {
     let answer = match filter {
         None => {
-            observer.filter_failed();
+            observer.tell(|it| it.filter_failed());
             FilterAnswer::Untrusted
         }
         Some(filter) => {
             let answer = filter.may_contain(&query.key);
-            observer.filter_answered(table, filter.reader(), key, query.is_prefix, answer);
+            observer.tell(|it| {
+                it.filter_answered(table, filter.reader(), key, query.is_prefix, answer)
+            });
             answer
         }
     };
@@ -172,13 +174,13 @@ pub(super) fn absent_part(
     part: usize,
     is_joint: bool,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> Result<AfterFilter, Need> {
     if table.filter.is_worth_a_read(part, is_joint) {
         return Err(Need::Filter(part));
     }
     tickers.add(Ticker::BloomPassedBy, 1);
-    observer.filter_passed_by();
+    observer.tell(|it| it.filter_passed_by());
     let index_part = table.index_part_beside(part).map(|part| part as u32);
     Ok(AfterFilter { filter: FilterUse::PassedBy, index_part })
 }
@@ -192,7 +194,7 @@ pub(super) fn answer_once_read(
     filter: Option<&TableFilter>,
     key: &LookupKey<'_>,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> bool {
     let query = table.filter.query_for(key).expect("the filter was needed for a query");
     let maybe = answer(table, filter, key, &query, &pin(), tickers, observer);
@@ -265,6 +267,6 @@ fn query_parts(
         }
     }
     for (i, (&part, key)) in parts.iter().zip(keys).enumerate() {
-        tell(i, query_part(table, part, key, guard, tickers, ()));
+        tell(i, query_part(table, part, key, guard, tickers, Observer::NONE));
     }
 }

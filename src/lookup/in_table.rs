@@ -27,7 +27,7 @@ use super::filter::{self, AfterFilter, FilterSays, FilterUse};
 use super::found::Found;
 use super::joint::joint_read;
 use super::need::Need;
-use super::observer::TableObserver;
+use super::observer::Observer;
 use super::tally::record_true;
 
 /// What the search of a table has come to.
@@ -44,7 +44,7 @@ pub(super) fn search<'g>(
     key: &LookupKey<'_>,
     guard: &'g Guard,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> Result<InTable<'g>> {
     match filter::query(table, key, guard, tickers, observer) {
         FilterSays::No => Ok(InTable::Absent),
@@ -64,7 +64,7 @@ pub(super) fn search_without_filter<'g>(
     key: &LookupKey<'_>,
     guard: &'g Guard,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> Result<InTable<'g>> {
     let is_joint = joint_read(table, part, key, guard).is_some();
     match filter::absent_part(table, part, is_joint, tickers, observer) {
@@ -81,12 +81,12 @@ pub(super) fn search_index<'g>(
     after: AfterFilter,
     guard: &'g Guard,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> Result<InTable<'g>> {
     match find_group(table, key, after, guard, tickers) {
         Some(group) => {
             let position = group.find_block(key);
-            observer.index_searched(position.index, position.block);
+            observer.tell(|it| it.index_searched(position.index, position.block));
             search_blocks(table, position, key, after.filter, guard, tickers, observer)
         }
         None => Ok(without_group(table, key, after)),
@@ -214,7 +214,7 @@ pub(super) fn search_blocks<'g>(
     filter: FilterUse,
     guard: &'g Guard,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> Result<InTable<'g>> {
     let (mut index, mut i) = (from.index, from.block);
     if i >= index.index.len() {
@@ -231,13 +231,13 @@ pub(super) fn search_blocks<'g>(
     };
     let file = table.file_counters().on_thread(tickers, guard);
     loop {
-        observer.block_reached(index, i, &block);
+        observer.tell(|it| it.block_reached(index, i, &block));
         tickers.add_all([(Ticker::BlockCacheDataHit, hits), (Ticker::DataBlocksExamined, 1)]);
         file.add(FileTicker::DataBlocksExamined, 1);
         let search = block.find_from(start, key.user_key, key.trailer(), table.global_sequence());
         let damaged = |damage| table.block_file().damaged(damage, index.index.handle(i));
         let search = search.map_err(damaged)?;
-        observer.block_searched(matches!(search, SearchResult::Found { .. }));
+        observer.tell(|it| it.block_searched(matches!(search, SearchResult::Found { .. })));
         match search {
             SearchResult::Found { trailer, value } => {
                 if filter == FilterUse::Queried {

@@ -8,7 +8,7 @@ use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::Guard;
 use crate::table::{LookupKey, unsupported_entry};
 
-use super::observer::TreeObserver;
+use super::observer::Observer;
 use super::sources::Sources;
 
 /// Searches the memtables. Returns `None` if no memtable has an entry of the key or a range
@@ -19,12 +19,12 @@ pub(crate) fn find_in_memtables<'g>(
     key: &LookupKey<'_>,
     guard: &Guard,
     tickers: ThreadTickers<'_>,
-    observer: impl TreeObserver,
+    observer: Observer<'_>,
 ) -> Result<Option<Option<&'g [u8]>>> {
     for memtable in sources.memtables() {
         let deleted_at = memtable.covering(key.user_key, key.sequence, guard);
         let newest = memtable.get(key.user_key, key.sequence);
-        observer.memtable_searched(memtable, newest, deleted_at);
+        observer.tell(|it| it.memtable_searched(memtable, newest, deleted_at));
         if let Some((sequence, kind, value)) = newest {
             tickers.add(Ticker::MemtableHit, 1);
             let is_value = kind == EntryKind::Value as u8;

@@ -6,7 +6,7 @@ use crate::table::{LookupKey, Table};
 use crate::version::Version;
 
 use super::found::{Found, hit_ticker, range_deletion, shows_value};
-use super::observer::TreeObserver;
+use super::observer::Observer;
 use super::probe::search_and_read;
 
 /// Returns the newest entry of the key if it is a value. In each level it searches all tables that
@@ -15,21 +15,21 @@ pub(super) fn find_in_mixed(
     version: &Version,
     key: &LookupKey<'_>,
     tickers: ThreadTickers<'_>,
-    observer: impl TreeObserver,
+    observer: Observer<'_>,
 ) -> Result<Option<Found<'static>>> {
     for level in version.all_runs().chunk_by(|one, other| one.level == other.level) {
         let (mut newest, mut deleted_at) = (None::<(Found<'static>, &Table)>, 0);
         for run in level {
             let candidates = version.candidates(run, key.user_key);
             if candidates.is_empty() {
-                observer.run_passed(run);
+                observer.tell(|it| it.run_passed(run));
             }
             for file in candidates.map(|position| run.file(position)) {
                 let deleted_here = range_deletion(file, key);
                 deleted_at = deleted_at.max(deleted_here);
-                observer.file_reached(file, deleted_here);
-                let found = search_and_read(&file.table, key, tickers, observer.in_table())?;
-                observer.file_left(run, file, found.as_ref());
+                observer.tell(|it| it.file_reached(file, deleted_here));
+                let found = search_and_read(&file.table, key, tickers, observer)?;
+                observer.tell(|it| it.file_left(run, file, found.as_ref()));
                 if let Some(found) = found
                     && newest.as_ref().is_none_or(|(newest, _)| newest.sequence < found.sequence)
                 {

@@ -36,8 +36,8 @@
 //! which keeps the version by a reference count instead. It does not keep the memtables, because
 //! they are already searched. `src/db/get.rs` has the loop that runs the stages.
 //!
-//! **Observers.** Each stage tells an observer what it did. The observer of `get` does nothing and
-//! costs nothing. The observer of `explain` records the stages, so both calls run the same lookup.
+//! **Observers.** Each stage tells an observer what it did. `get` has none, and `explain` has one that
+//! records the stages, so both calls run the same lookup.
 
 pub(crate) mod explain;
 mod filter;
@@ -74,7 +74,7 @@ pub(crate) use self::many::Lookups;
 #[cfg(test)]
 pub(crate) use self::many::read_parts;
 pub(crate) use self::memtables::find_in_memtables;
-pub(crate) use self::observer::TreeObserver;
+pub(crate) use self::observer::{Observe, Observer};
 #[cfg(test)]
 pub(crate) use self::probe::search_and_read as get_in_table;
 pub(crate) use self::sources::Sources;
@@ -130,23 +130,23 @@ impl<'g> Walk<'g> {
         key: &LookupKey<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
-        observer: impl TreeObserver,
+        observer: Observer<'_>,
     ) -> Option<Candidate<'g>> {
         for run in &mut self.runs {
             let Some(file) = run.file_of(self.head, key.user_key) else {
-                observer.run_passed(run);
+                observer.tell(|it| it.run_passed(run));
                 continue;
             };
             let deleted_at = match self.version.has_range_deletions {
                 true => range_deletion(file, key),
                 false => 0,
             };
-            observer.file_reached(file, deleted_at);
-            let after = match filter::query(&file.table, key, guard, tickers, observer.in_table()) {
+            observer.tell(|it| it.file_reached(file, deleted_at));
+            let after = match filter::query(&file.table, key, guard, tickers, observer) {
                 FilterSays::Maybe(after) => Ok(after),
                 FilterSays::Absent(part) => Err(part),
                 FilterSays::No => {
-                    observer.file_left(run, file, None);
+                    observer.tell(|it| it.file_left(run, file, None));
                     if deleted_at > 0 {
                         return None;
                     }
@@ -167,9 +167,9 @@ impl<'g> Candidate<'g> {
         key: &LookupKey<'_>,
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
-        observer: impl TreeObserver,
+        observer: Observer<'_>,
     ) -> Result<InTable<'g>> {
-        let (table, observer) = (&*self.file.table, observer.in_table());
+        let table = &*self.file.table;
         match self.after {
             Ok(after) => search_index(table, key, after, guard, tickers, observer),
             Err(part) => search_without_filter(table, part, key, guard, tickers, observer),
@@ -183,9 +183,9 @@ impl<'g> Candidate<'g> {
         found: &Found<'_>,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
-        observer: impl TreeObserver,
+        observer: Observer<'_>,
     ) -> Result<bool> {
-        observer.file_left(self.run, self.file, Some(found));
+        observer.tell(|it| it.file_left(self.run, self.file, Some(found)));
         tickers.add(hit_ticker(self.run.level), 1);
         shows_value(&self.file.table, key, found, self.deleted_at)
     }
@@ -193,8 +193,8 @@ impl<'g> Candidate<'g> {
     /// The search has found no entry. Returns whether the walk ends here: every version of the key
     /// in a deeper file is older than the range deletion, so it is deleted too.
     #[inline(always)]
-    pub fn end(&self, observer: impl TreeObserver) -> bool {
-        observer.file_left(self.run, self.file, None);
+    pub fn end(&self, observer: Observer<'_>) -> bool {
+        observer.tell(|it| it.file_left(self.run, self.file, None));
         self.deleted_at > 0
     }
 }

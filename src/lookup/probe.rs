@@ -24,7 +24,7 @@ use super::found::Found;
 use super::in_table::{BlockPosition, InTable, search, search_blocks, search_index};
 use super::joint::{IndexRead, index_once_read, joint_read};
 use super::need::{Need, NeededBlock};
-use super::observer::TableObserver;
+use super::observer::Observer;
 
 /// See the module.
 pub(super) struct Probe {
@@ -35,11 +35,11 @@ pub(super) struct Probe {
 }
 
 /// Looks up the newest entry of the key that the snapshot sees in one table. Hold no guard.
-pub(crate) fn search_and_read<O: TableObserver>(
+pub(crate) fn search_and_read(
     table: &Table,
     key: &LookupKey<'_>,
     tickers: ThreadTickers<'_>,
-    observer: O,
+    observer: Observer<'_>,
 ) -> Result<Option<Found<'static>>> {
     let guard = pin();
     match search(table, key, &guard, tickers, observer)? {
@@ -61,12 +61,12 @@ impl Probe {
     /// ended with the need. Hold no guard.
     #[cold]
     #[inline(never)]
-    pub fn run<O: TableObserver>(
+    pub fn run(
         self,
         table: &Table,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
-        observer: O,
+        observer: Observer<'_>,
     ) -> Result<Option<Found<'static>>> {
         let Probe { mut need, mut filter, mut index_read } = self;
         loop {
@@ -87,7 +87,7 @@ impl Probe {
                 Need::Index(part) => {
                     let index = index_once_read(table, part, index_read.take())?;
                     let block = index.index.find(key.user_key, key.trailer());
-                    observer.index_searched(&index, block);
+                    observer.tell(|it| it.index_searched(&index, block));
                     in_vain = Some(part);
                     match block < index.index.len() {
                         true => InTable::Needs(Need::Block(NeededBlock { index, block }), filter),
@@ -121,7 +121,7 @@ fn read_filter(
     key: &LookupKey<'_>,
     index_read: &mut Option<IndexRead>,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> bool {
     let joint = joint_read(table, part, key, &pin());
     let is_joint = joint.is_some();
@@ -144,7 +144,7 @@ fn read_block(
     key: &LookupKey<'_>,
     filter: FilterUse,
     tickers: ThreadTickers<'_>,
-    observer: impl TableObserver,
+    observer: Observer<'_>,
 ) -> Result<InTable<'static>> {
     let NeededBlock { index, block: i } = needed;
     let resident = index.blocks.get(i, &pin()).map(|block| block.share());

@@ -13,7 +13,7 @@ use super::found::{Found, range_deletion};
 use super::in_table::InTable;
 use super::mixed::find_in_mixed;
 use super::need::Need;
-use super::observer::TreeObserver;
+use super::observer::Observer;
 use super::probe::Probe;
 use super::sources::Sources;
 use super::{AfterFilter, Candidate, Walk};
@@ -55,7 +55,7 @@ impl Unfinished {
         &mut self,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
-        observer: impl TreeObserver,
+        observer: Observer<'_>,
     ) -> Result<Option<Found<'static>>> {
         let version = &*self.version;
         let Some((mut number, mut probe)) = self.at.take() else {
@@ -68,7 +68,7 @@ impl Unfinished {
             let deleted_at = range_deletion(file, key);
             let after = Ok(AfterFilter::IMPOSSIBLE);
             let mut candidate = Candidate { run, file, deleted_at, after };
-            let mut step = match probe.run(&file.table, key, tickers, observer.in_table())? {
+            let mut step = match probe.run(&file.table, key, tickers, observer)? {
                 Some(found) => InTable::Found(found),
                 None => InTable::Absent,
             };

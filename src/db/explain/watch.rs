@@ -1,7 +1,7 @@
 //! `explain`: the lookup of `get` with an observer that writes a [`LookupTrace`].
 //!
 //! ```text
-//! get         observer: (), which does nothing
+//! get         no observer
 //! explain     observer: Watch, which writes a LookupTrace
 //! lookup/     the observed stages    trace    what is written          text    its text
 //! ```
@@ -14,10 +14,15 @@ use crate::db::get::{ToSlice, lookup};
 use crate::db::inner::reading::Reading;
 use crate::encoding::key::{EntryKind, SequenceNumber, user_key};
 use crate::error::Result;
+use crate::filter::FilterReader;
 use crate::lookup::explain::recorder::Recorder;
-use crate::lookup::{Found, Sources, TreeObserver};
+use crate::lookup::{Found, Observe, Observer, Sources};
 use crate::memtable::Memtable;
 use crate::table::LookupKey;
+use crate::table::Table;
+use crate::table::block::Block;
+use crate::table::filter::block::FilterAnswer;
+use crate::table::table_index::TableIndex;
 use crate::version::{FileMeta, Run, TableFile, Version};
 
 /// Looks up `key` like `get`, but returns the trace of the lookup.
@@ -31,7 +36,7 @@ pub(in crate::db) fn explain(
         trace: RefCell::new(LookupTrace { key: key.to_vec(), ..LookupTrace::default() }),
         range_check_nanos: Cell::new(0),
     };
-    let value = lookup(reading, key, snapshot, &watch, ToSlice)?;
+    let value = lookup(reading, key, snapshot, Observer::new(&watch), ToSlice)?;
     let mut trace = watch.trace.into_inner();
     // At this point `levels_spared` counts all runs (a run is a file of level 0, or a deeper
     // level). The runs that have a trace are subtracted. In a mixed version, where files of a level
@@ -69,14 +74,8 @@ impl Watch<'_> {
     }
 }
 
-impl<'w> TreeObserver for &'w Watch<'_> {
-    type InTable = &'w Recorder<'w>;
-
-    fn in_table(self) -> &'w Recorder<'w> {
-        &self.in_table
-    }
-
-    fn started(self, key: &LookupKey<'_>, sources: &Sources) {
+impl Observe for Watch<'_> {
+    fn started(&self, key: &LookupKey<'_>, sources: &Sources) {
         let mut trace = self.trace.borrow_mut();
         (trace.hash, trace.sequence) = (key.hash, key.sequence);
         trace.levels_spared = sources.version.all_runs().len();
@@ -84,7 +83,7 @@ impl<'w> TreeObserver for &'w Watch<'_> {
     }
 
     fn memtable_searched(
-        self,
+        &self,
         memtable: &Memtable,
         newest: Option<(SequenceNumber, u8, &[u8])>,
         deleted_at: SequenceNumber,
@@ -100,23 +99,23 @@ impl<'w> TreeObserver for &'w Watch<'_> {
         self.in_table.restart();
     }
 
-    fn all_runs_passed(self, version: &Version) {
+    fn all_runs_passed(&self, version: &Version) {
         for run in version.all_runs() {
             self.run_passed(run);
         }
     }
 
-    fn run_passed(self, run: &Run<Arc<TableFile>>) {
+    fn run_passed(&self, run: &Run<Arc<TableFile>>) {
         let nanos = self.in_table.step().nanos;
         self.add_level(run, nanos, None);
     }
 
-    fn file_reached(self, file: &TableFile, deleted_at: SequenceNumber) {
+    fn file_reached(&self, file: &TableFile, deleted_at: SequenceNumber) {
         self.range_check_nanos.set(self.in_table.step().nanos);
         self.in_table.begin(&file.table, deleted_at);
     }
 
-    fn file_left(self, run: &Run<Arc<TableFile>>, file: &TableFile, found: Option<&Found<'_>>) {
+    fn file_left(&self, run: &Run<Arc<TableFile>>, file: &TableFile, found: Option<&Found<'_>>) {
         let FileMeta { number, file_bytes, entries, smallest, largest, .. } = &file.meta;
         let file = FileTrace {
             number: *number,
@@ -127,6 +126,39 @@ impl<'w> TreeObserver for &'w Watch<'_> {
             table: self.in_table.finish(found),
         };
         self.add_level(run, self.range_check_nanos.get(), Some(file));
+    }
+
+    // The recorder observes what happens in a table.
+
+    fn filter_answered(
+        &self,
+        table: &Table,
+        filter: &FilterReader,
+        key: &LookupKey<'_>,
+        is_prefix: bool,
+        answer: FilterAnswer,
+    ) {
+        self.in_table.filter_answered(table, filter, key, is_prefix, answer);
+    }
+
+    fn filter_failed(&self) {
+        self.in_table.filter_failed();
+    }
+
+    fn filter_passed_by(&self) {
+        self.in_table.filter_passed_by();
+    }
+
+    fn index_searched(&self, index: &TableIndex, block: usize) {
+        self.in_table.index_searched(index, block);
+    }
+
+    fn block_reached(&self, index: &TableIndex, i: usize, block: &Block) {
+        self.in_table.block_reached(index, i, block);
+    }
+
+    fn block_searched(&self, found: bool) {
+        self.in_table.block_searched(found);
     }
 }
 

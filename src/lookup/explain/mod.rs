@@ -13,6 +13,7 @@ use crate::table::{LookupKey, SstReader};
 
 use self::recorder::Recorder;
 use self::trace::TableTrace;
+use super::observer::Observer;
 use super::probe::search_and_read;
 
 impl SstReader {
@@ -31,7 +32,7 @@ impl SstReader {
         let deleted_at = table.ranges().map_or(0, |r| r.covering(user_key, key.sequence));
         let recorder = Recorder::new(counters);
         recorder.begin(table, deleted_at);
-        let found = search_and_read(table, &key, tickers, &recorder)?;
+        let found = search_and_read(table, &key, tickers, Observer::new(&recorder))?;
         Ok(recorder.finish(found.as_ref()))
     }
 }

@@ -23,7 +23,7 @@ use super::trace::{
     BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
 };
 use crate::lookup::found::Found;
-use crate::lookup::observer::TableObserver;
+use crate::lookup::observer::Observe;
 
 /// Writes one [`TableTrace`] after another: [`Recorder::begin`], the lookup, [`Recorder::finish`].
 pub(crate) struct Recorder<'a> {
@@ -160,9 +160,9 @@ impl<'a> Recorder<'a> {
     }
 }
 
-impl TableObserver for &Recorder<'_> {
+impl Observe for Recorder<'_> {
     fn filter_answered(
-        self,
+        &self,
         table: &Table,
         filter: &FilterReader,
         key: &LookupKey<'_>,
@@ -177,16 +177,16 @@ impl TableObserver for &Recorder<'_> {
         self.record_filter(filter, partition, &filter_key, prefix, answer, cost);
     }
 
-    fn filter_failed(self) {
+    fn filter_failed(&self) {
         self.record_no_filter(FilterVerdict::Untrusted, "it could not be read");
     }
 
-    fn filter_passed_by(self) {
+    fn filter_passed_by(&self) {
         let reason = "it is not in memory, and not worth a read";
         self.record_no_filter(FilterVerdict::PassedBy, reason);
     }
 
-    fn index_searched(self, index: &TableIndex, block: usize) {
+    fn index_searched(&self, index: &TableIndex, block: usize) {
         let cost = self.step();
         let blocks = index.index.len();
         let block = (block < blocks).then_some(block);
@@ -195,7 +195,7 @@ impl TableObserver for &Recorder<'_> {
         self.restart();
     }
 
-    fn block_reached(self, index: &TableIndex, i: usize, block: &Block) {
+    fn block_reached(&self, index: &TableIndex, i: usize, block: &Block) {
         let cost = self.step();
         let handle = index.index.handle(i);
         self.current.borrow_mut().blocks.push(BlockTrace {
@@ -210,7 +210,7 @@ impl TableObserver for &Recorder<'_> {
         self.restart();
     }
 
-    fn block_searched(self, found: bool) {
+    fn block_searched(&self, found: bool) {
         let cost = self.step();
         if let Some(block) = self.current.borrow_mut().blocks.last_mut() {
             (block.search_nanos, block.found) = (cost.nanos, found);

@@ -55,6 +55,7 @@ use super::in_table::{
 };
 use super::memtables::find_in_memtables;
 use super::need::{Need, NeededBlock};
+use super::observer::Observer;
 use super::sources::Sources;
 
 /// Keys that are looked up together: enough to hide every cache miss and to keep a device busy, but
@@ -271,7 +272,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         if sources.has_entries_in_memory() {
             let mut failed = Ok(());
             self.open.retain(|lookup| {
-                match find_in_memtables(sources, &lookup.key, guard, tickers, ()) {
+                match find_in_memtables(sources, &lookup.key, guard, tickers, Observer::NONE) {
                     Ok(Some(entry)) => {
                         self.values[lookup.to] = entry.map(Slice::copy_from);
                         false
@@ -327,7 +328,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         questions.retain(|question| {
             let table = &*run.file(question.file as usize).table;
             let part = table.filter.locate(&self.open[question.lookup as usize].key);
-            match absent_part(table, part, false, tickers, ()) {
+            match absent_part(table, part, false, tickers, Observer::NONE) {
                 Err(_) => parts.push((table, part)),
                 Ok(after) => {
                     self.maybes.push(Maybe { question: *question, after });
@@ -340,7 +341,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         for ((question, (table, part)), filter) in questions.into_iter().zip(parts).zip(filters) {
             let key = &self.open[question.lookup as usize].key;
             let filter = filter.as_deref().ok();
-            if answer_once_read(table, part, false, filter, key, tickers, ()) {
+            if answer_once_read(table, part, false, filter, key, tickers, Observer::NONE) {
                 let after = AfterFilter { filter: FilterUse::Queried, index_part: None };
                 self.maybes.push(Maybe { question, after });
             }
@@ -432,7 +433,9 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             let (lookup, file) = (&mut self.open[*lookup], *file);
             let (key, after) = (&lookup.key, lookup.after);
             let step = match position.take() {
-                Some(at) => search_blocks(table, at, key, after.filter, guard, tickers, ())?,
+                Some(at) => {
+                    search_blocks(table, at, key, after.filter, guard, tickers, Observer::NONE)?
+                }
                 None => without_group(table, key, after),
             };
             match step {
@@ -513,7 +516,15 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         for Waiting { lookup, run, file, block: place } in waiting {
             let (table, position) = blocks.position(place, &lookup.key);
             let filter = lookup.after.filter;
-            match search_blocks(table, position, &lookup.key, filter, guard, tickers, ())? {
+            match search_blocks(
+                table,
+                position,
+                &lookup.key,
+                filter,
+                guard,
+                tickers,
+                Observer::NONE,
+            )? {
                 InTable::Found(found) => {
                     tickers.add(hit_ticker(sources.version.runs()[run].level), 1);
                     self.values[lookup.to] = lookup.value_of(table, &found)?;

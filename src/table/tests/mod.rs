@@ -139,7 +139,7 @@ fn bloom() -> FilterSpec {
 /// lookup finds.
 fn get(table: &Table, lookup: &LookupKey<'_>) -> Result<Option<(u8, Slice)>> {
     let tickers = table.block_file().counters().on_thread(&pin());
-    let found = crate::lookup::get_in_table(table, lookup, tickers, ())?;
+    let found = crate::lookup::get_in_table(table, lookup, tickers, crate::lookup::Observer::NONE)?;
     Ok(found.map(|found| {
         assert_eq!(found.value_slice(), found.value());
         (found.kind, found.value_slice())
