@@ -6,7 +6,9 @@
 use super::inner::reading::Reading;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
-use crate::lookup::{Found, InTable, Lookups, Observer, Unfinished, Walk, find_in_memtables};
+use crate::lookup::{
+    Found, InTable, Lookups, Observer, Scope, Unfinished, Walk, find_in_memtables,
+};
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
@@ -55,10 +57,11 @@ pub(super) fn lookup<V: Visit>(
     let (held, sequence) = reading.load_read_point(snapshot, &guard);
     let sources = &held.get().sources;
     let tickers = reading.counters().on_thread(&guard);
+    let scope = &Scope { guard: &guard, tickers, observer };
     let key = &LookupKey::new(key, sequence);
     observer.tell(|it| it.started(key, sources));
     if sources.has_entries_in_memory()
-        && let Some(entry) = find_in_memtables(sources, key, &guard, tickers, observer)?
+        && let Some(entry) = find_in_memtables(sources, key, scope)?
     {
         tickers.add(Ticker::NumberKeysRead, 1);
         return Ok(entry.map(|value| visit.visit(ValueRef::Memtable(value, &guard))));
@@ -75,12 +78,12 @@ pub(super) fn lookup<V: Visit>(
         return Ok(None);
     };
     walk.prefetch(key, &guard);
-    while let Some(candidate) = walk.next(key, &guard, tickers, observer) {
-        match candidate.search(key, &guard, tickers, observer)? {
-            InTable::Absent if candidate.end(observer) => return Ok(None),
+    while let Some(candidate) = walk.next(key, scope) {
+        match candidate.search(key, scope)? {
+            InTable::Absent if candidate.end(scope) => return Ok(None),
             InTable::Absent => {}
             InTable::Found(found) => {
-                let shows_value = candidate.end_with(&found, key, tickers, observer)?;
+                let shows_value = candidate.end_with(&found, key, scope)?;
                 return Ok(shows_value.then(|| visit.visit(ValueRef::Block(&found, &guard))));
             }
             InTable::Needs(need, filter) => {
@@ -130,7 +133,8 @@ pub(super) fn multi_get<K: AsRef<[u8]>>(
         drop(guard);
         return keys.iter().map(|key| get(reading, key.as_ref(), Some(sequence))).collect();
     }
-    if lookups.begin(&held.get().sources, sequence, &guard, tickers)? {
+    let scope = Scope::new(&guard, tickers);
+    if lookups.begin(&held.get().sources, sequence, &scope)? {
         let kept = held.to_arc();
         drop(guard);
         lookups.read_and_finish(&kept.sources, reading.overlapped(), tickers)?;

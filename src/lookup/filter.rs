@@ -14,6 +14,8 @@
 //! reads but loses no key. Whether a part that is not in memory is worth a read, the filter's source
 //! knows ([`crate::table::filter::source`]).
 
+use std::num::NonZeroU32;
+
 use crate::filter::HashKind;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
@@ -24,6 +26,7 @@ use crate::table::filter::source::{FilterQuery, count_use};
 
 use super::need::Need;
 use super::observer::Observer;
+use super::scope::Scope;
 use super::tally::FilterTally;
 
 /// The most keys for which a filter is queried at once.
@@ -42,14 +45,28 @@ pub(super) enum FilterSays {
 #[derive(Clone, Copy)]
 pub(super) struct AfterFilter {
     pub filter: FilterUse,
-    /// The part of the index that leads to the key, if the filter's part tells it.
-    pub index_part: Option<u32>,
+    /// The number of the index part that leads to the key, plus one, if the filter's part tells it.
+    /// Four bytes, so that all of this is passed in one register.
+    index_part: Option<NonZeroU32>,
 }
 
 impl AfterFilter {
     /// Nothing, because no filter was queried.
-    pub const IMPOSSIBLE: AfterFilter =
-        AfterFilter { filter: FilterUse::Impossible, index_part: None };
+    pub const IMPOSSIBLE: AfterFilter = AfterFilter::new(FilterUse::Impossible, None);
+
+    /// `index_part`: the part of the index that leads to the key, if the filter's part tells it.
+    #[inline(always)]
+    pub const fn new(filter: FilterUse, index_part: Option<usize>) -> AfterFilter {
+        let index_part = match index_part {
+            Some(part) => NonZeroU32::new(part as u32 + 1),
+            None => None,
+        };
+        AfterFilter { filter, index_part }
+    }
+
+    pub fn index_part(self) -> Option<usize> {
+        self.index_part.map(|part| part.get() as usize - 1)
+    }
 }
 
 /// What a search has done with the filter.
@@ -75,60 +92,40 @@ impl FilterSays {
 
     #[inline(always)]
     fn maybe(filter: FilterUse, index_part: Option<usize>) -> FilterSays {
-        let index_part = index_part.map(|part| part as u32);
-        FilterSays::Maybe(AfterFilter { filter, index_part })
+        FilterSays::Maybe(AfterFilter::new(filter, index_part))
     }
 }
 
 /// What the filter of `table` says of `key`.
 #[inline(always)]
-pub(super) fn query(
-    table: &Table,
-    key: &LookupKey<'_>,
-    guard: &Guard,
-    tickers: ThreadTickers<'_>,
-    observer: Observer<'_>,
-) -> FilterSays {
-    if let Some(filter) = table.filter.usual(guard)
+pub(super) fn query(table: &Table, key: &LookupKey<'_>, scope: &Scope<'_>) -> FilterSays {
+    if let Some(filter) = table.filter.usual(scope.guard)
         && let Some(maybe) = filter.answer_for(key.hash)
     {
         let answer = if maybe { FilterAnswer::Maybe } else { FilterAnswer::No };
-        observer.tell(|it| it.filter_answered(table, filter, key, false, answer));
-        FilterTally::record_hit(maybe, table, guard, tickers);
+        scope.observer.tell(|it| it.filter_answered(table, filter, key, false, answer));
+        FilterTally::record_hit(maybe, table, scope);
         return FilterSays::of(maybe, || None);
     }
-    query_other(table, key, guard, tickers, observer)
+    query_other(table, key, scope)
 }
 
 /// [`query`] in all cases but the usual one.
 #[inline(never)]
-fn query_other(
-    table: &Table,
-    key: &LookupKey<'_>,
-    guard: &Guard,
-    tickers: ThreadTickers<'_>,
-    observer: Observer<'_>,
-) -> FilterSays {
-    query_part(table, table.filter.locate(key), key, guard, tickers, observer)
+fn query_other(table: &Table, key: &LookupKey<'_>, scope: &Scope<'_>) -> FilterSays {
+    query_part(table, table.filter.locate(key), key, scope)
 }
 
 /// [`query`] of the filter's part `part`, which can hold the key.
-fn query_part(
-    table: &Table,
-    part: usize,
-    key: &LookupKey<'_>,
-    guard: &Guard,
-    tickers: ThreadTickers<'_>,
-    observer: Observer<'_>,
-) -> FilterSays {
+fn query_part(table: &Table, part: usize, key: &LookupKey<'_>, scope: &Scope<'_>) -> FilterSays {
     let Some(query) = table.filter.query_for(key) else {
         return FilterSays::maybe(FilterUse::Impossible, None);
     };
-    let Some(filter) = table.filter.parts.peek(part, guard) else {
+    let Some(filter) = table.filter.parts.peek(part, scope.guard) else {
         return FilterSays::Absent(part);
     };
-    tickers.add(Ticker::BlockCacheFilterHit, 1);
-    let maybe = answer(table, Some(filter), key, &query, guard, tickers, observer);
+    scope.tickers.add(Ticker::BlockCacheFilterHit, 1);
+    let maybe = answer(table, Some(filter), key, &query, scope);
     count_use(filter, !maybe);
     FilterSays::of(maybe, || table.index_part_beside(part))
 }
@@ -140,18 +137,16 @@ pub(super) fn answer(
     filter: Option<&TableFilter>,
     key: &LookupKey<'_>,
     query: &FilterQuery<'_>,
-    guard: &Guard,
-    tickers: ThreadTickers<'_>,
-    observer: Observer<'_>,
+    scope: &Scope<'_>,
 ) -> bool {
     let answer = match filter {
         None => {
-            observer.tell(|it| it.filter_failed());
+            scope.observer.tell(|it| it.filter_failed());
             FilterAnswer::Untrusted
         }
         Some(filter) => {
             let answer = filter.may_contain(&query.key);
-            observer.tell(|it| {
+            scope.observer.tell(|it| {
                 it.filter_answered(table, filter.reader(), key, query.is_prefix, answer)
             });
             answer
@@ -159,7 +154,7 @@ pub(super) fn answer(
     };
     match query.is_prefix {
         true => FilterTally::of(answer).record_prefixes(table),
-        false => FilterTally::of(answer).record(table, guard, tickers),
+        false => FilterTally::of(answer).record(table, scope),
     }
     answer != FilterAnswer::No
 }
@@ -181,8 +176,7 @@ pub(super) fn absent_part(
     }
     tickers.add(Ticker::BloomPassedBy, 1);
     observer.tell(|it| it.filter_passed_by());
-    let index_part = table.index_part_beside(part).map(|part| part as u32);
-    Ok(AfterFilter { filter: FilterUse::PassedBy, index_part })
+    Ok(AfterFilter::new(FilterUse::PassedBy, table.index_part_beside(part)))
 }
 
 /// Whether part `part` of the filter, which was read for `key`, answers "maybe". `filter` is `None`
@@ -197,7 +191,9 @@ pub(super) fn answer_once_read(
     observer: Observer<'_>,
 ) -> bool {
     let query = table.filter.query_for(key).expect("the filter was needed for a query");
-    let maybe = answer(table, filter, key, &query, &pin(), tickers, observer);
+    let guard = pin();
+    let scope = Scope { guard: &guard, tickers, observer };
+    let maybe = answer(table, filter, key, &query, &scope);
     table.filter.was_read(part, is_joint, maybe);
     maybe
 }
@@ -222,15 +218,14 @@ pub(super) fn prefetch<'k>(
 pub(super) fn query_many(
     table: &Table,
     keys: &[&LookupKey<'_>],
-    guard: &Guard,
-    tickers: ThreadTickers<'_>,
+    scope: &Scope<'_>,
     mut tell: impl FnMut(usize, FilterSays),
 ) {
-    let usual = table.filter.usual(guard);
+    let usual = table.filter.usual(scope.guard);
     let usual = usual.filter(|it| it.hash_kind() == HashKind::Hash64 && it.untrusted().is_none());
     for (first, keys) in (0..).step_by(HASHES).zip(keys.chunks(HASHES)) {
         let Some(filter) = usual else {
-            query_parts(table, keys, guard, tickers, |i, says| tell(first + i, says));
+            query_parts(table, keys, scope, |i, says| tell(first + i, says));
             continue;
         };
         let (mut hashes, mut answers) = ([0; HASHES], [false; HASHES]);
@@ -242,7 +237,7 @@ pub(super) fn query_many(
         let hits = keys.len() as u64;
         let maybes = answers.iter().map(|&maybe| u64::from(maybe)).sum();
         let tally = FilterTally { hits, noes: hits - maybes, maybes, untrusted: 0 };
-        tally.record(table, guard, tickers);
+        tally.record(table, scope);
         for (i, &maybe) in answers.iter().enumerate() {
             tell(first + i, FilterSays::of(maybe, || None));
         }
@@ -253,20 +248,19 @@ pub(super) fn query_many(
 fn query_parts(
     table: &Table,
     keys: &[&LookupKey<'_>],
-    guard: &Guard,
-    tickers: ThreadTickers<'_>,
+    scope: &Scope<'_>,
     mut tell: impl FnMut(usize, FilterSays),
 ) {
     let mut parts = [0; HASHES];
     for (part, key) in parts.iter_mut().zip(keys) {
         *part = table.filter.locate(key);
         if table.filter.holds_whole_keys()
-            && let Some(filter) = table.filter.parts.peek(*part, guard)
+            && let Some(filter) = table.filter.parts.peek(*part, scope.guard)
         {
             filter.reader().prepare(key.hash);
         }
     }
     for (i, (&part, key)) in parts.iter().zip(keys).enumerate() {
-        tell(i, query_part(table, part, key, guard, tickers, Observer::NONE));
+        tell(i, query_part(table, part, key, scope));
     }
 }

@@ -15,7 +15,7 @@
 use crate::cache::slots::Lease;
 use crate::encoding::bytes::cold_path;
 use crate::error::Result;
-use crate::stats::{FileTicker, ThreadTickers, Ticker};
+use crate::stats::{FileTicker, Ticker};
 use crate::sync::Guard;
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
@@ -27,7 +27,7 @@ use super::filter::{self, AfterFilter, FilterSays, FilterUse};
 use super::found::Found;
 use super::joint::joint_read;
 use super::need::Need;
-use super::observer::Observer;
+use super::scope::Scope;
 use super::tally::record_true;
 
 /// What the search of a table has come to.
@@ -42,16 +42,12 @@ pub(crate) enum InTable<'g> {
 pub(super) fn search<'g>(
     table: &'g Table,
     key: &LookupKey<'_>,
-    guard: &'g Guard,
-    tickers: ThreadTickers<'_>,
-    observer: Observer<'_>,
+    scope: &Scope<'g>,
 ) -> Result<InTable<'g>> {
-    match filter::query(table, key, guard, tickers, observer) {
+    match filter::query(table, key, scope) {
         FilterSays::No => Ok(InTable::Absent),
-        FilterSays::Maybe(after) => search_index(table, key, after, guard, tickers, observer),
-        FilterSays::Absent(part) => {
-            search_without_filter(table, part, key, guard, tickers, observer)
-        }
+        FilterSays::Maybe(after) => search_index(table, key, after, scope),
+        FilterSays::Absent(part) => search_without_filter(table, part, key, scope),
     }
 }
 
@@ -62,13 +58,11 @@ pub(super) fn search_without_filter<'g>(
     table: &'g Table,
     part: usize,
     key: &LookupKey<'_>,
-    guard: &'g Guard,
-    tickers: ThreadTickers<'_>,
-    observer: Observer<'_>,
+    scope: &Scope<'g>,
 ) -> Result<InTable<'g>> {
-    let is_joint = joint_read(table, part, key, guard).is_some();
-    match filter::absent_part(table, part, is_joint, tickers, observer) {
-        Ok(after) => search_index(table, key, after, guard, tickers, observer),
+    let is_joint = joint_read(table, part, key, scope.guard).is_some();
+    match filter::absent_part(table, part, is_joint, scope.tickers, scope.observer) {
+        Ok(after) => search_index(table, key, after, scope),
         Err(need) => Ok(InTable::Needs(need, FilterUse::Impossible)),
     }
 }
@@ -79,15 +73,13 @@ pub(super) fn search_index<'g>(
     table: &'g Table,
     key: &LookupKey<'_>,
     after: AfterFilter,
-    guard: &'g Guard,
-    tickers: ThreadTickers<'_>,
-    observer: Observer<'_>,
+    scope: &Scope<'g>,
 ) -> Result<InTable<'g>> {
-    match find_group(table, key, after, guard, tickers) {
+    match find_group(table, key, after, scope) {
         Some(group) => {
             let position = group.find_block(key);
-            observer.tell(|it| it.index_searched(position.index, position.block));
-            search_blocks(table, position, key, after.filter, guard, tickers, observer)
+            scope.observer.tell(|it| it.index_searched(position.index, position.block));
+            search_blocks(table, position, key, after.filter, scope)
         }
         None => Ok(without_group(table, key, after)),
     }
@@ -112,10 +104,7 @@ pub(super) fn without_group<'g>(
 /// The part of the index that leads to the key. `None`: no part does.
 #[inline(always)]
 fn index_part(table: &Table, key: &LookupKey<'_>, after: AfterFilter) -> Option<usize> {
-    match after.index_part {
-        Some(part) => Some(part as usize),
-        None => find_index_part(table, key),
-    }
+    after.index_part().or_else(|| find_index_part(table, key))
 }
 
 #[inline(never)]
@@ -133,15 +122,14 @@ pub(super) fn find_group<'g>(
     table: &'g Table,
     key: &LookupKey<'_>,
     after: AfterFilter,
-    guard: &'g Guard,
-    tickers: ThreadTickers<'_>,
+    scope: &Scope<'g>,
 ) -> Option<GroupPosition<'g>> {
     let part = match table.index.is_whole() {
         true => 0,
         false => index_part(table, key, after)?,
     };
-    let index: &TableIndex = table.index.borrow(part, guard)?;
-    tickers.add(Ticker::BlockCacheIndexHit, 1);
+    let index: &TableIndex = table.index.borrow(part, scope.guard)?;
+    scope.tickers.add(Ticker::BlockCacheIndexHit, 1);
     let group = index.index.find_group(key.user_key);
     index.blocks.prefetch::<GROUP>(group.first);
     Some(GroupPosition { index, group })
@@ -187,16 +175,11 @@ impl<'g> BlockPosition<'g> {
     /// The step after [`Self::prefetch_block`]: finds the entry that the search will read, and
     /// prefetches it.
     #[inline]
-    pub fn find_entry(
-        &mut self,
-        key: &LookupKey<'_>,
-        guard: &'g Guard,
-        tickers: ThreadTickers<'_>,
-    ) {
+    pub fn find_entry(&mut self, key: &LookupKey<'_>, scope: &Scope<'g>) {
         if self.block < self.index.index.len()
-            && let Some(block) = self.index.blocks.get(self.block, guard)
+            && let Some(block) = self.index.blocks.get(self.block, scope.guard)
         {
-            tickers.add(Ticker::BlockCacheDataHit, 1);
+            scope.tickers.add(Ticker::BlockCacheDataHit, 1);
             let start = block.search_start(key.user_key);
             block.prefetch_entry(start);
             self.known = Some((block, start));
@@ -209,24 +192,23 @@ impl<'g> BlockPosition<'g> {
 #[inline(always)]
 pub(super) fn search_blocks<'g>(
     table: &'g Table,
-    mut from: BlockPosition<'g>,
+    from: BlockPosition<'g>,
     key: &LookupKey<'_>,
     filter: FilterUse,
-    guard: &'g Guard,
-    tickers: ThreadTickers<'_>,
-    observer: Observer<'_>,
+    scope: &Scope<'g>,
 ) -> Result<InTable<'g>> {
-    let (mut index, mut i) = (from.index, from.block);
+    let BlockPosition { mut index, owner, block: mut i, known } = from;
+    let Scope { guard, tickers, observer } = *scope;
     if i >= index.index.len() {
         return Ok(InTable::Absent);
     }
     // If the block is known, the caller has counted it as a hit or a miss.
-    let mut hits = u64::from(from.known.is_none());
-    let (mut block, mut start) = match from.known.take() {
+    let mut hits = u64::from(known.is_none());
+    let (mut block, mut start) = match known {
         Some(known) => known,
         None => match open_block(index, i, key, guard) {
             Some(opened) => opened,
-            None => return Ok(InTable::Needs(Need::block(table, &from, index, i, guard), filter)),
+            None => return Ok(InTable::Needs(Need::block(table, owner, index, i, guard), filter)),
         },
     };
     let file = table.file_counters().on_thread(tickers, guard);
@@ -262,7 +244,7 @@ pub(super) fn search_blocks<'g>(
                 (block, start) = match cold_path(|| open_block(index, i, key, guard)) {
                     Some(opened) => opened,
                     None => {
-                        let need = Need::block(table, &from, index, i, guard);
+                        let need = Need::block(table, owner, index, i, guard);
                         return Ok(InTable::Needs(need, filter));
                     }
                 };

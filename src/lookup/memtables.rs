@@ -4,11 +4,10 @@ use std::path::Path;
 
 use crate::encoding::key::EntryKind;
 use crate::error::Result;
-use crate::stats::{ThreadTickers, Ticker};
-use crate::sync::Guard;
+use crate::stats::Ticker;
 use crate::table::{LookupKey, unsupported_entry};
 
-use super::observer::Observer;
+use super::scope::Scope;
 use super::sources::Sources;
 
 /// Searches the memtables. Returns `None` if no memtable has an entry of the key or a range
@@ -17,16 +16,14 @@ use super::sources::Sources;
 pub(crate) fn find_in_memtables<'g>(
     sources: &'g Sources,
     key: &LookupKey<'_>,
-    guard: &Guard,
-    tickers: ThreadTickers<'_>,
-    observer: Observer<'_>,
+    scope: &Scope<'_>,
 ) -> Result<Option<Option<&'g [u8]>>> {
     for memtable in sources.memtables() {
-        let deleted_at = memtable.covering(key.user_key, key.sequence, guard);
+        let deleted_at = memtable.covering(key.user_key, key.sequence, scope.guard);
         let newest = memtable.get(key.user_key, key.sequence);
-        observer.tell(|it| it.memtable_searched(memtable, newest, deleted_at));
+        scope.observer.tell(|it| it.memtable_searched(memtable, newest, deleted_at));
         if let Some((sequence, kind, value)) = newest {
-            tickers.add(Ticker::MemtableHit, 1);
+            scope.tickers.add(Ticker::MemtableHit, 1);
             let is_value = kind == EntryKind::Value as u8;
             // In a memtable, entries of kinds that this build does not know come only from a log of
             // RocksDB.
@@ -36,7 +33,7 @@ pub(crate) fn find_in_memtables<'g>(
             return Ok(Some((is_value && sequence >= deleted_at).then_some(value)));
         }
         if deleted_at > 0 {
-            tickers.add(Ticker::MemtableHit, 1);
+            scope.tickers.add(Ticker::MemtableHit, 1);
             return Ok(Some(None));
         }
     }

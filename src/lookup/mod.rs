@@ -50,6 +50,7 @@ mod mixed;
 mod need;
 mod observer;
 mod probe;
+mod scope;
 pub(crate) mod sources;
 mod tally;
 #[cfg(test)]
@@ -60,7 +61,6 @@ use std::sync::Arc;
 
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
-use crate::stats::ThreadTickers;
 use crate::sync::Guard;
 use crate::table::LookupKey;
 use crate::version::{Run, TableFile, Version};
@@ -77,6 +77,7 @@ pub(crate) use self::memtables::find_in_memtables;
 pub(crate) use self::observer::{Observe, Observer};
 #[cfg(test)]
 pub(crate) use self::probe::search_and_read as get_in_table;
+pub(crate) use self::scope::Scope;
 pub(crate) use self::sources::Sources;
 pub(crate) use self::unfinished::Unfinished;
 
@@ -125,28 +126,22 @@ impl<'g> Walk<'g> {
 
     /// The next file that may hold the key.
     #[inline(always)]
-    pub fn next(
-        &mut self,
-        key: &LookupKey<'_>,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-        observer: Observer<'_>,
-    ) -> Option<Candidate<'g>> {
+    pub fn next(&mut self, key: &LookupKey<'_>, scope: &Scope<'_>) -> Option<Candidate<'g>> {
         for run in &mut self.runs {
             let Some(file) = run.file_of(self.head, key.user_key) else {
-                observer.tell(|it| it.run_passed(run));
+                scope.observer.tell(|it| it.run_passed(run));
                 continue;
             };
             let deleted_at = match self.version.has_range_deletions {
                 true => range_deletion(file, key),
                 false => 0,
             };
-            observer.tell(|it| it.file_reached(file, deleted_at));
-            let after = match filter::query(&file.table, key, guard, tickers, observer) {
+            scope.observer.tell(|it| it.file_reached(file, deleted_at));
+            let after = match filter::query(&file.table, key, scope) {
                 FilterSays::Maybe(after) => Ok(after),
                 FilterSays::Absent(part) => Err(part),
                 FilterSays::No => {
-                    observer.tell(|it| it.file_left(run, file, None));
+                    scope.observer.tell(|it| it.file_left(run, file, None));
                     if deleted_at > 0 {
                         return None;
                     }
@@ -162,17 +157,11 @@ impl<'g> Walk<'g> {
 impl<'g> Candidate<'g> {
     /// Searches the file, after its filter.
     #[inline(always)]
-    pub fn search(
-        &self,
-        key: &LookupKey<'_>,
-        guard: &'g Guard,
-        tickers: ThreadTickers<'_>,
-        observer: Observer<'_>,
-    ) -> Result<InTable<'g>> {
+    pub fn search(&self, key: &LookupKey<'_>, scope: &Scope<'g>) -> Result<InTable<'g>> {
         let table = &*self.file.table;
         match self.after {
-            Ok(after) => search_index(table, key, after, guard, tickers, observer),
-            Err(part) => search_without_filter(table, part, key, guard, tickers, observer),
+            Ok(after) => search_index(table, key, after, scope),
+            Err(part) => search_without_filter(table, part, key, scope),
         }
     }
 
@@ -182,19 +171,18 @@ impl<'g> Candidate<'g> {
         &self,
         found: &Found<'_>,
         key: &LookupKey<'_>,
-        tickers: ThreadTickers<'_>,
-        observer: Observer<'_>,
+        scope: &Scope<'_>,
     ) -> Result<bool> {
-        observer.tell(|it| it.file_left(self.run, self.file, Some(found)));
-        tickers.add(hit_ticker(self.run.level), 1);
+        scope.observer.tell(|it| it.file_left(self.run, self.file, Some(found)));
+        scope.tickers.add(hit_ticker(self.run.level), 1);
         shows_value(&self.file.table, key, found, self.deleted_at)
     }
 
     /// The search has found no entry. Returns whether the walk ends here: every version of the key
     /// in a deeper file is older than the range deletion, so it is deleted too.
     #[inline(always)]
-    pub fn end(&self, observer: Observer<'_>) -> bool {
-        observer.tell(|it| it.file_left(self.run, self.file, None));
+    pub fn end(&self, scope: &Scope<'_>) -> bool {
+        scope.observer.tell(|it| it.file_left(self.run, self.file, None));
         self.deleted_at > 0
     }
 }

@@ -10,8 +10,6 @@ use crate::table::format::footer::BlockHandle;
 use crate::table::table_index::TableIndex;
 use crate::table::{LookupKey, Table};
 
-use super::in_table::BlockPosition;
-
 /// See the module.
 pub(crate) enum Need {
     /// The number of the filter's part that can hold the key.
@@ -47,19 +45,20 @@ impl NeededBlock {
 }
 
 impl Need {
-    /// Block `block` of the index part `index`, at which a search that began at `from` has arrived.
-    /// If this part was evicted meanwhile, it is needed instead. A search then repeats the step from
+    /// Block `block` of the index part `index`. `owner`: what keeps the index part alive with which
+    /// the search began, if it is not the guard ([`BlockPosition`](super::in_table::BlockPosition)).
+    /// If the part was evicted meanwhile, it is needed instead. A search then repeats the step from
     /// the index to the block, and no other one.
     #[cold]
     #[inline(never)]
     pub fn block(
         table: &Table,
-        from: &BlockPosition<'_>,
+        owner: Option<&Lease<'static, TableIndex>>,
         index: &TableIndex,
         block: usize,
         guard: &Guard,
     ) -> Need {
-        let owned = from.owner.filter(|owner| owner.part == index.part).map(Lease::share);
+        let owned = owner.filter(|owner| owner.part == index.part).map(Lease::share);
         let lease = owned.or_else(|| Some(table.index.get(index.part, guard)?.share()));
         match lease {
             Some(index) => Need::Block(NeededBlock { index, block }),

@@ -25,6 +25,7 @@ use super::in_table::{BlockPosition, InTable, search, search_blocks, search_inde
 use super::joint::{IndexRead, index_once_read, joint_read};
 use super::need::{Need, NeededBlock};
 use super::observer::Observer;
+use super::scope::Scope;
 
 /// See the module.
 pub(super) struct Probe {
@@ -42,7 +43,7 @@ pub(crate) fn search_and_read(
     observer: Observer<'_>,
 ) -> Result<Option<Found<'static>>> {
     let guard = pin();
-    match search(table, key, &guard, tickers, observer)? {
+    match search(table, key, &Scope { guard: &guard, tickers, observer })? {
         InTable::Found(found) => Ok(Some(found.into_owned())),
         InTable::Absent => Ok(None),
         InTable::Needs(need, filter) => {
@@ -77,12 +78,11 @@ impl Probe {
                     if !read_filter(table, part, key, &mut index_read, tickers, observer) {
                         return Ok(None);
                     }
-                    let after = AfterFilter {
-                        filter: FilterUse::Queried,
-                        index_part: table.index_part_beside(part).map(|part| part as u32),
-                    };
+                    let beside = table.index_part_beside(part);
+                    let after = AfterFilter::new(FilterUse::Queried, beside);
                     let guard = pin();
-                    own(search_index(table, key, after, &guard, tickers, observer)?)
+                    let scope = Scope { guard: &guard, tickers, observer };
+                    own(search_index(table, key, after, &scope)?)
                 }
                 Need::Index(part) => {
                     let index = index_once_read(table, part, index_read.take())?;
@@ -158,7 +158,10 @@ fn read_block(
     let start = block.search_start(key.user_key);
     let known = Some((block, start));
     let position = BlockPosition { index: &index, owner: Some(&index), block: i, known };
-    let step = own(search_blocks(table, position, key, filter, &pin(), tickers, observer)?);
+    let guard = pin();
+    let scope = Scope { guard: &guard, tickers, observer };
+    let step = own(search_blocks(table, position, key, filter, &scope)?);
+    drop(guard);
     index.recycle(table.cache());
     Ok(step)
 }

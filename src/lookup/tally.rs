@@ -17,9 +17,10 @@
 //! database's tickers only.
 
 use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
-use crate::sync::Guard;
 use crate::table::Table;
 use crate::table::filter::block::FilterAnswer;
+
+use super::scope::Scope;
 
 /// Counts of the answers of filters.
 #[derive(Clone, Copy, Default)]
@@ -45,19 +46,20 @@ impl FilterTally {
 
     /// Counts the answer for one whole key of a filter that was in memory and can be trusted.
     #[inline(always)]
-    pub fn record_hit(maybe: bool, table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
+    pub fn record_hit(maybe: bool, table: &Table, scope: &Scope<'_>) {
         let tally = FilterTally { hits: 1, ..FilterTally::default() };
         match maybe {
-            true => FilterTally { maybes: 1, ..tally }.record(table, guard, tickers),
-            false => FilterTally { noes: 1, ..tally }.record(table, guard, tickers),
+            true => FilterTally { maybes: 1, ..tally }.record(table, scope),
+            false => FilterTally { noes: 1, ..tally }.record(table, scope),
         }
     }
 
     /// Counts answers for whole keys.
     #[inline(always)]
-    pub fn record(self, table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
+    pub fn record(self, table: &Table, scope: &Scope<'_>) {
         let FilterTally { hits, noes, maybes, untrusted } = self;
-        let file = table.file_counters().on_thread(tickers, guard);
+        let tickers = scope.tickers;
+        let file = table.file_counters().on_thread(tickers, scope.guard);
         // This function is inlined into the lookup of one key. There the compiler knows the answer,
         // and so which of the counts are 0. Only the code of one arm remains, which increments only
         // the counters of that answer.

@@ -15,6 +15,7 @@ use super::mixed::find_in_mixed;
 use super::need::Need;
 use super::observer::Observer;
 use super::probe::Probe;
+use super::scope::Scope;
 use super::sources::Sources;
 use super::{AfterFilter, Candidate, Walk};
 
@@ -73,19 +74,20 @@ impl Unfinished {
                 None => InTable::Absent,
             };
             let guard = pin();
+            let scope = &Scope { guard: &guard, tickers, observer };
             let mut walk = Walk::new(version, number + 1, key).expect("a key in a file's range");
             let needed = loop {
                 match step {
                     InTable::Found(found) => {
-                        let shows_value = candidate.end_with(&found, key, tickers, observer)?;
+                        let shows_value = candidate.end_with(&found, key, scope)?;
                         return Ok(shows_value.then(|| found.into_owned()));
                     }
-                    InTable::Absent if candidate.end(observer) => return Ok(None),
+                    InTable::Absent if candidate.end(scope) => return Ok(None),
                     InTable::Absent => {}
                     InTable::Needs(need, filter) => break Probe::new(need, filter),
                 }
-                let Some(next) = walk.next(key, &guard, tickers, observer) else { return Ok(None) };
-                step = next.search(key, &guard, tickers, observer)?;
+                let Some(next) = walk.next(key, scope) else { return Ok(None) };
+                step = next.search(key, scope)?;
                 candidate = next;
             };
             (number, probe) = (number_of(&candidate, version), needed);

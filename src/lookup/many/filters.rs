@@ -1,11 +1,10 @@
 //! The stage of the filters, for many keys: which keys fall into which files of a run, and what the
 //! filters of these files say.
 
-use crate::stats::ThreadTickers;
-use crate::sync::Guard;
 use crate::table::LookupKey;
 
 use super::{FileRun, OpenLookup, TOGETHER};
+use crate::lookup::Scope;
 use crate::lookup::filter::{AfterFilter, FilterSays, prefetch, query_many};
 
 /// An open lookup, and the file of the current run that it is to search.
@@ -28,8 +27,7 @@ pub(super) struct Maybe {
 pub(super) fn query_filters(
     run: &FileRun,
     open: &[OpenLookup<'_>],
-    guard: &Guard,
-    tickers: ThreadTickers<'_>,
+    scope: &Scope<'_>,
     maybes: &mut Vec<Maybe>,
     unasked: &mut Vec<Question>,
 ) {
@@ -37,7 +35,7 @@ pub(super) fn query_filters(
     let (mut lookups, mut keys, mut count) = ([0; TOGETHER], [any; TOGETHER], 0);
     let mut ask = |file: usize, lookups: &[usize], keys: &[&LookupKey<'_>]| {
         let table = &*run.file(file).table;
-        query_many(table, keys, guard, tickers, |i, says| {
+        query_many(table, keys, scope, |i, says| {
             let question = Question { file: file as u32, lookup: lookups[i] as u32 };
             match says {
                 FilterSays::No => {}
@@ -70,7 +68,7 @@ pub(super) fn query_filters(
     // the cache misses of different files overlap.
     for group in groups() {
         let keys = group.iter().map(|question| &open[question.lookup as usize].key);
-        prefetch(&run.file(group[0].file as usize).table, keys, guard);
+        prefetch(&run.file(group[0].file as usize).table, keys, scope.guard);
     }
     for group in groups() {
         for (i, question) in group.iter().enumerate() {

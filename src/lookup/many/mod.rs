@@ -41,7 +41,7 @@ use crate::error::Result;
 use crate::fs::OverlappedReader;
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
-use crate::sync::{Guard, assert_no_guard, pin};
+use crate::sync::{assert_no_guard, pin};
 use crate::table::{LookupKey, Table};
 
 use self::blocks::{BlockBatch, read_blocks};
@@ -56,6 +56,7 @@ use super::in_table::{
 use super::memtables::find_in_memtables;
 use super::need::{Need, NeededBlock};
 use super::observer::Observer;
+use super::scope::Scope;
 use super::sources::Sources;
 
 /// Keys that are looked up together: enough to hide every cache miss and to keep a device busy, but
@@ -197,12 +198,11 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         &mut self,
         sources: &Sources,
         sequence: SequenceNumber,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
+        scope: &Scope<'_>,
     ) -> Result<bool> {
-        tickers.add(Ticker::NumberKeysRead, self.keys.len() as u64);
+        scope.tickers.add(Ticker::NumberKeysRead, self.keys.len() as u64);
         self.sequence = sequence;
-        self.search(sources, guard, tickers)?;
+        self.search(sources, scope)?;
         Ok(self.wants_a_read() || self.begun < self.keys.len())
     }
 
@@ -226,13 +226,13 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     self.wait_for_blocks(sources, reader, blocks, &mut waiting)?;
                     Ok(any_parked)
                 })?;
-                self.search_read_blocks(sources, waiting, &blocks, &pin(), tickers)?;
+                self.search_read_blocks(sources, waiting, &blocks, &Scope::new(&pin(), tickers))?;
                 self.search_and_read_filters(sources, reader, tickers)?;
             }
             if !self.take_keys() {
                 return Ok(());
             }
-            self.search(sources, &pin(), tickers)?;
+            self.search(sources, &Scope::new(&pin(), tickers))?;
         }
     }
 
@@ -259,35 +259,28 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
 
     /// Begins the lookups that [`Self::take_keys`] has opened: searches the memtables, then the
     /// tables by [`Self::search_runs`], which stops where a read is needed.
-    fn search(
-        &mut self,
-        sources: &Sources,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-    ) -> Result<()> {
+    fn search(&mut self, sources: &Sources, scope: &Scope<'_>) -> Result<()> {
         for lookup in &mut self.open {
             lookup.key.sequence = self.sequence;
             lookup.head = sources.version.head(lookup.key.user_key);
         }
         if sources.has_entries_in_memory() {
             let mut failed = Ok(());
-            self.open.retain(|lookup| {
-                match find_in_memtables(sources, &lookup.key, guard, tickers, Observer::NONE) {
-                    Ok(Some(entry)) => {
-                        self.values[lookup.to] = entry.map(Slice::copy_from);
-                        false
-                    }
-                    Ok(None) => true,
-                    Err(error) => {
-                        failed = Err(error);
-                        false
-                    }
+            self.open.retain(|lookup| match find_in_memtables(sources, &lookup.key, scope) {
+                Ok(Some(entry)) => {
+                    self.values[lookup.to] = entry.map(Slice::copy_from);
+                    false
+                }
+                Ok(None) => true,
+                Err(error) => {
+                    failed = Err(error);
+                    false
                 }
             });
             failed?;
         }
-        tickers.add(Ticker::MemtableMiss, self.open.len() as u64);
-        self.search_runs(sources, guard, tickers)
+        scope.tickers.add(Ticker::MemtableMiss, self.open.len() as u64);
+        self.search_runs(sources, scope)
     }
 
     /// Whether the search has stopped at something that is not in memory.
@@ -307,7 +300,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             if !self.unasked.is_empty() {
                 self.read_filters(sources, reader, tickers);
             }
-            self.search_runs(sources, &pin(), tickers)?;
+            self.search_runs(sources, &Scope::new(&pin(), tickers))?;
             if self.unasked.is_empty() {
                 break;
             }
@@ -342,7 +335,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             let key = &self.open[question.lookup as usize].key;
             let filter = filter.as_deref().ok();
             if answer_once_read(table, part, false, filter, key, tickers, Observer::NONE) {
-                let after = AfterFilter { filter: FilterUse::Queried, index_part: None };
+                let after = AfterFilter::new(FilterUse::Queried, None);
                 self.maybes.push(Maybe { question, after });
             }
         }
@@ -350,29 +343,24 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
 
     /// Continues the search of the tables, each lookup from its next run on. Stops where a read is
     /// needed. If [`Self::wants_a_read`] is false afterwards, all tables have been searched.
-    fn search_runs(
-        &mut self,
-        sources: &Sources,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-    ) -> Result<()> {
+    fn search_runs(&mut self, sources: &Sources, scope: &Scope<'_>) -> Result<()> {
         // Allocated at the first push, because lookups of absent keys seldom need this vector.
         let mut searches = Vec::new();
         loop {
             while self.searched < self.maybes.len() {
-                self.search_tables(sources, guard, tickers, &mut searches)?;
+                self.search_tables(sources, scope, &mut searches)?;
                 if !self.parked.is_empty() {
                     return Ok(());
                 }
             }
-            if !self.begin_run(sources, guard, tickers) || !self.unasked.is_empty() {
+            if !self.begin_run(sources, scope) || !self.unasked.is_empty() {
                 return Ok(());
             }
         }
     }
 
     /// Queries the filters of the next run. Returns false if there is no other run.
-    fn begin_run(&mut self, sources: &Sources, guard: &Guard, tickers: ThreadTickers<'_>) -> bool {
+    fn begin_run(&mut self, sources: &Sources, scope: &Scope<'_>) -> bool {
         let number = self.runs_begun;
         if number > 0 {
             self.open.retain(|lookup| lookup.to != GONE && lookup.deleted_at == 0);
@@ -392,7 +380,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     .map_or(0, |file| range_deletion(run.file(file), &lookup.key));
             }
         }
-        query_filters(run, &self.open, guard, tickers, &mut self.maybes, &mut self.unasked);
+        query_filters(run, &self.open, scope, &mut self.maybes, &mut self.unasked);
         true
     }
 
@@ -401,8 +389,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     fn search_tables<'g>(
         &mut self,
         sources: &'g Sources,
-        guard: &'g Guard,
-        tickers: ThreadTickers<'_>,
+        scope: &Scope<'g>,
         searches: &mut Vec<TableSearch<'g>>,
     ) -> Result<()> {
         let number = self.runs_begun - 1;
@@ -413,7 +400,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             let table = &*run.file(file).table;
             let OpenLookup { key, after: known, .. } = &mut self.open[lookup];
             *known = after;
-            let group = find_group(table, key, after, guard, tickers);
+            let group = find_group(table, key, after, scope);
             TableSearch { lookup, file, table, group, position: None }
         }));
         self.searched += searches.len();
@@ -426,21 +413,19 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
         for TableSearch { lookup, position, .. } in &mut *searches {
             if let Some(position) = position {
-                position.find_entry(&self.open[*lookup].key, guard, tickers);
+                position.find_entry(&self.open[*lookup].key, scope);
             }
         }
         for TableSearch { lookup, file, table, position, .. } in &mut *searches {
             let (lookup, file) = (&mut self.open[*lookup], *file);
             let (key, after) = (&lookup.key, lookup.after);
             let step = match position.take() {
-                Some(at) => {
-                    search_blocks(table, at, key, after.filter, guard, tickers, Observer::NONE)?
-                }
+                Some(at) => search_blocks(table, at, key, after.filter, scope)?,
                 None => without_group(table, key, after),
             };
             match step {
                 InTable::Found(found) => {
-                    tickers.add(hit_ticker(run.level), 1);
+                    scope.tickers.add(hit_ticker(run.level), 1);
                     self.values[lookup.to] = lookup.value_of(table, &found)?;
                     lookup.to = GONE;
                 }
@@ -503,8 +488,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         sources: &Sources,
         waiting: Vec<Waiting<'k>>,
         blocks: &BlockBatch<'_>,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
+        scope: &Scope<'_>,
     ) -> Result<()> {
         // The open lookups have searched all runs, and found no entry in any table. So they end
         // here, and their values stay `None`.
@@ -512,21 +496,13 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         self.runs_begun = 0;
         // The first lookup of a block has missed the cache. The other lookups of the block count as
         // hits.
-        tickers.add(Ticker::BlockCacheDataHit, (waiting.len() - blocks.len()) as u64);
+        scope.tickers.add(Ticker::BlockCacheDataHit, (waiting.len() - blocks.len()) as u64);
         for Waiting { lookup, run, file, block: place } in waiting {
             let (table, position) = blocks.position(place, &lookup.key);
             let filter = lookup.after.filter;
-            match search_blocks(
-                table,
-                position,
-                &lookup.key,
-                filter,
-                guard,
-                tickers,
-                Observer::NONE,
-            )? {
+            match search_blocks(table, position, &lookup.key, filter, scope)? {
                 InTable::Found(found) => {
-                    tickers.add(hit_ticker(sources.version.runs()[run].level), 1);
+                    scope.tickers.add(hit_ticker(sources.version.runs()[run].level), 1);
                     self.values[lookup.to] = lookup.value_of(table, &found)?;
                 }
                 InTable::Absent => {
