@@ -79,15 +79,17 @@ pub(super) fn lookup<V: Visit>(
     };
     walk.prefetch(key, &guard);
     while let Some(candidate) = walk.next(key, scope) {
-        match candidate.search(key, scope)? {
-            InTable::Absent if candidate.end(scope) => return Ok(None),
-            InTable::Absent => {}
-            InTable::Found(found) => {
-                let shows_value = candidate.end_with(&found, key, scope)?;
-                return Ok(shows_value.then(|| visit.visit(ValueRef::Block(&found, &guard))));
+        // `ref`, because moving the entry would cost a lookup ten instructions.
+        match candidate.search(key, scope) {
+            Ok(InTable::Absent) if candidate.end(scope) => return Ok(None),
+            Ok(InTable::Absent) => {}
+            Ok(InTable::Found(ref found)) => {
+                let shows_value = candidate.end_with(found, key, scope)?;
+                return Ok(shows_value.then(|| visit.visit(ValueRef::Block(found, &guard))));
             }
-            InTable::Needs(need, filter) => {
-                let unfinished = Unfinished::in_file(sources, &candidate, need, filter);
+            Err(error) => return Err(error),
+            Ok(InTable::Needs(need, filter)) => {
+                let unfinished = Unfinished::in_file(sources, candidate.run, need, filter);
                 drop(guard);
                 return finish(unfinished, key, tickers, observer, visit);
             }

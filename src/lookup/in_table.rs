@@ -78,8 +78,9 @@ pub(super) fn search_index<'g>(
     match find_group(table, key, after, scope) {
         Some(group) => {
             let position = group.find_block(key);
-            scope.observer.tell(|it| it.index_searched(position.index, position.block));
-            search_blocks(table, position, key, after.filter, scope)
+            let BlockPosition { index, block, .. } = position;
+            scope.observer.tell(move |it| it.index_searched(index, block));
+            search_blocks(table, BlockPosition::new(index, block), key, after.filter, scope)
         }
         None => Ok(without_group(table, key, after)),
     }
@@ -148,7 +149,7 @@ impl<'g> GroupPosition<'g> {
     pub fn find_block(self, key: &LookupKey<'_>) -> BlockPosition<'g> {
         let GroupPosition { index, group } = self;
         let block = index.index.find_in_group(group, key.user_key, key.trailer());
-        BlockPosition { index, owner: None, block, known: None }
+        BlockPosition::new(index, block)
     }
 }
 
@@ -164,6 +165,12 @@ pub(crate) struct BlockPosition<'g> {
 }
 
 impl<'g> BlockPosition<'g> {
+    /// Block `block` of an index that the guard keeps alive.
+    #[inline(always)]
+    fn new(index: &'g TableIndex, block: usize) -> BlockPosition<'g> {
+        BlockPosition { index, owner: None, block, known: None }
+    }
+
     /// Prefetches what a search of the block reads first, if the block is in memory.
     #[inline]
     pub fn prefetch_block(&self) {
@@ -198,7 +205,6 @@ pub(super) fn search_blocks<'g>(
     scope: &Scope<'g>,
 ) -> Result<InTable<'g>> {
     let BlockPosition { mut index, owner, block: mut i, known } = from;
-    let Scope { guard, tickers, observer } = *scope;
     if i >= index.index.len() {
         return Ok(InTable::Absent);
     }
@@ -206,24 +212,31 @@ pub(super) fn search_blocks<'g>(
     let mut hits = u64::from(known.is_none());
     let (mut block, mut start) = match known {
         Some(known) => known,
-        None => match open_block(index, i, key, guard) {
+        None => match open_block(index, i, key, scope.guard) {
             Some(opened) => opened,
-            None => return Ok(InTable::Needs(Need::block(table, owner, index, i, guard), filter)),
+            None => {
+                return Ok(InTable::Needs(
+                    Need::block(table, owner, index, i, scope.guard),
+                    filter,
+                ));
+            }
         },
     };
-    let file = table.file_counters().on_thread(tickers, guard);
+    let file = table.file_counters().on_thread(scope.tickers, scope.guard);
     loop {
-        observer.tell(|it| it.block_reached(index, i, &block));
-        tickers.add_all([(Ticker::BlockCacheDataHit, hits), (Ticker::DataBlocksExamined, 1)]);
+        let reached: &Block = &block;
+        scope.observer.tell(move |it| it.block_reached(index, i, reached));
+        scope.tickers.add_all([(Ticker::BlockCacheDataHit, hits), (Ticker::DataBlocksExamined, 1)]);
         file.add(FileTicker::DataBlocksExamined, 1);
         let search = block.find_from(start, key.user_key, key.trailer(), table.global_sequence());
         let damaged = |damage| table.block_file().damaged(damage, index.index.handle(i));
         let search = search.map_err(damaged)?;
-        observer.tell(|it| it.block_searched(matches!(search, SearchResult::Found { .. })));
+        let is_found = matches!(search, SearchResult::Found { .. });
+        scope.observer.tell(move |it| it.block_searched(is_found));
         match search {
             SearchResult::Found { trailer, value } => {
                 if filter == FilterUse::Queried {
-                    record_true(table, tickers, file);
+                    record_true(table, scope.tickers, file);
                 }
                 let (kind, sequence) = (trailer as u8, trailer >> 8);
                 return Ok(InTable::Found(Found { kind, sequence, block, value }));
@@ -235,16 +248,16 @@ pub(super) fn search_blocks<'g>(
                     if part == index.parts {
                         return Ok(InTable::Absent);
                     }
-                    match cold_path(|| table.index.borrow(part, guard)) {
+                    match cold_path(|| table.index.borrow(part, scope.guard)) {
                         Some(next) => (index, i) = (next, 0),
                         None => return Ok(InTable::Needs(Need::Index(part), filter)),
                     }
                 }
                 hits = 1;
-                (block, start) = match cold_path(|| open_block(index, i, key, guard)) {
+                (block, start) = match cold_path(|| open_block(index, i, key, scope.guard)) {
                     Some(opened) => opened,
                     None => {
-                        let need = Need::block(table, owner, index, i, guard);
+                        let need = Need::block(table, owner, index, i, scope.guard);
                         return Ok(InTable::Needs(need, filter));
                     }
                 };

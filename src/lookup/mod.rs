@@ -82,7 +82,7 @@ pub(crate) use self::sources::Sources;
 pub(crate) use self::unfinished::Unfinished;
 
 /// A run, as versions have it.
-type FileRun = Run<Arc<TableFile>>;
+pub(crate) type FileRun = Run<Arc<TableFile>>;
 
 /// A walk through the files that may hold a key, in the order of the runs, newest first.
 pub(crate) struct Walk<'g> {
@@ -94,7 +94,7 @@ pub(crate) struct Walk<'g> {
 
 /// A file that may hold the key: its range holds the key, and its filter has not answered "no".
 pub(crate) struct Candidate<'g> {
-    run: &'g FileRun,
+    pub run: &'g FileRun,
     file: &'g TableFile,
     /// The sequence number of the newest range deletion of the file that covers the key; 0 if there
     /// is none.

@@ -17,7 +17,7 @@ use super::observer::Observer;
 use super::probe::Probe;
 use super::scope::Scope;
 use super::sources::Sources;
-use super::{AfterFilter, Candidate, Walk};
+use super::{AfterFilter, Candidate, FileRun, Walk};
 
 /// A lookup that goes on from where it stopped. It holds no guard while it reads.
 pub(crate) struct Unfinished {
@@ -28,18 +28,13 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// A lookup that has stopped in a file, because it needs something. `sources` are those of the
+    /// A lookup that has stopped in the file of `run`, because it needs something. `sources` are those of the
     /// lookup.
     #[cold]
     #[inline(never)]
-    pub fn in_file(
-        sources: &Sources,
-        candidate: &Candidate<'_>,
-        need: Need,
-        filter: FilterUse,
-    ) -> Unfinished {
+    pub fn in_file(sources: &Sources, run: &FileRun, need: Need, filter: FilterUse) -> Unfinished {
         let version = Arc::clone(&sources.version);
-        let run = number_of(candidate, &version);
+        let run = number_of(run, &version);
         Unfinished { version, at: Some((run, Probe::new(need, filter))) }
     }
 
@@ -90,7 +85,7 @@ impl Unfinished {
                 step = next.search(key, scope)?;
                 candidate = next;
             };
-            (number, probe) = (number_of(&candidate, version), needed);
+            (number, probe) = (number_of(candidate.run, version), needed);
         }
     }
 
@@ -103,8 +98,8 @@ impl Unfinished {
     }
 }
 
-/// The number of the run of `version` in which the candidate is.
-fn number_of(candidate: &Candidate<'_>, version: &Version) -> usize {
+/// The number of a run of `version`.
+fn number_of(run: &FileRun, version: &Version) -> usize {
     let mut runs = version.runs().iter();
-    runs.position(|run| std::ptr::eq(run, candidate.run)).expect("a run of the version")
+    runs.position(|other| std::ptr::eq(other, run)).expect("a run of the version")
 }
