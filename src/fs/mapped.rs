@@ -17,8 +17,8 @@
 //!   it. So a full disk is an error of `append`, not a signal during the copy. An append makes a
 //!   step ready only when its bytes reach the step.
 //! * After the written bytes the file holds zeros, up to the end of the steps that are ready.
-//!   Dropping the [`Mapped`] cuts the zeros off. If the process is killed, the zeros remain, and
-//!   the reader of the log takes them for a torn tail.
+//!   Dropping the [`Mapped`] cuts the zeros off, and so does [`WritableFile::discard_unflushed`]. If
+//!   the process is killed, the zeros remain, and the reader of the log takes them for a torn tail.
 //! * If no window is available, the rest of the file is written with `write`, as by
 //!   [`super::real`]. This happens, for example, if the file system cannot allocate space ahead, if
 //!   memory for the mapping is short (`ulimit -v`), or if the step would exceed the limit on the

@@ -425,6 +425,14 @@ pub const BUGS: &[Bug] = &[
         test: "limits::a_limit_on_the_length_of_files_is_an_error_not_a_signal",
     },
     Bug {
+        name: "zeros stay behind the part of a record in an earlier window",
+        file: "src/fs/mapped.rs",
+        old: "        self.window = None;\n        self.plain.cut(self.flushed_to)\n",
+        new: "        self.plain.discard_unflushed()\n",
+        program: "lib",
+        test: "fs::mapped::tests::unflushed_bytes_in_windows_are_discarded_with_the_zeros_behind_them",
+    },
+    Bug {
         name: "a log that is synced has large pages",
         file: "src/fs/mapped.rs",
         old: "        self.next_pages = Pages::Small;\n",
