@@ -17,8 +17,8 @@
 //!   it. So a full disk is an error of `append`, not a signal during the copy. An append makes a
 //!   step ready only when its bytes reach the step.
 //! * After the written bytes the file holds zeros, up to the end of the steps that are ready.
-//!   Dropping the [`Mapped`] cuts the zeros off. If the process is killed, the zeros remain, and
-//!   the reader of the log takes them for a torn tail.
+//!   Dropping the [`Mapped`] cuts the zeros off, and so does [`WritableFile::discard_unflushed`]. If
+//!   the process is killed, the zeros remain, and the reader of the log takes them for a torn tail.
 //! * If no window is available, the rest of the file is written with `write`, as by
 //!   [`super::real`]. This happens, for example, if the file system cannot allocate space ahead, if
 //!   memory for the mapping is short (`ulimit -v`), or if the step would exceed the limit on the
@@ -155,19 +155,6 @@ impl MappedWindow {
         self.filled += now.len();
         later
     }
-
-    /// Replaces the bytes from `start` on by zeros, as if they had not been written.
-    fn clear_from(&mut self, start: usize) {
-        let mut bytes = self.filled.saturating_sub(start);
-        self.filled -= bytes;
-        let start = self.filled;
-        while bytes > 0 {
-            let zeros = bytes.min(ZEROS.len());
-            self.fill(&ZEROS[..zeros]);
-            bytes -= zeros;
-        }
-        self.filled = start;
-    }
 }
 
 impl Drop for MappedWindow {
@@ -253,18 +240,19 @@ impl WritableFile for Mapped {
         Ok(())
     }
 
-    /// Bytes that an earlier window took stay in the file.
-    fn discard_unflushed(&mut self) {
-        self.plain.discard_unflushed();
-        if let Some(window) = &mut self.window {
-            let start = self.flushed_to.saturating_sub(self.plain.written_bytes());
-            window.clear_from(start as usize);
-        }
+    /// Cuts the file behind the last flush, because this window and earlier ones may hold a part of
+    /// the failed bytes, and zeros follow. The cut is synced, because this part may be on the device
+    /// already: the system writes pages back at any time.
+    fn discard_unflushed(&mut self) -> Result<()> {
+        self.window = None;
+        self.plain.cut(self.flushed_to)
     }
 
     fn sync(&mut self) -> Result<()> {
         self.next_pages = Pages::Small;
-        self.plain.sync()
+        self.plain.sync()?;
+        self.flushed_to = self.len();
+        Ok(())
     }
 
     fn len(&self) -> u64 {
@@ -312,11 +300,12 @@ mod tests {
         let path = dir.path().join("log");
         let mut file = create(&path);
         file.append(b"before").unwrap();
+        file.flush().unwrap();
         // As `make_room` does if there is no space for another window.
         file.plain.skip(file.filled());
         file.window = None;
         file.append(b"failed").unwrap();
-        file.discard_unflushed();
+        file.discard_unflushed().unwrap();
         file.sync().unwrap();
         drop(file);
         assert_eq!(std::fs::read(path).unwrap(), b"before");
@@ -325,21 +314,38 @@ mod tests {
     /// Regression: a record was whole in the window when the flush after it failed for lack of
     /// space, in a file system that wraps another. It stayed in the file, the next log began with
     /// the same sequence number, and the database could not be opened any more.
+    ///
+    /// The long record was not whole, and began in an earlier window, where its part stayed. If the
+    /// process was killed, zeros of the next window followed this part and could complete it.
     #[test]
-    fn unflushed_bytes_in_a_window_are_discarded() {
+    fn unflushed_bytes_in_windows_are_discarded_with_the_zeros_behind_them() {
+        let dir = tempfile::tempdir().unwrap();
+        for failed_bytes in [10_000, WINDOW_BYTES, 3 * WINDOW_BYTES] {
+            let path = dir.path().join("log");
+            let mut file = create(&path);
+            file.append(b"before").unwrap();
+            file.flush().unwrap();
+            file.append(&vec![7; failed_bytes]).unwrap();
+            file.discard_unflushed().unwrap();
+            // The file is read before it is dropped, so it is as after a kill.
+            assert_eq!(std::fs::read(&path).unwrap(), b"before");
+            assert_eq!(file.len(), 6);
+            file.sync().unwrap();
+            drop(file);
+            assert_eq!(std::fs::read(path).unwrap(), b"before");
+        }
+    }
+
+    #[test]
+    fn bytes_that_were_synced_without_a_flush_are_not_discarded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let mut file = create(&path);
-        file.append(b"before").unwrap();
-        file.flush().unwrap();
-        file.append(&[7; 10_000]).unwrap();
-        file.discard_unflushed();
-        assert_eq!(file.len(), 6);
-        let found = std::fs::read(&path).unwrap();
-        assert!(found.starts_with(b"before") && found[6..].iter().all(|&byte| byte == 0));
-        file.append(b"after").unwrap();
-        drop(file);
-        assert_eq!(std::fs::read(path).unwrap(), b"beforeafter");
+        file.append(b"synced").unwrap();
+        file.sync().unwrap();
+        file.append(b"failed").unwrap();
+        file.discard_unflushed().unwrap();
+        assert_eq!(std::fs::read(path).unwrap(), b"synced");
     }
 
     #[test]

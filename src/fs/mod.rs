@@ -260,11 +260,17 @@ pub trait WritableFile: Send + Sync + fmt::Debug {
     /// The same as for [`WritableFile::append`].
     fn flush(&mut self) -> Result<()>;
 
-    /// Discards the appended bytes that are still in this process. Call this method after an
-    /// `append` or `flush` that failed for lack of space, because a later sync must not write bytes
-    /// that were reported as failed. Some of the failed bytes may already be in the file, so append
-    /// nothing afterwards.
-    fn discard_unflushed(&mut self);
+    /// Discards the appended bytes that are still in this process, and ends the file. Call this
+    /// method after an `append` or `flush` that failed for lack of space, because a later sync must
+    /// not write bytes that were reported as failed. Some of the failed bytes may already be in the
+    /// file, so append nothing afterwards. When this method returns, no zeros follow these bytes any
+    /// more ([`Fs::create_log`]), not even after a crash: they could be taken for the bytes that
+    /// are missing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the device fails. Then the failed bytes may be in the file, as after a
+    /// failed `sync`.
+    fn discard_unflushed(&mut self) -> Result<()>;
 
     /// Makes all appended bytes durable.
     ///

@@ -297,7 +297,7 @@ fn a_limited_memory_is_full_at_its_capacity_and_knows_how_much_is_free() {
     assert_eq!(free(), 3);
     file.append(b"four").unwrap();
     assert!(file.flush().unwrap_err().is_out_of_space());
-    file.discard_unflushed();
+    file.discard_unflushed().unwrap();
     assert_eq!((free(), fs.read(Path::new("a")).unwrap()), (3, b"seven..".to_vec()));
     fs.remove(Path::new("a")).unwrap();
     assert_eq!(free(), 10);

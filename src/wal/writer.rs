@@ -11,9 +11,11 @@
 //!
 //! * After a failed sync, or a write that failed for another reason than lack of space or memory,
 //!   nothing more reaches the file, because a second sync can falsely succeed (see [`crate::fs`]).
-//! * After an append that found no space or no memory the log has **ended**. A part of the failed record may
-//!   follow the last complete one, and no reader returns anything after that part, so no record may
-//!   follow. Earlier records can still be synced. The next record needs another log.
+//! * After an append that found no space or no memory the log has **ended**. A part of the failed
+//!   record may follow the last complete one, but never the whole record, and no zeros that could
+//!   complete it. No reader returns anything after that part, so no record may follow. Earlier
+//!   records can still be synced. The next record needs another log, and gets the sequence numbers
+//!   of the failed one.
 
 use std::path::Path;
 
@@ -148,15 +150,65 @@ impl LogWriter {
     }
 
     /// Call this after the write of the record at `offset` failed with `error`. Ends the log before
-    /// the record if the error is a lack of space or memory, and otherwise makes the writer unusable.
-    /// Returns `error`.
+    /// the record if the error is a lack of space or memory, and otherwise makes the writer
+    /// unusable. Returns `error`, or the error because of which the log could not be ended.
     fn end_or_fail(&mut self, offset: u64, error: Error) -> Error {
-        if error.changed_nothing() {
-            self.file.discard_unflushed();
-            self.ended = Some((offset, error.clone()));
-        } else {
-            self.failed = Some(error.clone());
+        let discarded = match error.changed_nothing() {
+            true => self.file.discard_unflushed(),
+            false => Err(error.clone()),
+        };
+        match discarded {
+            Ok(()) => {
+                self.ended = Some((offset, error.clone()));
+                error
+            }
+            Err(error) => {
+                self.failed = Some(error.clone());
+                error
+            }
         }
-        error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind::StorageFull;
+
+    use super::*;
+
+    /// A file on a full disk that cannot be ended.
+    #[derive(Debug)]
+    struct Stuck;
+
+    impl WritableFile for Stuck {
+        fn append(&mut self, _: &[u8]) -> Result<()> {
+            Err(Error::io(self.path(), "write", StorageFull.into()))
+        }
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn discard_unflushed(&mut self) -> Result<()> {
+            Err(Error::io(self.path(), "sync the shortened file", StorageFull.into()))
+        }
+        fn sync(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn len(&self) -> u64 {
+            FILE_HEADER_BYTES as u64
+        }
+        fn path(&self) -> &Path {
+            Path::new("000013.wal")
+        }
+    }
+
+    /// A part of the record may be in the file, with zeros behind it.
+    #[test]
+    fn a_log_that_cannot_be_ended_does_not_promise_that_the_write_has_not_happened() {
+        let file = Box::new(Stuck);
+        let mut writer =
+            LogWriter { file, number: 13, synced_to: 0, unsynced: true, ended: None, failed: None };
+        let error = writer.append(&[b"record"]).unwrap_err();
+        assert!(!error.is_out_of_space() && !error.changed_nothing(), "{error}");
+        assert!(!writer.has_ended() && writer.sync().is_err());
     }
 }

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target};
 use maypole::{Db, Durability, Error, Ticker, WriteBatch};
 
 /// The number of power losses that are tried at one moment. Each loses a random part of the
@@ -142,6 +142,58 @@ fn a_failed_append_is_told_to_every_writer_of_the_group() {
 
 /// Regression: `close` left the last writes to the operating system, so a power loss took them. Now
 /// closing, and dropping the last handle, make every write durable.
+/// Writes while each append of a record in turn is done in part for lack of space. Kills the process
+/// (`killed` returns the file system and the directory that are left) after the failed write, and
+/// again after the next write.
+fn write_with_a_short_one(
+    inner: &Arc<dyn Fs>,
+    dir: &Path,
+    killed: impl Fn() -> (Arc<dyn Fs>, PathBuf),
+) {
+    let fs = FaultFs::new(Arc::clone(inner));
+    let db = Db::builder(dir).fs(Arc::new(fs.clone())).open().unwrap();
+    // The zeros are what may also follow the bytes of a log.
+    let value = [&[7; 10][..], &[0; 1000]].concat();
+    for nth in 0..3 {
+        db.put("before", "value").unwrap();
+        fs.fail_files_once(".wal", Target::Only(Operation::Append), nth, Fault::ShortWrite);
+        let error = db.put(format!("failed {nth}"), &value).unwrap_err();
+        assert!(error.is_out_of_space(), "{error}");
+        let first = killed();
+        db.put(format!("after {nth}"), "value").unwrap();
+        for ((fs, dir), written) in [(first, nth), (killed(), nth + 1)] {
+            let db = Db::builder(dir).fs(fs).open().unwrap();
+            assert_eq!(db.prefix("failed").count(), 0, "a write that has failed is there");
+            assert_eq!(db.prefix("after").count() as u64, written, "an acknowledged write is lost");
+            assert!(db.get("before").unwrap().is_some());
+        }
+    }
+}
+
+/// Regression: a log may be allocated ahead, so that zeros follow its bytes. When the disk took only
+/// a part of a record whose value ended in zeros, these zeros completed the record. So after a kill
+/// the write that had failed was there, and the next write, which was acknowledged and had got the
+/// same sequence number in the next log, was dropped as one behind a gap.
+#[test]
+fn a_write_that_the_disk_took_in_part_does_not_come_back() {
+    let memory = MemFs::new();
+    let killed = || (Arc::new(memory.kill()) as Arc<dyn Fs>, PathBuf::from("/db"));
+    write_with_a_short_one(&(Arc::new(memory.clone()) as Arc<dyn Fs>), Path::new("/db"), killed);
+
+    // Where this is a file system in memory, logs are mapped.
+    let shared = Path::new("/dev/shm");
+    let place = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
+    let scratch = tempfile::tempdir_in(place).unwrap();
+    let real: Arc<dyn Fs> = Arc::new(RealFs);
+    let images = AtomicU32::new(0);
+    write_with_a_short_one(&real, &scratch.path().join("db"), || {
+        let image = scratch.path().join(format!("image {}", images.fetch_add(1, SeqCst)));
+        std::fs::create_dir(&image).unwrap();
+        super::copy_files(&scratch.path().join("db"), &image);
+        (Arc::clone(&real), image)
+    });
+}
+
 #[test]
 fn what_was_written_before_a_close_survives_a_power_loss() {
     for closes in [true, false] {

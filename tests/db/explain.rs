@@ -25,27 +25,32 @@ fn two_copies(options: impl Fn(Builder) -> Builder, is_damaged: bool) -> (TempDi
             .unwrap()
     };
     let db = open("original");
+    // After each flush, the compactions that are due run to their end. So the tree depends on the
+    // writes alone, and not on when compactions start.
+    let flush = || {
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+    };
     for n in 0..4000 {
         db.put(key(n), vec![n as u8; 100]).unwrap();
     }
     db.delete_range("user3", "user38").unwrap();
-    db.flush().unwrap();
+    flush();
     db.compact_range(..).unwrap();
     for n in (0..4000).step_by(7) {
         db.put(key(n), "newer").unwrap();
     }
-    db.flush().unwrap();
+    flush();
     for n in (0..4000).step_by(11) {
         db.delete(key(n)).unwrap();
     }
     db.delete_range("userc", "userc8").unwrap();
-    db.flush().unwrap();
-    db.wait_for_compaction().unwrap();
+    flush();
     for n in (0..4000).step_by(13) {
         db.put(key(n), "newest").unwrap();
     }
     db.delete_range("userf8", "userg").unwrap();
-    db.flush().unwrap();
+    flush();
     for n in (0..4000).step_by(17) {
         db.put(key(n), "last").unwrap();
     }
@@ -53,9 +58,7 @@ fn two_copies(options: impl Fn(Builder) -> Builder, is_damaged: bool) -> (TempDi
     for n in (0..4000).step_by(400) {
         db.delete(key(n)).unwrap();
     }
-    // Due compactions run before the tree is copied, so that both copies stay unchanged.
-    db.flush().unwrap();
-    db.wait_for_compaction().unwrap();
+    flush();
     let copies = ["one", "two"].map(|name| {
         let path = dir.path().join(name);
         db.checkpoint(&path).unwrap();

@@ -176,9 +176,7 @@ impl Draw {
             Call::ReadExactAt,
         ];
         let call = (!self.one_in(4)).then(|| CALLS[self.rng.random_range(0..CALLS.len())]);
-        // No short writes: they would leave half of a record in front of the zeros of a log that is
-        // allocated ahead, and zeros may complete the record. Such a log is never written in part.
-        let fault = [Fault::Io, Fault::NoSpace, Fault::NoSpace][self.rng.random_range(0..3)];
+        let fault = [Fault::Io, Fault::NoSpace, Fault::ShortWrite][self.rng.random_range(0..3)];
         let nth = self.rng.random_range(0..12);
         let forever = self.one_in(3);
         self.push(Operation::Fail { call, nth, fault, forever });

@@ -219,17 +219,16 @@ impl Store {
     pub(super) fn wrote(&mut self, writes: Vec<Write>, done: Result<()>) -> Result<()> {
         match &done {
             Ok(()) => self.model.write(writes),
-            Err(error) if self.is_harmless(error) => {}
+            Err(error) if Store::is_harmless(error) => {}
             Err(_) => self.model.doubt(writes),
         }
         done
     }
 
     /// Whether a write that returned this error has certainly not happened: the call was rejected
-    /// before it wrote anything, or there was no space. An injected fault may come when a part of
-    /// the record is in the log.
-    pub(super) fn is_harmless(&self, error: &Error) -> bool {
-        matches!(error, Error::ReadOnly(_)) || (error.is_out_of_space() && !self.has_faults())
+    /// before it wrote anything, or there was no space.
+    pub(super) fn is_harmless(error: &Error) -> bool {
+        matches!(error, Error::ReadOnly(_)) || error.is_out_of_space()
     }
 
     fn delete(&mut self, key: Key) -> Result<()> {

@@ -93,7 +93,7 @@ impl Store {
         for (mut lane, error) in threads {
             if let Some(error) = error {
                 self.expect_error(&error);
-                lane.doubtful = lane.doubtful.filter(|_| !self.is_harmless(&error));
+                lane.doubtful = lane.doubtful.filter(|_| !Store::is_harmless(&error));
                 done = Err(error);
             }
             lanes.push(lane);

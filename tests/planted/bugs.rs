@@ -363,6 +363,14 @@ pub const BUGS: &[Bug] = &[
         test: "edges::a_failed_sync_makes_the_database_read_only",
     },
     Bug {
+        name: "zeros stay behind a record that the disk took in part",
+        file: "src/wal/writer.rs",
+        old: "            true => self.file.discard_unflushed(),\n",
+        new: "            true => Ok(()),\n",
+        program: "db",
+        test: "durability::a_write_that_the_disk_took_in_part_does_not_come_back",
+    },
+    Bug {
         name: "the directory is not synced after a new table",
         file: "src/db/background/install.rs",
         old: "if !opened.is_empty() {",
@@ -415,6 +423,14 @@ pub const BUGS: &[Bug] = &[
         new: "",
         program: "db",
         test: "limits::a_limit_on_the_length_of_files_is_an_error_not_a_signal",
+    },
+    Bug {
+        name: "zeros stay behind the part of a record in an earlier window",
+        file: "src/fs/mapped.rs",
+        old: "        self.window = None;\n        self.plain.cut(self.flushed_to)\n",
+        new: "        self.plain.discard_unflushed()\n",
+        program: "lib",
+        test: "fs::mapped::tests::unflushed_bytes_in_windows_are_discarded_with_the_zeros_behind_them",
     },
     Bug {
         name: "a log that is synced has large pages",

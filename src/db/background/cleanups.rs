@@ -92,8 +92,6 @@ impl Cleanups {
 mod tests {
     use super::*;
     use crate::encoding::key::internal_key;
-    #[cfg(not(loom))]
-    use crate::sync::lock;
 
     fn cleanup(from: &str, end: Option<&str>) -> Cleanup {
         Cleanup { from: from.into(), end: end.map(Into::into), next_file: 7 }
@@ -131,7 +129,7 @@ mod tests {
         let fs = std::sync::Arc::new(crate::fs::MemFs::new());
         let open = || crate::Db::builder("/db").fs(fs.clone()).open().unwrap();
         let db = open();
-        let asked = |db: &crate::Db| lock(&db.inner.tree.cleanups).is_empty();
+        let asked = |db: &crate::Db| crate::sync::lock(&db.inner.tree.cleanups).is_empty();
         let key = |n: u32| n.to_be_bytes();
         let mut batch = crate::WriteBatch::new();
         for n in 0..=12_000 {

@@ -33,8 +33,8 @@ impl WritableFile for FaultWritableFile {
         self.inner.flush()
     }
 
-    fn discard_unflushed(&mut self) {
-        self.inner.discard_unflushed();
+    fn discard_unflushed(&mut self) -> Result<()> {
+        self.inner.discard_unflushed()
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -272,28 +272,40 @@ impl Drop for MemWritableFile {
     }
 }
 
+impl MemWritableFile {
+    /// Passes the first `count` bytes of the buffer to the file.
+    fn write(&mut self, count: usize) -> Result<()> {
+        let tree = lock(&self.tree);
+        if tree.free_bytes().is_some_and(|free| free < count as u64) {
+            return Err(Error::io(&self.path, "write", ErrorKind::StorageFull.into()));
+        }
+        Arc::make_mut(&mut lock(&self.file).bytes).extend_from_slice(&self.buffer[..count]);
+        self.buffer.drain(..count);
+        self.flushed_bytes += count as u64;
+        Ok(())
+    }
+}
+
 impl WritableFile for MemWritableFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() > WRITE_BUFFER_BYTES {
-            self.flush()?;
+            // The last byte stays for `flush`, so that a record is never whole in the file when its
+            // flush fails.
+            self.write(self.buffer.len() - 1)?;
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
-        let tree = lock(&self.tree);
-        if tree.free_bytes().is_some_and(|free| free < self.buffer.len() as u64) {
-            return Err(Error::io(&self.path, "write", ErrorKind::StorageFull.into()));
-        }
-        Arc::make_mut(&mut lock(&self.file).bytes).extend_from_slice(&self.buffer);
-        self.flushed_bytes += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
+        self.write(self.buffer.len())
     }
 
-    fn discard_unflushed(&mut self) {
+    fn discard_unflushed(&mut self) -> Result<()> {
         self.buffer.clear();
+        let _tree = lock(&self.tree);
+        lock(&self.file).zeros_behind = 0;
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {

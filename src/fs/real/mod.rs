@@ -123,6 +123,16 @@ impl RealWritableFile {
         debug_assert!(self.buffer.is_empty());
         self.written_bytes += bytes;
     }
+
+    /// Durably cuts the file to its first `bytes` bytes.
+    pub fn cut(&mut self, bytes: u64) -> Result<()> {
+        self.process.check()?;
+        self.buffer.clear();
+        let cut = self.file.set_len(bytes).and_then(|()| self.file.sync_data());
+        cut.map_err(|error| Error::io(&self.path, "sync the shortened file", error))?;
+        self.written_bytes = bytes;
+        Ok(())
+    }
 }
 
 impl WritableFile for RealWritableFile {
@@ -158,8 +168,9 @@ impl WritableFile for RealWritableFile {
         Ok(())
     }
 
-    fn discard_unflushed(&mut self) {
+    fn discard_unflushed(&mut self) -> Result<()> {
         self.buffer.clear();
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
