@@ -140,8 +140,6 @@ fn a_failed_append_is_told_to_every_writer_of_the_group() {
     });
 }
 
-/// Regression: `close` left the last writes to the operating system, so a power loss took them. Now
-/// closing, and dropping the last handle, make every write durable.
 /// Writes while each append of a record in turn is done in part for lack of space. Kills the process
 /// (`killed` returns the file system and the directory that are left) after the failed write, and
 /// again after the next write.
@@ -194,6 +192,8 @@ fn a_write_that_the_disk_took_in_part_does_not_come_back() {
     });
 }
 
+/// Regression: `close` left the last writes to the operating system, so a power loss took them. Now
+/// closing, and dropping the last handle, make every write durable.
 #[test]
 fn what_was_written_before_a_close_survives_a_power_loss() {
     for closes in [true, false] {
