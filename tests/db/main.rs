@@ -57,6 +57,7 @@ mod kill;
 #[cfg(unix)]
 mod limits;
 mod living;
+mod lookups;
 mod model;
 // Windows renames no directory with open files.
 #[cfg(unix)]
