@@ -167,7 +167,8 @@ struct Evicted {
 }
 
 impl BlockCache {
-    /// A cache for at most `capacity_bytes` bytes. With 0 it keeps nothing.
+    /// A cache for at most `capacity_bytes` bytes. With 0 it keeps nothing but filters and indexes
+    /// that are [pinned](crate::PinMetadata).
     pub fn new(capacity_bytes: usize) -> Arc<BlockCache> {
         Arc::new(BlockCache {
             capacity_bytes,

@@ -147,7 +147,7 @@ struct Lookups<'k, K> {
     /// How many of `maybes` were searched.
     searched: usize,
     /// Whether any lookup has skipped a filter, in this run or an earlier one, because the filter
-    /// was not worth its read, or not worth its memory ([`LookupKey::passed_filter_by`]).
+    /// was not worth its read ([`LookupKey::passed_filter_by`]).
     passed_by: bool,
     /// Lookups that need a block that is not in memory.
     parked: Vec<Parked<'k>>,
@@ -325,8 +325,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     }
 
     /// Reads and queries those filters of the run that are not in memory. If a filter is not worth
-    /// its read, or not worth its memory ([`LookupKey::passed_filter_by`]), the lookup skips it, as
-    /// if it had returned "maybe".
+    /// its read ([`LookupKey::passed_filter_by`]), the lookup skips it, as if it had returned "maybe".
     fn read_filters(
         &mut self,
         read_state: &ReadState,

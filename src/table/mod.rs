@@ -11,7 +11,6 @@
 //! index/       which data block can hold a key
 //! table_index  an index in the cache, with the slots of its data blocks
 //! filter/      which filter a table has, and how it is queried
-//! worth        whether a filter is worth its memory      credit   whether it is worth a read
 //! parts        filters and indexes that are stored in parts; tops has the lists of the parts
 //! warm_up      loads filters and indexes before lookups need them
 //! range_del    the ranges of keys that a table deletes

@@ -26,6 +26,7 @@
 
 use std::ops::Deref;
 
+use crate::cache::policy::Keeping;
 use crate::cache::slots::Lease;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack};
@@ -261,6 +262,11 @@ impl Table {
         parse().map_err(|damage| file.damaged(damage, handle))
     }
 
+    /// How the cache keeps a filter or an index, or a part of one.
+    fn keeping_of_metadata(&self, is_whole: bool) -> Keeping {
+        self.cache.policy().keeping_of_metadata(is_whole && !self.reads_every_filter)
+    }
+
     /// Loads part `part` of the index through the cache. Hold no guard.
     #[cold]
     pub(crate) fn load_index(&self, part: usize) -> Result<Lease<'static, TableIndex>> {
@@ -279,7 +285,7 @@ impl Table {
             Ticker::BlockCacheIndexAdd,
             Ticker::BlockCacheIndexBytesInsert,
         ];
-        let keeping = self.cache.policy().keeping_of_metadata(self.index_top.is_none());
+        let keeping = self.keeping_of_metadata(self.index_top.is_none());
         let lease = self.load(&self.index, part, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
             // Where filters and indexes fill the cache, a part takes as little memory as possible.
@@ -324,7 +330,7 @@ impl Table {
             Ticker::BlockCacheFilterAdd,
             Ticker::BlockCacheFilterBytesInsert,
         ];
-        let keeping = self.cache.policy().keeping_of_metadata(self.filter_top.is_none());
+        let keeping = self.keeping_of_metadata(self.filter_top.is_none());
         self.load(&self.filter, part, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
             let filter = match self.read_filter_part(stored, part, fetch, buffer) {

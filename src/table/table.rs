@@ -8,8 +8,8 @@
 //!
 //! A slot holds one cached object ([`crate::cache::slots`]). A whole filter or index has one slot,
 //! and a filter or index in parts has one slot for each part ([`super::parts`]). An evicted part of
-//! an index is loaded again at its next use. An evicted part of a filter is loaded again only if it is worth the read
-//! ([`super::lookup::admission`]).
+//! an index is loaded again at its next use. An evicted part of a filter is loaded again only if it
+//! is worth the read ([`super::lookup::admission`]).
 //!
 //! Opening reads footer, metaindex, properties, compression dictionary, range deletions and the
 //! lists of parts ([`super::tops`]). Range deletions hide entries of this table and of others, so a
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use crate::cache::list::Link;
 use crate::cache::policy::{Credit, Keeping, MetadataBytes};
-use crate::cache::slots::{Cached, Lease, LinesAhead, Slots};
+use crate::cache::slots::{Cached, Lease, LinesAhead, Resident, Slots};
 use crate::cache::{BlockCache, BlockKind, Reservation};
 use crate::encoding::hash::GOLDEN_RATIO;
 use crate::encoding::key;
@@ -62,7 +62,7 @@ pub(crate) struct TableContext {
     /// in either case.
     pub pin_metadata: bool,
     /// Whether lookups read a filter that is not in memory even if the read costs more than it
-    /// saves.
+    /// saves, and whole filters and indexes are evicted as parts are.
     pub reads_every_filter: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub global_sequence: Option<SequenceNumber>,
@@ -393,6 +393,18 @@ impl Table {
 
     pub fn index_form(&self) -> IndexForm {
         self.index_form
+    }
+
+    /// The bytes of the filter and of the index that are in memory, and stay there because they are
+    /// whole ([`Keeping::Pinned`]).
+    pub fn pinned_whole_bytes(&self) -> usize {
+        if self.pins_metadata {
+            return 0;
+        }
+        let guard = pin();
+        let filter = self.filter.peek(0, &guard).filter(|filter| filter.is_pinned());
+        let index = self.index.peek(0, &guard).filter(|index| index.is_pinned());
+        filter.map_or(0, Resident::charge_bytes) + index.map_or(0, Resident::charge_bytes)
     }
 
     /// Part `part` of the index. Hold no guard, because this may read the file.

@@ -277,8 +277,8 @@ fn what_was_used_long_ago_leaves() {
 
 /// While metadata fills the cache, a data block that was used since it entered the protected ring
 /// moves to the ring of the metadata. When tables are closed, so that metadata no longer fills the
-/// cache, the blocks in the ring of the metadata move back to the protected ring. In an earlier version
-/// they stayed, and no other data could displace them.
+/// cache, the blocks in the ring of the metadata move back to the protected ring. In an earlier
+/// version they stayed, and no other data could displace them.
 #[test]
 fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
@@ -288,7 +288,8 @@ fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     for i in 0..20 {
         drop(old.load(i, Keeping::Protected, || disk.read(i, 4000)).unwrap());
     }
-    // The data was loaded as data that was used recently, so it is in the protected ring. Filters that are used once displace it only slowly.
+    // The data was loaded as data that was used recently, so it is in the protected ring. Filters
+    // that are used once displace it only slowly.
     for i in 0..30 {
         let used = resident(&old);
         disk.load(&filters, i, 4000);

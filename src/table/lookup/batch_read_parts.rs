@@ -71,9 +71,9 @@ impl MetadataPart for TableIndex {
 }
 
 impl Table {
-    /// The part of the filter that a lookup should read and query. `None` if the lookup
-    /// cannot query the filter, or passes it by because it is not worth a read, or not worth its
-    /// memory, ([`super::admission`]). Hold no guard.
+    /// The part of the filter that a lookup should read and query. `None` if the lookup cannot query
+    /// the filter, or passes the part by because it is not worth a read ([`super::admission`]). Hold
+    /// no guard.
     pub fn filter_part_to_ask(
         &self,
         key: &LookupKey<'_>,

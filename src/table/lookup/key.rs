@@ -14,8 +14,8 @@ pub(crate) struct LookupKey<'a> {
     /// The key's hash, computed once for the filters of all tables.
     pub hash: KeyHash,
     /// Whether the lookup has searched the current table without a query of its filter, because the
-    /// filter was not worth its read ([`super::admission`]) or its memory
-    /// ([`crate::table::worth`]). Then the result of the search says nothing about the filter.
+    /// filter was not worth its read ([`super::admission`]). Then the result of the search says
+    /// nothing about the filter.
     pub passed_filter_by: bool,
     /// The part of the current table's index that leads to the key, if it is known.
     pub index_part: Option<u32>,

@@ -59,9 +59,8 @@ impl Table {
 
     /// Queries the filter for up to 64 keys, so that the cache misses of the queries overlap.
     /// `answers[i]` becomes the answer for `keys[i]`. Bit `i` of the result is set if the filter
-    /// was not queried for `keys[i]`: because the filter, or its part for the key, is not in
-    /// memory, or because lookups pass this table's filter by, as data blocks would save more reads
-    /// in its memory ([`worth`](crate::table::worth)).
+    /// was not queried for `keys[i]`, because the filter, or its part for the key, is not in
+    /// memory.
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],

@@ -305,7 +305,7 @@ impl Table {
 }
 
 /// Marks a filter part as used, so that the cache keeps it, unless the part has lately answered
-/// only "maybe" ([`admission`]).
+/// only "maybe" ([`TableFilter::is_useful`]).
 #[inline(always)]
 fn count_use(filter: &Resident<TableFilter>, says_no: bool) {
     if filter.is_useful(says_no) {

@@ -72,7 +72,7 @@ pub(crate) trait TableObserver: Copy {
     fn filter_failed(self) {}
 
     /// The lookup passes the filter by: the filter is not in memory, and it is not worth a read
-    /// ([`super::admission`]) or its memory ([`crate::table::worth`]).
+    /// ([`super::admission`]).
     #[inline(always)]
     fn filter_passed_by(self) {}
 

@@ -14,8 +14,8 @@
 //! counted once and reported to the observer once, either under a guard or here. A search never
 //! repeats a step, so it ends even if the cache keeps nothing.
 //!
-//! A filter that is not worth a read, or not worth its memory, is not read: the lookup *passes it
-//! by*, and searches the table as if there were no filter ([`super::admission`]).
+//! A part of a filter that is not worth a read is not read: the lookup *passes it by*, and searches
+//! the table as if there were no filter ([`super::admission`]).
 
 use crate::cache::slots::Lease;
 use crate::error::Result;

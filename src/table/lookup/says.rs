@@ -6,9 +6,8 @@ pub(crate) enum FilterSays {
     No,
     /// `index_part` is the part of the index that leads to the key, if the query has found it.
     Maybe { index_part: Option<u32> },
-    /// The filter was not queried. Either its part for the key, which is number `part`, is not in
-    /// memory, or lookups pass the filter by, because data blocks would save more reads in its
-    /// memory ([`worth`](crate::table::worth)).
+    /// The filter was not queried, because its part for the key, which is number `part`, is not in
+    /// memory.
     NotQueried { part: u32 },
 }
 

@@ -339,6 +339,20 @@ fn where_metadata_fills_the_cache_a_block_that_is_used_often_is_kept() {
     drop(part);
 }
 
+/// The rule of credit applies only where filters and indexes fill the cache. In a larger cache, a part
+/// is read once and then stays, so each read pays.
+#[test]
+fn a_part_of_a_filter_is_never_passed_by_where_the_cache_has_room() {
+    let large = context(16 << 20);
+    let table = opened(&bytes_in_parts(&numbered(20_000, 20), 4096), &large);
+    let present = LookupKey::new(b"key0010000", MAX_SEQUENCE);
+    for _ in 0..20 {
+        assert!(get(&table, &present).unwrap().is_some());
+        table.filter.evict(table.filter_part_of(&present));
+    }
+    assert_eq!(large.counters.sums().get(Ticker::BloomPassedBy), 0);
+}
+
 /// Lookups of an absent key whose index and data block were in memory once raised the credit of the
 /// filter, and counted as reads that filters would have saved. So where some keys were in memory
 /// because they are hot, filters displaced indexes from time to time, and lookups made more reads
