@@ -387,11 +387,11 @@ fn a_search_in_vain_in_memory_earns_the_filter_no_credit() {
     assert!(passed_by() > passed_before);
 }
 
-/// Filters once displaced indexes from a cache that could hold all indexes, although an index saves
-/// twice as many reads as a filter if half of the keys are present. Now such a cache evicts filters
-/// before indexes, and lookups pass by the filters that are not in memory.
+/// In a cache that could hold all indexes and a few filters, all lookups would make one read if it
+/// held all indexes. Filters and indexes share one clock, and lookups pass by most filters that are
+/// not in memory. This costs at most a quarter of a read more.
 #[test]
-fn filters_give_way_to_indexes_that_save_more() {
+fn filters_displace_few_indexes_that_save_more() {
     let entries = numbered(200_000, 100);
     let bytes = bytes_in_parts(&entries, 2000);
     let large = context(16 << 20);
@@ -420,7 +420,7 @@ fn filters_give_way_to_indexes_that_save_more() {
     // A lookup of a present key reads the key's block. A lookup of an absent key reads a block in
     // vain.
     let parts = [BlockKind::Filter, BlockKind::Index].map(|kind| small.cache.usage_of(kind));
-    assert!(reads < 1.08, "{reads} reads a lookup: {parts:?} of {}", table.index_parts());
+    assert!(reads < 1.25, "{reads} reads a lookup: {parts:?} of {}", table.index_parts());
     // The few blocks that were kept, and evicted again, once left slots for all blocks of their
     // index parts, which took a sixth of the cache.
     let kinds = [BlockKind::Data, BlockKind::Index, BlockKind::Filter];
