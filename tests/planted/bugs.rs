@@ -608,8 +608,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a block enters the cache in the place of another",
         file: "src/table/table.rs",
-        old: "index.blocks.load(&self.cache, index.index.len(), i, is_protected, || {",
-        new: "index.blocks.load(&self.cache, index.index.len(), i / 2, is_protected, || {",
+        old: "index.blocks.load(&self.cache, index.index.len(), i, keeping, || {",
+        new: "index.blocks.load(&self.cache, index.index.len(), i / 2, keeping, || {",
         program: "db",
         test: "reads::looking_up_together_answers_in_the_order_asked_as_one_by_one",
     },
@@ -657,8 +657,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a cursor ends with a part of the index",
         file: "src/table/cursor/mod.rs",
-        old: "index.part + 1 == index.parts.end)",
-        new: "index.part < index.parts.end)",
+        old: "index.part + 1 == index.parts)",
+        new: "index.part < index.parts)",
         program: "lib",
         test: "table::tests::parts::a_cursor_walks_over_the_ends_of_parts_both_ways",
     },
@@ -763,8 +763,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a filter that is used often leaves like one that is used once",
         file: "src/cache/ring.rs",
-        old: "BlockKind::Filter => 1,",
-        new: "BlockKind::Filter => MAX_USES,",
+        old: "BlockKind::Filter | BlockKind::Index => 1,",
+        new: "BlockKind::Filter | BlockKind::Index => MAX_USES,",
         program: "lib",
         test: "cache::ring::tests::the_filters_that_are_used_most_stay_longest_and_of_other_values_the_used_ones",
     },
