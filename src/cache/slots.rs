@@ -529,7 +529,7 @@ impl<T: Cached> Slots<T> {
     }
 
     /// Evicts the resident of slot `i`, which is not data.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub fn evict(&self, i: usize) {
         let guard = pin();
         let Some(resident) = self.peek(i, &guard) else { return };

@@ -1048,7 +1048,7 @@ pub const BUGS: &[Bug] = &[
         old: "let Some(victim) = ring.sweep(MAX_METADATA_CHANCES) else { break };",
         new: "let Some(victim) = ring.next() else { break };",
         program: "lib",
-        test: "cache::tests::policy::lookups_read_little_more_than_with_the_best_choice_of_what_stays",
+        test: "cache::tests::where_metadata_fills_the_cache_parts_in_use_stay",
     },
     Bug {
         name: "what can move is merged with garbage far from it",

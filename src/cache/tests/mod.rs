@@ -305,6 +305,20 @@ fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
 }
 
 #[test]
+fn where_metadata_fills_the_cache_parts_in_use_stay() {
+    let (cache, disk) = (BlockCache::new(100_000), Disk::default());
+    let (used, new) = (filters(&cache, 10), filters(&cache, 100));
+    let _open_tables = open_tables(&cache, 200_000);
+    (0..10).for_each(|i| drop(disk.load(&used, i, 4000)));
+    for i in 0..100 {
+        wait_for_readers(&cache);
+        assert_eq!(resident(&used).len(), 10, "at miss {i}");
+        disk.load(&new, i, 4000);
+    }
+    assert!(resident(&new).len() > 5);
+}
+
+#[test]
 fn metadata_outlives_data() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
     let (data, filters) = (data(&cache, 200), filters(&cache, 8));
