@@ -139,7 +139,8 @@ impl Table {
     }
 
     /// Reads part `part` of the filter, and queries it for the key. A filter that cannot be
-    /// read says maybe. `decides`: the lookup may still pass the filter by. `None`: the lookup passes the filter by.
+    /// read says maybe. `decides`: whether the lookup may still pass the filter by.
+    /// `None`: it passes the filter by.
     /// `index_read` gets the part of the index that was read together with the filter, if any.
     #[cold]
     fn filter_says_maybe_once_read(
