@@ -52,6 +52,7 @@ mod sync {
 #[path = "../src/sync/mod.rs"]
 mod untimed_sync;
 
+use cache::policy::Keeping;
 use cache::slots::{Cached, Slots};
 use cache::{BlockCache, BlockKind};
 use memory::LineBuf;
@@ -212,7 +213,8 @@ impl Table {
             let i = (random >> 33) as usize % BLOCKS;
             if self.blocks.get(i, &sync::pin()).is_none() {
                 misses += 1;
-                black_box(self.blocks.load(i, false, || self.read(i)).unwrap().resident());
+                let keeping = Keeping::OnProbation;
+                black_box(self.blocks.load(i, keeping, || self.read(i)).unwrap().resident());
             }
         }
         Times { all: start.elapsed(), held: timed::held() - held_before }

@@ -24,8 +24,13 @@ pub enum BlockKind {
 /// The tables whose filters and indexes are never evicted after the first lookup has loaded them.
 ///
 /// Pinned values are charged like others. If they alone fill the cache, the cache keeps nothing
-/// else: data blocks and the filters and indexes of other tables are read again at every use. So
-/// are those filters and indexes that should be pinned but have no room.
+/// else: data blocks and the filters and indexes of other tables are read again at every use. If
+/// they take more than the capacity, they stay too, and the cache exceeds its capacity.
+///
+/// Whatever this option says, a filter or an index that is stored whole is pinned when it is loaded
+/// while filters and indexes fill the cache, because to read it again would cost far more than a
+/// data block. Compaction rewrites it in parts, which are evicted one by one
+/// ([`Stats::pinned_metadata_bytes`](crate::Stats::pinned_metadata_bytes)).
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

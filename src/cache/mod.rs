@@ -110,8 +110,8 @@ const POOL_SHARE: (usize, usize) = (3, 4);
 /// a scan does not displace what lookups use. A value that does not fit is used once and not kept.
 ///
 /// Open tables are charged too, about 3 KiB each, which leaves less room for blocks. A table is
-/// opened even if no room is left for it. If the open tables alone exceed the capacity, every block
-/// is read again at each use.
+/// opened, and a filter or index that is pinned ([`PinMetadata`]) is kept, even if no room is left
+/// for it. If these alone exceed the capacity, every other block is read again at each use.
 ///
 /// From a capacity of 64 MiB on, blocks and filters are in pages of 2 MiB if the kernel has them
 /// (Linux), because with small pages a lookup also misses the TLB. Free memory in these pages
@@ -167,7 +167,8 @@ struct Evicted {
 }
 
 impl BlockCache {
-    /// A cache for at most `capacity_bytes` bytes. With 0 it keeps nothing.
+    /// A cache for at most `capacity_bytes` bytes. With 0 it keeps nothing but filters and indexes
+    /// that are pinned ([`PinMetadata`]).
     pub fn new(capacity_bytes: usize) -> Arc<BlockCache> {
         Arc::new(BlockCache {
             capacity_bytes,

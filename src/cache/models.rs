@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use loom::thread;
 
 use super::list::{Link, ResidentList};
+use super::policy::Keeping;
 use super::slots::{Cached, Lease, Slots};
 use super::*;
 use crate::sync::canary::Canary;

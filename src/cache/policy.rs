@@ -201,7 +201,7 @@ impl Credit {
         self.0.load(Ordering::Relaxed)
     }
 
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub fn eighths(&self) -> u32 {
         self.get()
     }

@@ -17,9 +17,9 @@
 //! modulo 2^32. An entry in the ring gets another position only if it is the first one and takes
 //! the place of an entry that leaves.
 //!
-//! A use of a filter or an index raises its count by 1, up to [`MAX_USES`], and the hand lowers it by
-//! 1. So those that are used most stay longest. Data has only the counts 0 and `MAX_USES`: was it
-//! used since the hand last passed, or not? Data must follow a change of the load sooner.
+//! A use of a filter or an index raises its count by one, up to [`MAX_USES`], and the hand lowers it
+//! by one, so that those that are used most stay longest. Data has only the counts 0 and `MAX_USES`:
+//! was it used since the hand last passed, or not? Data must follow a change of the load sooner.
 //!
 //! An LRU list is not used, because a hit in it writes to a structure that all readers share. Here
 //! a hit writes to the entry, which the reader uses anyway, and only if the count can still rise.

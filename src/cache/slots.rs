@@ -243,6 +243,11 @@ impl<T: Cached> Resident<T> {
         self.header.mark_used();
     }
 
+    /// Whether the value stays in memory until its slot is dropped.
+    pub fn is_pinned(&self) -> bool {
+        self.header.ring() == RingName::Pinned
+    }
+
     /// Whether the cache kept the value when it was loaded. A value that does not fit is not kept.
     pub fn was_cached(&self) -> bool {
         self.header.was_cached()
@@ -524,7 +529,7 @@ impl<T: Cached> Slots<T> {
     }
 
     /// Evicts the resident of slot `i`, which is not data.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub fn evict(&self, i: usize) {
         let guard = pin();
         let Some(resident) = self.peek(i, &guard) else { return };

@@ -218,9 +218,10 @@ impl Builder {
         Builder { metadata: form, ..self }
     }
 
-    /// Whether a lookup reads every filter that is not in memory. Default false: a lookup skips
-    /// such a filter if reading it would cost more than it saves (`docs/filters.md`). Only
-    /// measurements of this rule need `true`.
+    /// Whether a lookup reads every filter that is not in memory, and whole filters and indexes are
+    /// evicted as parts are. Default false: a lookup passes by a part of a filter if reading it would
+    /// cost more than it saves, and whole ones stay (`docs/filters.md`). Only measurements of these
+    /// rules need `true`.
     #[doc(hidden)]
     pub fn reads_every_filter(mut self, reads: bool) -> Builder {
         self.reads_every_filter = reads;

@@ -162,7 +162,8 @@ impl Table {
         part: usize,
         fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
     ) -> Result<Lease<'static, TableIndex>> {
-        let keeping = self.cache.policy().keeping_of_metadata(self.index.is_whole());
+        let stays = self.index.is_whole() && !self.evicts_whole;
+        let keeping = self.cache.policy().keeping_of_metadata(stays);
         let counters = self.block_file().counters();
         let lease = self.index.load(part, keeping, counters, INDEX_TICKERS, || {
             let buffer = |len| self.cache.buffer(len);

@@ -8,19 +8,18 @@
 //!
 //! A slot holds one cached object ([`crate::cache::slots`]). A whole filter or index has one slot,
 //! and a filter or index in parts has one slot for each part ([`super::parts`]). An evicted part of
-//! an index is loaded again at its next use. An evicted part of a filter is loaded again only if it is worth the read
-//! ([`super::lookup::admission`]).
+//! an index is loaded again at its next use. An evicted part of a filter is loaded again only if it
+//! is worth the read ([`super::filter::source`]).
 //!
 //! Opening reads footer, metaindex, properties, compression dictionary, range deletions and the
-//! lists of parts ([`super::tops`]). Range deletions hide entries of this table and of others, so a
-//! lookup checks them whatever the filter says ([`Table::ranges`]). Lookups are in
-//! [`super::lookup`].
+//! lists of parts ([`super::source`]). Range deletions hide entries of this table and of others, so a
+//! lookup checks them whatever the filter says ([`Table::ranges`]). Lookups are in [`crate::lookup`].
 
 use std::sync::Arc;
 
 use crate::cache::list::Link;
 use crate::cache::policy::{Keeping, MetadataBytes};
-use crate::cache::slots::{Cached, Lease, LinesAhead};
+use crate::cache::slots::{Cached, Lease, LinesAhead, Resident};
 use crate::cache::{BlockCache, BlockKind, Reservation};
 use crate::encoding::hash::GOLDEN_RATIO;
 use crate::encoding::key;
@@ -61,7 +60,7 @@ pub(crate) struct TableContext {
     /// in either case.
     pub pin_metadata: bool,
     /// Whether lookups read a filter that is not in memory even if the read costs more than it
-    /// saves.
+    /// saves, and whole filters and indexes are evicted as parts are.
     pub reads_every_filter: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub global_sequence: Option<SequenceNumber>,
@@ -109,6 +108,8 @@ pub(crate) struct Table {
     index_form: IndexForm,
     /// Whether filter and index stay in memory once they are loaded.
     pub(super) pins_metadata: bool,
+    /// Whether an index that is whole is evicted as parts are, even if it fills the cache.
+    pub(super) evicts_whole: bool,
     global_sequence: Option<SequenceNumber>,
     ranges: Option<Arc<RangeTombstones>>,
     metaindex: Vec<(String, BlockHandle)>,
@@ -265,6 +266,7 @@ impl Table {
             index_handle,
             index_form,
             pins_metadata,
+            evicts_whole: context.reads_every_filter,
             _reserved: context.cache.reserve(heap_bytes + BESIDE_TABLE_BYTES).expecting(metadata),
             cache: context.cache,
             global_sequence,
@@ -364,6 +366,18 @@ impl Table {
 
     pub fn index_form(&self) -> IndexForm {
         self.index_form
+    }
+
+    /// The bytes of the filter and of the index that are in memory, and stay there because they are
+    /// whole ([`Keeping::Pinned`]).
+    pub fn pinned_whole_bytes(&self) -> usize {
+        if self.pins_metadata {
+            return 0;
+        }
+        let guard = pin();
+        let filter = self.filter.parts.peek(0, &guard).filter(|filter| filter.is_pinned());
+        let index = self.index.peek(0, &guard).filter(|index| index.is_pinned());
+        filter.map_or(0, Resident::charge_bytes) + index.map_or(0, Resident::charge_bytes)
     }
 
     /// Part `part` of the index. Hold no guard, because this may read the file.

@@ -39,8 +39,8 @@ struct Options {
     prefixes: Option<&'static str>,
     metadata: MetadataForm,
     /// How many random entries the database gets before the first operation, and again after
-    /// [`Run::delete_many`]. If this is not 0, [`Run::fill`] asserts that lookups read parts or
-    /// pieces of filters and indexes.
+    /// [`Run::delete_many`]. If this is not 0, [`Run::fill`] asserts that lookups read parts
+    /// of filters and indexes, or that these are whole.
     fill: u32,
 }
 
@@ -74,9 +74,8 @@ const PARTS: Options = Options {
     ..BASE
 };
 
-/// The same with whole filters and indexes, of which pieces are read. A Bloom filter has pieces
-/// from 12 KiB on.
-const PIECES: Options = Options { filter: "bloom(20)", metadata: MetadataForm::Whole, ..PARTS };
+/// The same with whole filters and indexes, which stay in memory.
+const WHOLE: Options = Options { metadata: MetadataForm::Whole, ..PARTS };
 
 /// Trees of different forms. Each is tested with every filter.
 const FORMS: [Options; 5] = [
@@ -108,7 +107,7 @@ fn option_sets() -> Vec<Options> {
         Options { prefixes: Some("delimiter(0x30,2)"), filter: "burr(8)", cache_bytes: 0, ..BASE },
     ];
     sets.extend(FORMS.iter().flat_map(|&form| FILTERS.map(|filter| Options { filter, ..form })));
-    sets.extend([PARTS, PIECES]);
+    sets.extend([PARTS, WHOLE]);
     sets
 }
 
@@ -192,10 +191,13 @@ impl Run {
             self.map.insert(key, value);
         }
         self.db().compact_range(..).unwrap();
+        let is_parted = self.options.metadata == MetadataForm::Parts;
         let in_parts = tables_in_parts(&self.fs).0;
-        assert_eq!(in_parts > 0, self.options.metadata == MetadataForm::Parts, "{in_parts}");
+        assert_eq!(in_parts > 0, is_parted, "{in_parts}");
         let read: Vec<_> = self.map.keys().step_by(97).map(|key| parts(self.db(), key)).collect();
-        assert!(read.iter().any(|read| read.index > 5 && read.filter > 1), "{read:?}");
+        let has_parts = read.iter().any(|read| read.index > 5 && read.filter > 1);
+        assert_eq!(has_parts, is_parted, "{read:?}");
+        assert_eq!(self.db().stats().pinned_metadata_bytes > 0, !is_parted);
     }
 
     fn step(&mut self) {

@@ -277,8 +277,8 @@ fn what_was_used_long_ago_leaves() {
 
 /// While metadata fills the cache, a data block that was used since it entered the protected ring
 /// moves to the ring of the metadata. When tables are closed, so that metadata no longer fills the
-/// cache, the blocks in the ring of the metadata move back to the protected ring. In an earlier version
-/// they stayed, and no other data could displace them.
+/// cache, the blocks in the ring of the metadata move back to the protected ring. In an earlier
+/// version they stayed, and no other data could displace them.
 #[test]
 fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
@@ -288,7 +288,8 @@ fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     for i in 0..20 {
         drop(old.load(i, Keeping::Protected, || disk.read(i, 4000)).unwrap());
     }
-    // The data was loaded as data that was used recently, so it is in the protected ring. Filters that are used once displace it only slowly.
+    // The data was loaded as data that was used recently, so it is in the protected ring. Filters
+    // that are used once displace it only slowly.
     for i in 0..30 {
         let used = resident(&old);
         disk.load(&filters, i, 4000);
@@ -301,6 +302,20 @@ fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
         disk.load(&new, i, 4000);
     }
     assert!(resident(&old).is_empty(), "{:?}", resident(&old));
+}
+
+#[test]
+fn where_metadata_fills_the_cache_parts_in_use_stay() {
+    let (cache, disk) = (BlockCache::new(100_000), Disk::default());
+    let (used, new) = (filters(&cache, 10), filters(&cache, 100));
+    let _open_tables = open_tables(&cache, 200_000);
+    (0..10).for_each(|i| drop(disk.load(&used, i, 4000)));
+    for i in 0..100 {
+        wait_for_readers(&cache);
+        assert_eq!(resident(&used).len(), 10, "at miss {i}");
+        disk.load(&new, i, 4000);
+    }
+    assert!(resident(&new).len() > 5);
 }
 
 #[test]

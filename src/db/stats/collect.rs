@@ -51,6 +51,7 @@ pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
     let levels = (0..LEVELS).map(|level| level_stats(level, &files, obsolete[level]));
     let levels = levels.filter(|level| level.files > 0 || level.counts != FileCounts::default());
     let cache = &database.store.context.cache;
+    let pinned = read_state.sources.version.files().map(|(_, file)| file.table.pinned_whole_bytes());
     Stats {
         levels: levels.collect(),
         tickers: database.counters().sums(),
@@ -61,6 +62,7 @@ pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
         cache_tables_bytes: cache.tables_usage(),
         cache_capacity_bytes: cache.capacity(),
         metadata_bytes: cache.policy().whole_metadata_bytes(),
+        pinned_metadata_bytes: pinned.sum(),
         open_files: database.store.descriptors.open_files(),
         max_open_files: database.store.descriptors.capacity(),
         file_reopens: database.store.descriptors.reopened(),

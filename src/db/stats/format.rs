@@ -80,6 +80,7 @@ fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
     }
     writeln!(text, "\ntables {}", stats.cache_tables_bytes)?;
     writeln!(text, "metadata {}", stats.metadata_bytes)?;
+    writeln!(text, "pinned {}", stats.pinned_metadata_bytes)?;
     writeln!(text, "memtables {} {}", stats.memtable_bytes, stats.memtable_entries)?;
     writeln!(text, "held {}", stats.held_by_readers_bytes)?;
     let held = &stats.held_by_cursors;
@@ -236,6 +237,7 @@ fn read_words<'a>(
         }
         "tables" => stats.cache_tables_bytes = number(words)?,
         "metadata" => stats.metadata_bytes = number(words)?,
+        "pinned" => stats.pinned_metadata_bytes = number(words)?,
         "memtables" => {
             stats.memtable_bytes = number(words)?;
             stats.memtable_entries = number(words)?;
@@ -333,7 +335,7 @@ mod tests {
         stats.interval = Duration::from_secs(1);
         stats.cache = KINDS.map(|(kind, _)| (kind, KindUsage { bytes: 4096, entries: 1 })).into();
         stats.cache_tables_bytes = 3072;
-        stats.metadata_bytes = 6400;
+        (stats.metadata_bytes, stats.pinned_metadata_bytes) = (6400, 5000);
         stats.predicted_fpr = Some(0.1 + 0.2);
         stats.oldest_snapshot = Some(Duration::from_millis(12_345));
         stats.held_by_snapshots_bytes = 65_536;
@@ -370,22 +372,23 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // The first version of the text had no lines `cursors`, `dead`, `metadata`, `snapshots` and
-        // `tables`. A text without these lines is still read.
-        let new = ["cursors ", "dead ", "metadata ", "snapshots ", "tables "];
+        // The first version of the text had no lines `cursors`, `dead`, `metadata`, `pinned`,
+        // `snapshots` and `tables`. A text without these lines is still read.
+        let new = ["cursors ", "dead ", "metadata ", "pinned ", "snapshots ", "tables "];
         let is_new = |line: &&str| new.iter().any(|word| line.starts_with(word));
         let lines: Vec<String> =
             body().lines().filter(|line| !is_new(line)).map(|line| format!("{line}\n")).collect();
         let mut stats = sample();
         (stats.oldest_snapshot, stats.held_by_snapshots_bytes) = (None, 0);
         (stats.cache_tables_bytes, stats.metadata_bytes) = (0, 0);
+        stats.pinned_metadata_bytes = 0;
         stats.held_by_cursors = HeldByCursors::default();
         for level in &mut stats.levels {
             (level.dead_entries, level.dead_bytes) = (0, 0);
         }
         assert_eq!(reread(&lines.concat()).unwrap(), stats);
-        assert_eq!(body().lines().filter(is_new).count(), 6);
-        assert_eq!(lines.len() + 6, body().lines().count());
+        assert_eq!(body().lines().filter(is_new).count(), 7);
+        assert_eq!(lines.len() + 7, body().lines().count());
         assert!(
             lines
                 .iter()

@@ -73,6 +73,8 @@ pub struct PublishedStats {
     pub cache_capacity_bytes: u64,
     /// See [`Stats::metadata_bytes`]. 0 if the file does not state it.
     pub metadata_bytes: u64,
+    /// See [`Stats::pinned_metadata_bytes`]. 0 if the file does not state it.
+    pub pinned_metadata_bytes: u64,
     /// See [`Stats::memtable_bytes`].
     pub memtable_bytes: u64,
     /// See [`Stats::memtable_entries`].
@@ -126,6 +128,7 @@ impl PublishedStats {
             cache_tables_bytes: stats.cache_tables_bytes as u64,
             cache_capacity_bytes: stats.cache_capacity_bytes as u64,
             metadata_bytes: stats.metadata_bytes as u64,
+            pinned_metadata_bytes: stats.pinned_metadata_bytes as u64,
             memtable_bytes: stats.memtable_bytes as u64,
             memtable_entries: stats.memtable_entries as u64,
             held_by_readers_bytes: stats.held_by_readers_bytes as u64,

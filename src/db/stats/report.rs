@@ -57,6 +57,11 @@ pub struct Stats {
     /// the cache. Where they exceed 7/8 of its capacity, new tables have them in parts:
     /// [`Builder::metadata`](crate::Builder::metadata).
     pub metadata_bytes: usize,
+    /// Bytes of whole filters and indexes of this database that stay in memory because they were
+    /// loaded while filters and indexes filled the cache. To read them again would cost far more
+    /// than a data block. Compaction rewrites them in parts. Those that
+    /// [`PinMetadata`](crate::PinMetadata) selects do not count.
+    pub pinned_metadata_bytes: usize,
     /// Tables that are open, for all databases that share the limit. Tables of iterators that
     /// outlived their database do not count.
     pub open_files: usize,
@@ -350,6 +355,10 @@ impl fmt::Display for Stats {
         writeln!(f, "    tables      {tables:>10}   for open tables and slots")?;
         let needed = bytes(self.metadata_bytes as u64);
         writeln!(f, "    needed      {needed:>10}   by all filters and indexes")?;
+        if self.pinned_metadata_bytes > 0 {
+            let pinned = bytes(self.pinned_metadata_bytes as u64);
+            writeln!(f, "    pinned      {pinned:>10}   whole, until a compaction writes parts")?;
+        }
 
         writeln!(f, "\nFiles")?;
         writeln!(f, "  open          {:>10}   of {}", self.open_files, self.max_open_files)?;

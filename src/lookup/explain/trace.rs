@@ -136,8 +136,8 @@ pub enum FilterVerdict {
     FalsePositive,
     /// The filter could not be read or could not be trusted, so the table was searched.
     Untrusted,
-    /// The filter was not in memory, and was not worth a read, or not worth its memory, so the
-    /// lookup searched the table without a query of the filter.
+    /// The filter was not in memory, and was not worth a read, so the lookup searched the table
+    /// without a query of the filter.
     PassedBy,
 }
 

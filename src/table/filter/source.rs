@@ -56,6 +56,8 @@ pub(crate) struct FilterSource {
     credits: Box<[Credit]>,
     /// Whether lookups read every part that they need.
     reads_every_part: bool,
+    /// Whether a whole filter is evicted as parts are, even if it fills the cache.
+    evicts_whole: bool,
     cache: Arc<BlockCache>,
 }
 
@@ -75,7 +77,7 @@ impl FilterSource {
         top: Option<Top>,
         properties: &TableProperties,
         is_pinned: bool,
-        reads_every_part: bool,
+        reads_every_filter: bool,
     ) -> FilterSource {
         let holds_whole_keys = found.is_some() && properties.whole_key_filtering();
         let extractor = properties.prefix_extractor().filter(|_| found.is_some());
@@ -88,7 +90,8 @@ impl FilterSource {
             extractor,
             is_usual: holds_whole_keys && matches!(found, Some(StoredFilter::Full(..))),
             credits: Credit::of(parts.parts()),
-            reads_every_part: reads_every_part || is_pinned || parts.is_whole(),
+            reads_every_part: reads_every_filter || is_pinned || parts.is_whole(),
+            evicts_whole: reads_every_filter,
             parts,
             cache: Arc::clone(cache),
         }
@@ -168,7 +171,8 @@ impl FilterSource {
         fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
     ) -> Result<Lease<'static, TableFilter>> {
         let stored = self.stored.expect("the table has a filter");
-        let keeping = self.cache.policy().keeping_of_metadata(self.parts.is_whole());
+        let stays = self.parts.is_whole() && !self.evicts_whole;
+        let keeping = self.cache.policy().keeping_of_metadata(stays);
         self.parts.load(part, keeping, file.counters(), TICKERS, || {
             let buffer = |len| self.cache.buffer(len);
             let filter = match self.decode(file, stored, part, fetch, buffer) {

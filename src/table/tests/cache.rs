@@ -1,5 +1,6 @@
 //! What is read, what is cached, and what is counted.
 
+use super::parts::{in_parts, opened};
 use super::*;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::stats::Ticker;
@@ -113,8 +114,8 @@ fn without_a_filter_no_filter_counter_moves() {
 #[test]
 fn evicted_parts_are_loaded_again_and_a_dropped_table_leaves_nothing() {
     let context = context(16_000);
-    let first = table(&keys(3000), options(Compression::None), &context);
-    let second = table(&keys(3000), options(Compression::None), &context);
+    let (bytes, _) = in_parts(&keys(3000), options(Compression::None), 300);
+    let (first, second) = (opened(&bytes, &context), opened(&bytes, &context));
     for round in 0..3 {
         for i in 0..300 {
             let key = format!("k{:06}", (i * 37 + round) % 3000 * 2);
@@ -133,6 +134,25 @@ fn evicted_parts_are_loaded_again_and_a_dropped_table_leaves_nothing() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     assert_eq!(context.cache.usage(), 0);
+}
+
+/// Where filters and indexes fill the cache, those that are whole stay, also beyond its capacity,
+/// because each of them would be read again at nearly every lookup.
+#[test]
+fn whole_ones_that_fill_the_cache_stay_until_their_table_is_closed() {
+    let context = context(4_000);
+    let table = table(&keys(3000), options(Compression::None), &context);
+    assert_eq!(table.pinned_whole_bytes(), 0, "nothing is loaded yet");
+    assert!(has(&table, "k000000"));
+    let tickers = [BlockCacheFilterMiss, BlockCacheIndexMiss];
+    let moved = counted(&context, &tickers, || {
+        (1..3000).for_each(|i| assert!(has(&table, &format!("k{:06}", 2 * i))));
+    });
+    assert_eq!(moved, [0, 0]);
+    assert!(table.pinned_whole_bytes() > 4_000);
+    assert_eq!(context.cache.pinned_usage(), table.pinned_whole_bytes());
+    drop(table);
+    assert_eq!(context.cache.pinned_usage(), 0);
 }
 
 #[test]

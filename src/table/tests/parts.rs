@@ -312,12 +312,12 @@ fn where_metadata_fills_the_cache_a_block_that_is_used_often_is_kept() {
         let key = format!("key{i:07}");
         assert!(get(&table, &LookupKey::new(key.as_bytes(), MAX_SEQUENCE)).unwrap().is_some());
     };
-    let data = || small.cache.usage_of(BlockKind::Data);
     (0..200).for_each(|i| get_one(i * 277));
     // The cache keeps a block if its doorkeeper (`cache/policy.rs`) remembers an earlier use.
     // The doorkeeper mistakes some blocks for others, so the cache keeps a few of these blocks,
     // although each was used once.
-    assert!(data().entries < 30, "{:?}", data());
+    let kept = small.counters.sums().get(Ticker::BlockCacheDataAdd);
+    assert!(kept < 30, "{kept} of 200 blocks");
     let reads = || small.counters.sums().get(Ticker::FileReads);
     // The block may need a few more uses before the cache keeps it. The cache has no room for it
     // until evicted blocks are freed, which must wait until other threads drop their guards.
@@ -336,6 +336,20 @@ fn where_metadata_fills_the_cache_a_block_that_is_used_often_is_kept() {
     table.read_block(&part, 0).unwrap();
     assert_eq!(large.cache.usage_of(BlockKind::Data).entries, 1);
     drop(part);
+}
+
+/// The rule of credit applies only where filters and indexes fill the cache. In a larger cache, a part
+/// is read once and then stays, so each read pays.
+#[test]
+fn a_part_of_a_filter_is_never_passed_by_where_the_cache_has_room() {
+    let large = context(16 << 20);
+    let table = opened(&bytes_in_parts(&numbered(20_000, 20), 4096), &large);
+    let present = LookupKey::new(b"key0010000", MAX_SEQUENCE);
+    for _ in 0..20 {
+        assert!(get(&table, &present).unwrap().is_some());
+        table.filter.parts.evict(table.filter.locate(&present));
+    }
+    assert_eq!(large.counters.sums().get(Ticker::BloomPassedBy), 0);
 }
 
 /// Lookups of an absent key whose index and data block were in memory once raised the credit of the
@@ -372,11 +386,11 @@ fn a_search_in_vain_in_memory_earns_the_filter_no_credit() {
     assert!(passed_by() > passed_before);
 }
 
-/// Filters once displaced indexes from a cache that could hold all indexes, although an index saves
-/// twice as many reads as a filter if half of the keys are present. Now such a cache evicts filters
-/// before indexes, and lookups pass by the filters that are not in memory.
+/// In a cache that could hold all indexes and a few filters, all lookups would make one read if it
+/// held all indexes. Filters and indexes share one clock, and lookups pass by most filters that are
+/// not in memory. This costs at most a quarter of a read more.
 #[test]
-fn filters_give_way_to_indexes_that_save_more() {
+fn filters_displace_few_indexes_that_save_more() {
     let entries = numbered(200_000, 100);
     let bytes = bytes_in_parts(&entries, 2000);
     let large = context(16 << 20);
@@ -405,7 +419,7 @@ fn filters_give_way_to_indexes_that_save_more() {
     // A lookup of a present key reads the key's block. A lookup of an absent key reads a block in
     // vain.
     let parts = [BlockKind::Filter, BlockKind::Index].map(|kind| small.cache.usage_of(kind));
-    assert!(reads < 1.08, "{reads} reads a lookup: {parts:?} of {}", table.index.parts());
+    assert!(reads < 1.25, "{reads} reads a lookup: {parts:?} of {}", table.index.parts());
     // The few blocks that were kept, and evicted again, once left slots for all blocks of their
     // index parts, which took a sixth of the cache.
     let kinds = [BlockKind::Data, BlockKind::Index, BlockKind::Filter];

@@ -125,6 +125,7 @@ fn to_json(stats: &maypole::Stats) -> String {
         predicted_fpr = json!(stats.predicted_fpr()), memtable_bytes, memtable_entries,
         compaction_debt_bytes, write_stall = json!(stats.write_stall.to_string()),
         cache_capacity_bytes, cache_tables_bytes, metadata_bytes,
+        pinned_metadata_bytes,
         cache = json_list(stats.cache.iter().map(cached)),
         open_files, max_open_files, file_reopens, damaged = json_list(damaged),
         out_of_space = json!(stats.out_of_space.as_ref().map(ToString::to_string)),

@@ -17,7 +17,7 @@
 //! timed, untimed lookups of the same kind bring the filters and indexes that it uses into the
 //! cache. If the cache does not hold all filters and indexes, a lookup in the tree of the form
 //! "parts" may pass by a filter part that is not in memory: it reads the data block without
-//! querying the filter. The credit of the part decides this (`src/table/lookup/admission.rs`), and
+//! querying the filter. The credit of the part decides this (`src/cache/policy.rs`), and
 //! lookups of present keys lower it. So in such a cache, untimed lookups of present keys let the
 //! credits of this tree settle before present keys are timed.
 

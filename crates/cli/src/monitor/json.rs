@@ -36,7 +36,8 @@ pub fn print(
         warnings = Value::from(warnings(stats)), levels = json_list(stats.levels.iter().map(level)),
         memtable_bytes, memtable_entries, held_by_readers_bytes, held_by_cursors = held,
         block_cache_capacity_bytes = stats.cache_capacity_bytes, block_cache = json_object(stats.cache.iter().map(cached)),
-        block_cache_tables_bytes = stats.cache_tables_bytes, metadata_bytes, compaction_debt_bytes,
+        block_cache_tables_bytes = stats.cache_tables_bytes, metadata_bytes, pinned_metadata_bytes,
+        compaction_debt_bytes,
         oldest_snapshot_ms = Value::from(snapshot_age.map(|age| age.as_millis() as u64)),
         held_by_snapshots_bytes, tickers = json_object(tickers)
     };

@@ -135,6 +135,9 @@ impl Metrics {
         self.gauge("block_cache_tables_bytes", help, bytes(stats.cache_tables_bytes));
         let help = "Bytes of memory that all filters and indexes need.";
         self.gauge("metadata_bytes", help, bytes(stats.metadata_bytes));
+        let help =
+            "Bytes of whole filters and indexes that stay although metadata fills the cache.";
+        self.gauge("pinned_metadata_bytes", help, bytes(stats.pinned_metadata_bytes));
         let help = "Bytes that compaction must still rewrite.";
         self.gauge("compaction_debt_bytes", help, bytes(stats.compaction_debt_bytes));
         let help = "When the oldest snapshot was made.";

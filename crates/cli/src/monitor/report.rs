@@ -37,6 +37,7 @@ pub fn published(
         cache: &stats.cache,
         tables_bytes: stats.cache_tables_bytes,
         metadata_bytes: stats.metadata_bytes,
+        pinned_bytes: stats.pinned_metadata_bytes,
     };
     memory.print(out)?;
     heading("\nCounters", &screen, out)?;
@@ -66,6 +67,7 @@ pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
         cache: &stats.cache,
         tables_bytes: stats.cache_tables_bytes as u64,
         metadata_bytes: stats.metadata_bytes as u64,
+        pinned_bytes: stats.pinned_metadata_bytes as u64,
     };
     memory.print(out)?;
     writeln!(out, "  to compact    {:>10}", size(stats.compaction_debt_bytes))?;
@@ -184,6 +186,8 @@ struct Memory<'a> {
     /// Bytes of memory that all filters and indexes need. 0 if there are none, or if the program
     /// that published the counters does not report it.
     metadata_bytes: u64,
+    /// See [`Stats::pinned_metadata_bytes`].
+    pinned_bytes: u64,
 }
 
 impl Memory<'_> {
@@ -216,6 +220,10 @@ impl Memory<'_> {
         if self.metadata_bytes > 0 {
             let needed = size(self.metadata_bytes);
             writeln!(out, "    needed      {needed:>10}   by all filters and indexes")?;
+        }
+        if self.pinned_bytes > 0 {
+            let pinned = size(self.pinned_bytes);
+            writeln!(out, "    pinned      {pinned:>10}   whole, until a compaction writes parts")?;
         }
         Ok(())
     }

@@ -79,6 +79,7 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
     let figures = &json["figures"];
     assert_eq!(figures["useful"], filter.useful);
     assert_eq!(json["metadata_bytes"], db.stats().metadata_bytes);
+    assert_eq!(json["pinned_metadata_bytes"], 0);
     assert_eq!(json["block_cache_tables_bytes"], db.stats().cache_tables_bytes);
     assert_eq!(figures["false_positive"], filter.false_positive());
     // Parsing JSON may change the last bit.
