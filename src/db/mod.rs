@@ -15,7 +15,7 @@
 //!   what all these share  inner/ (one tree, and what a database has once)  read_state.rs
 //! ```
 //!
-//! Start with `inner/mod.rs`. Then follow a key: `write/mod.rs` writes it, `get/mod.rs` finds it.
+//! Start with `inner/mod.rs`. Then follow a key: `write/mod.rs` writes it, `get.rs` finds it.
 //!
 //! The imports of the files form no cycle. This file imports all others. So, outside of tests, no
 //! other file imports an item from here: an import names the module that defines the item, such as

@@ -101,7 +101,7 @@
 //!    `structures`.
 //! 4. Add the reader to `reader.rs`: a variant of `AnyGeometry`, and the code that the compiler
 //!    then requires. If no existing trace describes the family's queries, add a variant to
-//!    [`inspect::QueryTrace`], and the match arms for it in the store's `table/lookup/text.rs` and
+//!    [`inspect::QueryTrace`], and the match arms for it in the store's `lookup/explain/text.rs` and
 //!    in the command line's `explain/json.rs`.
 //! 5. **What the compiler does not require:** the family's specs in `tests.rs`, where the contract
 //!    of every family is tested; the store's `annotate/filter.rs`, which decodes the bytes

@@ -19,7 +19,7 @@
 //!                       table/builder/properties.rs, read by table/filter/info.rs. `Db::stats`
 //!                       uses only this property, so a table of RocksDB has no predicted rate there
 //! explain               the property, else the prediction for the queried filter or part:
-//!                       table/lookup/recorder.rs
+//!                       lookup/explain/recorder.rs
 //! ```
 //!
 //! Filters are compared with the bound `log2(1/ε)`: no filter with false-positive rate ε can take

@@ -70,7 +70,7 @@ impl Simulated {
         }
     }
 
-    /// One lookup, with the steps of `table/lookup`.
+    /// One lookup, with the stages of `lookup/`.
     fn look_up(&mut self, key: usize, is_present: bool) {
         wait_for_readers(&self.cache);
         let (block, part) = (key / PER_BLOCK, key / PER_BLOCK / PER_PART);
