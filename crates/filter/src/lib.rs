@@ -155,7 +155,6 @@ pub use spec::FilterSpec;
 // What Maypole's tables need beside these.
 #[doc(hidden)]
 pub use {
-    cpu::forbid_avx512,
     lined::PIECE_BYTES,
     pieces::FilterPieces,
     spec::{parse_size, size_text},
