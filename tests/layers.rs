@@ -224,7 +224,7 @@ impl Crate {
         aliases: &BTreeMap<String, Module>,
     ) -> Option<Module> {
         let (first, mut rest) = path.split_first()?;
-        let child = [&own[..], &[first.clone()]].concat();
+        let child = [own, std::slice::from_ref(first)].concat();
         let mut item = match first.as_str() {
             "crate" => self.root.clone(),
             "self" => own.clone(),

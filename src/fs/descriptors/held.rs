@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::fs::system::{self, Borrowed, Descriptor};
+use crate::fs::system::{Borrowed, Descriptor};
 
 /// The descriptor of a file, open as long as this value lives. Returned by
 /// [`RandomAccessFile::descriptor`](crate::fs::RandomAccessFile::descriptor).
@@ -60,7 +60,7 @@ impl<'a> HeldDescriptor<'a> {
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn descriptor(&self) -> Borrowed<'_> {
         match &self.held {
-            Held::Pooled(descriptor) => system::borrow(descriptor),
+            Held::Pooled(descriptor) => crate::fs::system::borrow(descriptor),
             Held::Lent(descriptor) => *descriptor,
         }
     }

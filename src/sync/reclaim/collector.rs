@@ -4,16 +4,16 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU32;
 
+#[cfg(not(loom))]
+use super::super::PerProcess;
+#[cfg(any(not(loom), test))]
+use super::super::atomic::Ordering;
+use super::super::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+#[cfg(not(loom))]
+use super::super::process;
+use super::super::{Mutex, barrier, lock, rank};
 use super::record::ThreadRecord;
 use super::retired::{KeptPart, RetiredObject};
-#[cfg(not(loom))]
-use crate::sync::PerProcess;
-#[cfg(any(not(loom), test))]
-use crate::sync::atomic::Ordering;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-#[cfg(not(loom))]
-use crate::sync::process;
-use crate::sync::{Mutex, barrier, lock, rank};
 
 /// The state of the whole process: one set of readers, one heap of garbage. A forked child has its
 /// own, because any of the parent's threads may have held a lock, and only the thread that forked

@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
+use super::super::atomic::Ordering;
+use super::super::rank;
 use super::collector::this_thread;
 use super::record::{MARKED_PINS, ThreadRecord};
-use crate::sync::atomic::Ordering;
-use crate::sync::rank;
 
 /// Keeps everything alive that its thread reaches through [`ArcCell`](crate::sync::ArcCell) and the
 /// cache's slots. It cannot be sent to another thread. A thread may hold several guards; only the

@@ -35,12 +35,12 @@
 
 use std::sync::Arc;
 
+use super::super::atomic::Ordering;
+use super::super::lock;
 use super::collector::{Registry, collector};
 use super::guard::Guard;
 use super::record::ThreadRecord;
 use super::retired::{KeptPart, Loan, Retired};
-use crate::sync::atomic::Ordering;
-use crate::sync::lock;
 
 impl Guard {
     /// Calls `read` with `bytes`, which were found under this guard. The guard protects nothing any

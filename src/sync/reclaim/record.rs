@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicU32;
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Padded, barrier};
+use super::super::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use super::super::{Padded, barrier};
 
 /// The global epoch. It starts at 1, because 0 in a record means that the thread has announced
 /// nothing yet. A forked child continues from its parent's value.

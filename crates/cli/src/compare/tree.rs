@@ -22,12 +22,12 @@
 //! an absent key searches one table in each.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use maypole::table::MetadataForm;
 use maypole::{Db, FilterPolicy, Ticker, WriteBatch};
 
-use super::plan::{CHUNK_BYTES, L0_TRIGGER, Plan, chunk_bytes, no_filters};
+use super::plan::{L0_TRIGGER, Plan, chunk_bytes, no_filters};
 use super::setup::Setup;
 use crate::commands::entries::load::BATCH_BYTES;
 use crate::failure::{Failure, Result};
@@ -181,6 +181,9 @@ mod tests {
     use std::collections::BTreeMap;
     use std::os::unix::fs::MetadataExt;
 
+    use std::path::Path;
+
+    use super::super::plan::CHUNK_BYTES;
     use super::*;
 
     /// The bytes of the tables of all databases in a directory. A table with two names counts once.

@@ -18,7 +18,7 @@ use maypole::table::{FilterInfo, SstReader};
 
 use crate::failure::Result;
 use crate::show::text::{counted, escape, percent, size};
-pub use drawing::{Heat, Picture};
+pub use drawing::Picture;
 pub use svg::svg;
 pub use text::text;
 
@@ -73,7 +73,7 @@ fn title(info: &FilterInfo, parts: &[FilterReader]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::drawing::Heat;
 
     #[test]
     fn cells_are_means_of_neighbours_and_few() {
