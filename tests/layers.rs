@@ -1,7 +1,7 @@
 //! Rules for the source. Layers import only downward: a `crate::` path in a source file must not
 //! name a higher layer. The packages are layers too: the filters use nothing of the store, and the
-//! command line uses only the public API. In the modules of [`WITHOUT_CIRCLES`], no files import
-//! each other in a circle. Every lock has a rank. No static has a lock that a forked child may find
+//! command line uses only the public API. No files of a top-level module import each other in a
+//! circle. Every lock has a rank. No static has a lock that a forked child may find
 //! locked for ever. `docs/unsafe.md` counts the uses of `unsafe` in each file, and has their proof.
 //! Few files outside of the folder of a filter family name the family.
 //!
@@ -66,12 +66,13 @@ fn root() -> &'static Path {
 const LIBRARIES: [&str; 2] = ["src", FILTERS];
 const FILTERS: &str = "crates/filter/src";
 const COMMAND_LINE: &str = "crates/cli/src";
+const PEERS: &str = "benches/peers/src";
 
 /// The source files of these folders, relative to the root of the repository.
 fn sources(folders: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     folders.iter().for_each(|folder| source_files(&root().join(folder), &mut files));
-    assert!(files.len() > 20, "the source files were not found");
+    assert!(files.len() > 10, "the source files were not found");
     files.into_iter().map(|file| file.strip_prefix(root()).unwrap().to_owned()).collect()
 }
 
@@ -143,10 +144,10 @@ fn no_module_imports_upward() {
     assert!(upward.is_empty(), "upward imports:\n{}", upward.join("\n"));
 }
 
-/// Modules whose files do not import each other in a circle, so that a reader can start with the
-/// files that import none.
-const WITHOUT_CIRCLES: &[&str] =
-    &["cache", "cursor", "db", "encoding", "filter", "memory", "table"];
+/// The crates of which [`circles`] examines the modules, and the room that a crate is as a whole.
+/// The rooms of the others are their top-level modules.
+const CRATES: [(&str, Option<&str>); 4] =
+    [("src", None), (FILTERS, Some("filter")), (COMMAND_LINE, None), (PEERS, Some("peers"))];
 
 /// A module: the segments of its path from the crate on.
 type Module = Vec<String>;
@@ -190,42 +191,92 @@ fn paths_of(text: &str) -> Vec<Module> {
     tails.into_iter().map(|tail| [vec![name.to_string()], tail].concat()).collect()
 }
 
-/// The modules that the code of `own` names, except `own` itself. If a path leads to an item, the
-/// module is the longest prefix of the path that is a module. Re-exports of items are not followed.
-/// `root` is the module of the crate's root.
-fn named_modules(
-    root: &Module,
-    own: &Module,
-    code: &str,
-    modules: &BTreeSet<Module>,
-) -> BTreeSet<Module> {
-    let resolve = |path: &[String], aliases: &BTreeMap<String, Module>| -> Option<Module> {
+/// Divides code into its re-exports, such as `pub use a::B;`, and all else.
+fn re_exports(code: &str) -> (String, String) {
+    let (mut exports, mut other) = (String::new(), String::new());
+    for statement in code.split_inclusive(';') {
+        let start = statement.rfind("\npub").filter(|&start| {
+            let is_use = |(visibility, _): (&str, &str)| !visibility[4..].contains([' ', '{']);
+            statement[start..].split_once(" use ").is_some_and(is_use)
+        });
+        let (before, export) = statement.split_at(start.unwrap_or(statement.len()));
+        other.push_str(before);
+        exports.push_str(export);
+    }
+    (exports, other)
+}
+
+/// The module of the crate's root, and the modules of the crate. And the re-exports: the path of
+/// each name, and the path that it leads to.
+struct Crate {
+    root: Module,
+    modules: BTreeSet<Module>,
+    exports: BTreeMap<Module, Module>,
+}
+
+impl Crate {
+    /// The path of the item that `path` names in the code of `own`, without the crate's name. The
+    /// module of the item is the longest prefix of its path that is a module.
+    fn resolve(
+        &self,
+        own: &Module,
+        path: &[String],
+        aliases: &BTreeMap<String, Module>,
+    ) -> Option<Module> {
         let (first, mut rest) = path.split_first()?;
-        let mut module = match first.as_str() {
-            "crate" => root.clone(),
+        let child = [own, std::slice::from_ref(first)].concat();
+        let mut item = match first.as_str() {
+            "crate" => self.root.clone(),
             "self" => own.clone(),
             "super" => own[..own.len().checked_sub(1)?].to_vec(),
-            name if modules.contains(&[&own[..], &[name.to_string()]].concat()) => {
-                [&own[..], &[name.to_string()]].concat()
-            }
+            _ if self.modules.contains(&child) => child,
             name => aliases.get(name)?.clone(),
         };
         while rest.first().is_some_and(|name| name == "super") {
-            module.pop();
+            item.pop();
             rest = &rest[1..];
         }
         for name in rest {
-            let deeper = [&module[..], std::slice::from_ref(name)].concat();
-            if !modules.contains(&deeper) {
-                break;
+            item.push(name.clone());
+            while let Some(to) = self.exports.get(&item) {
+                item = to.clone();
             }
-            module = deeper;
         }
-        Some(module)
-    };
+        Some(item)
+    }
+
+    fn module_of(&self, mut item: Module) -> Module {
+        while !item.is_empty() && !self.modules.contains(&item) {
+            item.pop();
+        }
+        item
+    }
+
+    /// The modules that `code`, of the module `own`, names, except `own` itself.
+    fn named_modules(&self, own: &Module, code: &str) -> BTreeSet<Module> {
+        let paths = paths_in(code);
+        // After `use super::bloom`, the name `bloom` alone means a module.
+        let mut aliases = BTreeMap::new();
+        for path in &paths {
+            if let (Some(name), Some(item)) =
+                (path.last(), self.resolve(own, path, &BTreeMap::new()))
+                && self.modules.contains(&item)
+                && item.last() == Some(name)
+            {
+                aliases.insert(name.clone(), item);
+            }
+        }
+        let items = paths.iter().filter_map(|path| self.resolve(own, path, &aliases));
+        let mut named: BTreeSet<Module> = items.map(|item| self.module_of(item)).collect();
+        named.remove(own);
+        named
+    }
+}
+
+/// All paths of more than one segment in a source text.
+fn paths_in(code: &str) -> Vec<Module> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '.');
-    let paths: Vec<Module> = code
-        .match_indices("::")
+    code.match_indices("::")
         .filter_map(|(at, _)| {
             let start = code[..at].rfind(|c: char| !c.is_alphanumeric() && c != '_')? + 1;
             // A path is examined at its first `::`, and skipped at later ones. The path of a
@@ -235,83 +286,81 @@ fn named_modules(
             is_start.then(|| paths_of(&code[start..]))
         })
         .flatten()
-        .collect();
-    // After `use super::bloom`, the name `bloom` alone means a module.
-    let mut aliases = BTreeMap::new();
-    for path in &paths {
-        if let (Some(name), Some(module)) = (path.last(), resolve(path, &BTreeMap::new()))
-            && module.last() == Some(name)
-        {
-            aliases.insert(name.clone(), module);
-        }
-    }
-    let mut named: BTreeSet<Module> =
-        paths.iter().filter_map(|path| resolve(path, &aliases)).collect();
-    named.remove(own);
-    named
+        .collect()
 }
 
-/// The files that import themselves through other files of the same top-level module, by this
-/// module.
-fn circles() -> BTreeMap<String, BTreeSet<String>> {
+/// The imports within a top-level module that are part of a circle.
+fn circles(folder: &str, room: Option<&str>) -> Vec<String> {
+    let root: Module = room.into_iter().map(str::to_string).collect();
     let mut codes = BTreeMap::new();
-    for path in sources(&LIBRARIES) {
-        let relative = path.with_extension("");
+    for path in sources(&[folder]) {
+        let relative = path.strip_prefix(folder).unwrap().with_extension("");
         let segments = relative.iter().map(|part| part.to_str().unwrap().to_string());
-        // The filters count as one module of the store.
-        let (skipped, root) = match path.starts_with(FILTERS) {
-            true => (3, vec!["filter".to_string()]),
-            false => (1, Vec::new()),
-        };
-        let mut module: Module = root.iter().cloned().chain(segments.skip(skipped)).collect();
-        if module.iter().any(|part| matches!(part.as_str(), "tests" | "lib" | "fuzzing")) {
+        let mut module: Module = root.iter().cloned().chain(segments).collect();
+        if module.iter().any(|part| matches!(part.as_str(), "tests" | "lib" | "main" | "fuzzing")) {
             continue;
         }
         module.pop_if(|name| name == "mod");
-        codes.insert(module, (root, code_of(&read(&path))));
+        codes.insert(module, re_exports(&code_of(&read(&path))));
     }
-    let modules: BTreeSet<Module> = codes.keys().cloned().collect();
-    let named = |own, (root, code): &(Module, String)| named_modules(root, own, code, &modules);
+    let mut library =
+        Crate { root, modules: codes.keys().cloned().collect(), exports: BTreeMap::new() };
+    for (own, (exports, _)) in &codes {
+        for path in paths_in(exports) {
+            let name = [&own[..], &path[path.len() - 1..]].concat();
+            let to = library.resolve(own, &path, &BTreeMap::new()).filter(|to| *to != name);
+            library.exports.extend(to.map(|to| (name, to)));
+        }
+    }
+    // A re-export is no import: it tells where the item is.
     let graph: BTreeMap<&Module, BTreeSet<Module>> =
-        codes.iter().map(|(own, of)| (own, named(own, of))).collect();
-    let mut circles: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for module in &modules {
-        let (mut reached, mut open) = (BTreeSet::new(), vec![module]);
+        codes.iter().map(|(own, (_, code))| (own, library.named_modules(own, code))).collect();
+    // Imports between top-level modules are the business of the layers.
+    let imports = |from: &Module| -> Vec<&Module> {
+        let named = graph.get(from).into_iter().flatten();
+        named.filter(|to| to.first() == from.first()).collect()
+    };
+    let leads_to = |start: &Module, end: &Module| {
+        let (mut reached, mut open) = (BTreeSet::from([start]), vec![start]);
         while let Some(next) = open.pop() {
-            for to in graph.get(next).into_iter().flatten() {
-                // Only imports within a top-level module count. Imports between these modules are
-                // the business of the layers.
-                if to.first() == module.first() && reached.insert(to) {
-                    open.push(to);
-                }
-            }
+            open.extend(imports(next).into_iter().filter(|to| reached.insert(to)));
         }
-        if reached.contains(module) {
-            circles.entry(module[0].clone()).or_default().insert(module.join("/"));
-        }
-    }
-    circles
+        reached.contains(end)
+    };
+    let pairs = graph.keys().flat_map(|&from| imports(from).into_iter().map(move |to| (from, to)));
+    let circles = pairs.filter(|(from, to)| leads_to(to, from));
+    circles.map(|(from, to)| format!("{} imports {}", from.join("/"), to.join("/"))).collect()
 }
 
+/// A reader can start with the files that import none of the others.
 #[test]
 fn no_files_of_a_room_import_each_other_in_a_circle() {
-    let circles = circles();
-    for room in WITHOUT_CIRCLES {
-        assert_eq!(circles.get(*room), None, "these files of {room}/ import each other");
+    for (folder, room) in CRATES {
+        let found = circles(folder, room);
+        assert!(found.is_empty(), "a circle in {folder}:\n{}", found.join("\n"));
     }
 }
 
 #[test]
 fn paths_lead_to_the_modules_they_name() {
     let module = |path: &str| path.split('/').map(str::to_string).collect::<Module>();
-    let modules: BTreeSet<Module> =
-        ["a", "a/b", "a/b/c", "a/d", "e"].into_iter().map(module).collect();
-    let code = "use super::{d::X, b}; use crate::e::{self, f::G}; fn g() { c::h(); d::no() }";
-    let named: Vec<String> = named_modules(&Vec::new(), &module("a/b"), code, &modules)
-        .into_iter()
-        .map(|module| module.join("/"))
-        .collect();
-    assert_eq!(named, ["a/b/c", "a/d", "e"]);
+    let library = Crate {
+        root: Vec::new(),
+        modules: ["a", "a/b", "a/b/c", "a/d", "e", "h", "h/i"].into_iter().map(module).collect(),
+        exports: BTreeMap::from([(module("h/J"), module("h/i/J"))]),
+    };
+    let code = "use super::{d::X, b}; use crate::e::{self, f::G}; fn g() { c::h(); d::no(); crate::h::J() }";
+    let named = library.named_modules(&module("a/b"), code);
+    let named: Vec<String> = named.into_iter().map(|module| module.join("/")).collect();
+    assert_eq!(named, ["a/b/c", "a/d", "e", "h/i"]);
+}
+
+#[test]
+fn re_exports_are_no_imports() {
+    let code = "use a::B;\npub fn f() { use c::d }\npub use e::{F, G};\npub(crate) use h::I;\npub struct J;";
+    let (exports, other) = re_exports(code);
+    assert_eq!(exports, "\npub use e::{F, G};\npub(crate) use h::I;");
+    assert_eq!(other, "use a::B;\npub fn f() { use c::d }\npub struct J;");
 }
 
 #[test]

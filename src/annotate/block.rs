@@ -49,7 +49,7 @@ pub(super) fn parse(payload: &[u8]) -> Result<Block, Stop> {
 
 /// Prints, as a block, all bytes of the current part ([`Dump::part`]) that are not printed yet.
 pub(super) fn print(dump: &mut Dump<'_, '_>, contents: Contents) -> Result<(), Stop> {
-    let block = parse(dump.rest())?;
+    let block = parse(dump.remaining())?;
     let entries_end = dump.position() + block.entries().len();
     let (mut key, mut previous) = (Vec::new(), None);
     while dump.position() < entries_end {
@@ -58,7 +58,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, contents: Contents) -> Result<(), S
     let count = block.restart_count();
     let restarts: Vec<usize> = (0..count).map(|i| block.restart(i)).collect::<Result<_, _>>()?;
     dump.field(4 * count, format_args!("restart points: entries at {}", listed(restarts)))?;
-    let hash_index = dump.rest().len().saturating_sub(4);
+    let hash_index = dump.remaining().len().saturating_sub(4);
     dump.field(hash_index, "hash index: buckets and their number")?;
     dump.field(4, format_args!("number of restart points: {count}"))?;
     Ok(())

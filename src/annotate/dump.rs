@@ -94,14 +94,14 @@ impl<'a, 'w> Dump<'a, 'w> {
     }
 
     /// The bytes of the current part that are not printed yet.
-    pub fn rest(&self) -> &'a [u8] {
+    pub fn remaining(&self) -> &'a [u8] {
         &self.bytes[self.position..self.end]
     }
 
     /// Returns the next `count` bytes, but does not print them. An error names them as `what`.
     pub fn peek(&self, count: usize, what: &str) -> Result<&'a [u8], Stop> {
-        self.rest().get(..count).ok_or_else(|| {
-            let left = self.rest().len();
+        self.remaining().get(..count).ok_or_else(|| {
+            let left = self.remaining().len();
             Stop::Unclear(format!("expected {count} bytes of {what}, found {left}"))
         })
     }
@@ -136,7 +136,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         let outer = self.end;
         self.end = end.clamp(self.position, outer);
         let printed = print(self);
-        let rest = self.rest().len();
+        let rest = self.remaining().len();
         let result = match printed {
             Err(Stop::Print(error)) => Err(error),
             Err(Stop::Unclear(reason)) if rest == 0 => {
@@ -153,7 +153,7 @@ impl<'a, 'w> Dump<'a, 'w> {
 
     /// Prints the next `count` bytes as one field. If the part has fewer bytes left, prints those.
     pub fn field(&mut self, count: usize, meaning: impl Display) -> fmt::Result {
-        let field = &self.rest()[..count.min(self.rest().len())];
+        let field = &self.remaining()[..count.min(self.remaining().len())];
         let shown = if field.len() > self.longest_field { CUT_FIELD_BYTES } else { field.len() };
         let mut hex = String::with_capacity(3 * LINE_BYTES);
         for (i, line) in field[..shown].chunks(LINE_BYTES).enumerate() {
@@ -201,7 +201,7 @@ impl<'a, 'w> Dump<'a, 'w> {
     /// Returns the varint that begins `ahead` bytes after the position, and its length in bytes.
     /// Does not print the varint.
     pub fn peek_varint(&self, ahead: usize, what: &str) -> Result<(u64, usize), Stop> {
-        let found = self.rest().get(ahead..).and_then(varint);
+        let found = self.remaining().get(ahead..).and_then(varint);
         found.ok_or_else(|| Stop::Unclear(format!("expected a varint: {what}, found none")))
     }
 

@@ -17,7 +17,7 @@ const RIBBON_SEGMENT_BYTES: usize = 16;
 
 /// Prints, as a filter, all bytes of the current part ([`Dump::part`]) that are not printed yet.
 pub(super) fn print(dump: &mut Dump<'_, '_>, encoding: FilterEncoding) -> Result<(), Stop> {
-    let filter = FilterReader::from_bytes(dump.rest(), encoding);
+    let filter = FilterReader::from_bytes(dump.remaining(), encoding);
     match filter.family() {
         Some(Family::Burr) => bumped_ribbon(dump),
         Some(Family::Fuse) => binary_fuse(dump),
@@ -36,7 +36,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, encoding: FilterEncoding) -> Result
 /// filter | filter | … | fixed32 offset of each filter | fixed32 offset of these offsets | b
 /// ```
 pub(super) fn print_block_based(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
-    let bytes = dump.rest();
+    let bytes = dump.remaining();
     let unclear = || Stop::Unclear("no offsets of a block-based filter".into());
     let array_at = bytes.len().checked_sub(TRAILER_BYTES).ok_or_else(unclear)?;
     let offsets_at = fixed32(&bytes[array_at..]) as usize;
@@ -51,7 +51,7 @@ pub(super) fn print_block_based(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
 
 /// Prints a filter of one of RocksDB's families: the bits, and then a trailer of 5 bytes.
 fn with_trailer(dump: &mut Dump<'_, '_>, family: Family) -> Result<(), Stop> {
-    let bits = dump.peek(dump.rest().len().saturating_sub(TRAILER_BYTES), "a filter")?;
+    let bits = dump.peek(dump.remaining().len().saturating_sub(TRAILER_BYTES), "a filter")?;
     let set: u32 = bits.iter().map(|byte| byte.count_ones()).sum();
     match family {
         Family::Ribbon => {
@@ -119,7 +119,7 @@ impl Burr {
 const BLOCKS_SHOWN: usize = 8;
 
 fn bumped_ribbon(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
-    let filter = dump.rest();
+    let filter = dump.remaining();
     let unclear = || Stop::Unclear("no trailer of a bumped ribbon".into());
     let Burr { width, columns, low_blocks, tags, slots } =
         Burr::read(filter).ok_or_else(unclear)?;
@@ -150,7 +150,7 @@ fn bumped_ribbon(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     for _ in 0..tags {
         dump.field(tag_bytes, "tag of a key that no layer took")?;
     }
-    let zeros = dump.rest().len().saturating_sub(4 * slots.len() + FIXED_BYTES);
+    let zeros = dump.remaining().len().saturating_sub(4 * slots.len() + FIXED_BYTES);
     dump.field(zeros, "zeros: 32 bytes follow the segments")?;
     for layer in 0..slots.len() {
         dump.fixed32(&format!("slots of layer {layer}"))?;
@@ -169,7 +169,7 @@ fn bumped_ribbon(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
 const SEGMENTS_SHOWN: usize = 8;
 
 fn binary_fuse(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
-    let filter = dump.rest();
+    let filter = dump.remaining();
     let unclear = || Stop::Unclear("no trailer of a binary fuse filter".into());
     let slot_bytes = filter.len().checked_sub(FIXED_BYTES).ok_or_else(unclear)?;
     let fixed = &filter[slot_bytes..];

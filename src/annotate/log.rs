@@ -40,12 +40,12 @@ pub(super) fn print(dump: &mut Dump<'_, '_>) -> fmt::Result {
 /// and returns `false`.
 fn record(dump: &mut Dump<'_, '_>, kind: Option<LogKind>, number: u64) -> Result<bool, fmt::Error> {
     let (offset, end) = (dump.position(), dump.bytes().len());
-    let header = dump.rest().first_chunk::<RECORD_HEADER_BYTES>();
+    let header = dump.remaining().first_chunk::<RECORD_HEADER_BYTES>();
     let genuine = header.filter(|header| {
         fixed32(&header[..]) == record_header_crc32(header, number, offset as u64)
     });
     let Some(header) = genuine else {
-        let reason = match dump.rest().iter().all(|&byte| byte == 0) {
+        let reason = match dump.remaining().iter().all(|&byte| byte == 0) {
             true => "zeros: space that was allocated, and nothing written to it",
             false => "no record of this file begins here: a torn tail, or rot",
         };
@@ -82,7 +82,7 @@ fn record(dump: &mut Dump<'_, '_>, kind: Option<LogKind>, number: u64) -> Result
 fn write_batch(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     dump.varint("first sequence number")?;
     dump.varint("operations")?;
-    while !dump.rest().is_empty() {
+    while !dump.remaining().is_empty() {
         let kind = dump.peek(1, "kind")?[0];
         dump.field(1, format_args!("kind {kind}: {}", kind_name(kind)))?;
         dump.length_prefixed("key")?;
@@ -97,7 +97,7 @@ fn write_batch(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
 }
 
 fn version_edit(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
-    while !dump.rest().is_empty() {
+    while !dump.remaining().is_empty() {
         let (tag, bytes) = dump.peek_varint(0, "tag")?;
         let meaning = match tag {
             edit::NEXT_FILE => "the next unused file number",

@@ -326,14 +326,17 @@ impl<'a> Stored<'a> {
         role: Role,
         type_byte: u8,
     ) -> Result<(), Stop> {
-        let payload = dump.rest();
+        let payload = dump.remaining();
         let is_data = matches!(role, Role::Entries(_, Contents::Data));
         let dictionary = self.dictionary.as_ref().filter(|_| is_data);
         let Some(payload) = self.uncompress(payload, type_byte, dictionary)? else {
             return print_contents(dump, role);
         };
         let (name, bytes) = (compression_name(type_byte), payload.len());
-        dump.field(dump.rest().len(), format_args!("{name}, {bytes} bytes when uncompressed:"))?;
+        dump.field(
+            dump.remaining().len(),
+            format_args!("{name}, {bytes} bytes when uncompressed:"),
+        )?;
         let mut inner = dump.uncompressed(&payload);
         Ok(inner.section(bytes, |dump| print_contents(dump, role))?)
     }
@@ -345,7 +348,7 @@ fn print_contents(dump: &mut Dump<'_, '_>, role: Role) -> Result<(), Stop> {
         Role::Filter(encoding) => filter::print(dump, encoding),
         Role::BlockBasedFilter => filter::print_block_based(dump),
         Role::Dictionary => {
-            let bytes = dump.rest().len();
+            let bytes = dump.remaining().len();
             Ok(dump.field(bytes, format_args!("{bytes} bytes in front of each data block"))?)
         }
         Role::Named(_) => Err(Stop::Unclear("a block that is not read here".into())),

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::dead::Conditions;
+use super::conditions::Conditions;
 use super::plan::{Plan, PlanKind, Planner, Unavailable};
 use super::targets::TreeShape;
 use crate::encoding::key::{internal_key, user_key};

@@ -33,7 +33,7 @@ use crate::encoding::key;
 use crate::encoding::key::user_key;
 use crate::version::{FileMeta, LEVELS};
 
-use super::plan::meets;
+use super::overlap::meets;
 use super::targets::Levels;
 
 /// The damaged files of a tree, with their levels.

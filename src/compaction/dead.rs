@@ -50,7 +50,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::plan::{Gain, Plan, PlanKind, Planner, Span, bounds, meets, overlapping};
+use super::conditions::Conditions;
+use super::overlap::{bounds, meets, overlapping};
+use super::plan::{Gain, Plan, PlanKind, Planner, Span};
 use super::targets::{LAST_LEVEL, Levels};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
@@ -70,48 +72,6 @@ const MAX_OF_LEVEL_0: usize = 64;
 /// The least dead share at which a place is rewritten in a settled tree. A table that could be
 /// moved is merged instead if it has at least this dead share when no older tables are counted.
 const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
-
-/// The conditions other than the tree itself that decide what happens to dead data.
-#[derive(Debug, Clone)]
-pub(crate) struct Conditions {
-    /// Sequence numbers of the snapshots, ascending.
-    pub snapshots: Vec<SequenceNumber>,
-    /// Whether there are no writes at present, or a caller waits for the tree to settle.
-    pub settled: bool,
-    /// The share of deletions that are expected to free an older entry, 0 to 1, learned from
-    /// earlier deletions.
-    pub hit_rate: f64,
-    /// The current time, in seconds since 1970.
-    pub now: u64,
-    /// In seconds. A table with a deletion that is older than this is compacted.
-    pub max_deletion_age: u64,
-    /// Every write with a smaller sequence number is in a table.
-    pub flushed_before: SequenceNumber,
-}
-
-impl Default for Conditions {
-    /// There are no snapshots, writes continue, each deletion frees an entry, and no deletion is
-    /// old.
-    fn default() -> Conditions {
-        Conditions {
-            snapshots: Vec::new(),
-            settled: false,
-            hit_rate: 1.0,
-            now: 0,
-            max_deletion_age: u64::MAX,
-            flushed_before: MAX_SEQUENCE,
-        }
-    }
-}
-
-impl Conditions {
-    /// Whether a snapshot is at or above `low` and below `high`. Such a snapshot sees entries
-    /// written at `low`, but not the deletion at `high` that hides them.
-    fn has_snapshot_between(&self, low: SequenceNumber, high: SequenceNumber) -> bool {
-        let first = self.snapshots.partition_point(|&snapshot| snapshot < low);
-        self.snapshots.get(first).is_some_and(|&snapshot| snapshot < high)
-    }
-}
 
 /// What the rewrite of a place would free.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

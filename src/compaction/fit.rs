@@ -66,7 +66,7 @@ impl<'a> Planner<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dead::Conditions;
+    use super::super::conditions::Conditions;
     use super::super::fixtures::{SHAPE, busy, file, levels};
     use super::*;
 

@@ -2,11 +2,12 @@
 //!
 //! Read in this order:
 //!
+//! - [`conditions`]: what a pick knows besides the tree (snapshots, time);
+//! - [`overlap`]: which files overlap a range;
 //! - [`targets`]: how large each level may be, which level is the *base level*, into which level 0
 //!   is compacted, and how much must be rewritten to reach these sizes;
 //! - [`pick`]: which compaction is due next;
-//! - [`level0`]: when level 0 is compacted into the base level, and when its files are merged among
-//!   themselves;
+//! - [`level0`]: which files of level 0 are merged among themselves, and which go down alone;
 //! - [`dead`]: the compactions that remove deletions and hidden versions;
 //! - [`overspent`]: the rewrites of tables whose filters exceed their share of the filter budget;
 //! - [`plan`]: the inputs of one compaction, and the range of its output;
@@ -26,12 +27,14 @@
 #[cfg(all(test, not(loom)))]
 mod ages;
 pub(crate) mod below;
+mod conditions;
 mod damaged;
 pub(crate) mod dead;
 mod fit;
 #[cfg(test)]
 mod fixtures;
 mod level0;
+mod overlap;
 mod overspent;
 mod pick;
 mod plan;
@@ -46,6 +49,8 @@ mod targets;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use dead::{Conditions, DeletionHits};
-pub(crate) use plan::{Gain, Plan, PlanKind, Planner, Span, Unavailable, overlapping};
+pub(crate) use conditions::Conditions;
+pub(crate) use dead::DeletionHits;
+pub(crate) use overlap::overlapping;
+pub(crate) use plan::{Gain, Plan, PlanKind, Planner, Span, Unavailable};
 pub(crate) use targets::{LAST_LEVEL, TreeShape, debt_bytes};

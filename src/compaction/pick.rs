@@ -17,10 +17,12 @@
 //! running, dead data is removed ([`super::dead`]) or small tables are merged
 //! ([`super::small_tables`]).
 
-use super::dead::{Conditions, is_better_merged, weight};
-use super::level0::{is_small, l0_score, lone_files};
-use super::plan::{Plan, PlanKind, Planner, overlapping};
-use super::targets::{LAST_LEVEL, Levels};
+use super::conditions::Conditions;
+use super::dead::{is_better_merged, weight};
+use super::level0::lone_files;
+use super::overlap::overlapping;
+use super::plan::{Plan, PlanKind, Planner};
+use super::targets::{LAST_LEVEL, Levels, is_small, l0_score};
 use crate::encoding::key::user_key;
 use crate::version::{FileMeta, LEVELS};
 

@@ -93,7 +93,7 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
         if merged.is_err() {
             failed.store(true, Ordering::Relaxed);
         }
-        Part { tables: outputs.finished, merged }
+        RangeResult { tables: outputs.finished, merged }
     };
     let parts = in_parallel(&ranges, run_part);
     let outputs: Vec<_> = parts.iter().flat_map(|part| &part.tables).cloned().collect();
@@ -125,7 +125,7 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
 }
 
 /// The result of one part, including its finished tables if it failed.
-struct Part {
+struct RangeResult {
     tables: Vec<Arc<TableFile>>,
     /// See [`Outcome::hits`].
     merged: Result<u64>,
@@ -133,8 +133,11 @@ struct Part {
 
 /// Runs `run_part` for the ranges in parallel, each on its own thread if possible. Returns the
 /// results in the order of `ranges`.
-fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) -> Vec<Part> {
-    let parts: Vec<OnceLock<Part>> = ranges.iter().map(|_| OnceLock::new()).collect();
+fn in_parallel(
+    ranges: &[KeyRange],
+    run_part: impl Fn(KeyRange) -> RangeResult + Sync,
+) -> Vec<RangeResult> {
+    let parts: Vec<OnceLock<RangeResult>> = ranges.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some((part, &range)) = {

@@ -64,7 +64,7 @@ impl Planner<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dead::Conditions;
+    use super::super::conditions::Conditions;
     use super::super::fixtures::{SHAPE, busy, file, levels};
     use super::super::plan::{PlanKind, Unavailable};
     use super::super::targets::TreeShape;

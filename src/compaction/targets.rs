@@ -25,11 +25,23 @@
 //!   L6   the rest                              never scored
 //! ```
 
-use super::level0::{is_small, l0_score};
+use super::overlap::{bounds, overlapping};
 use crate::version::{FileMeta, LEVELS};
 
 /// The level that holds the oldest versions.
 pub(crate) const LAST_LEVEL: usize = LEVELS - 1;
+
+/// A merge into the base level should rewrite at most this many bytes of that level for each byte
+/// of level 0. A compaction of any deeper level rewrites about as many for each byte that it moves.
+const MAX_REWRITE: u64 = 10;
+
+/// A merge into the base level is cheap if it rewrites at most `table_bytes` divided by this. Then
+/// level 0 is merged into the base level, however small it is.
+const CHEAP_FRACTION: u64 = 16;
+
+/// With this many files or more, level 0 is compacted into the base level at any cost, because a
+/// lookup may have to search each file.
+const MAX_FILES: usize = 12;
 
 /// The sizes and counts that compaction aims for.
 #[derive(Debug, Clone)]
@@ -73,6 +85,33 @@ pub(super) fn level_targets(
 /// own.
 pub(super) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
     shape.table_bytes.saturating_mul(10)
+}
+
+/// The score of level 0, which is compacted if the score is at least 1. It is the larger of two
+/// ratios: the number of files divided by the trigger, and the bytes divided by a limit. Level 0
+/// reaches this limit before the trigger only if its files are unusually large.
+pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
+    let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
+    let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
+    let most_bytes = shape.level_base_bytes.max(flushes).max(1);
+    let by_count = files.len() as f64 / shape.l0_trigger as f64;
+    // `most_bytes` is at least the size of `l0_trigger` full memtables. So flushed tables reach the
+    // trigger before they reach the limit, which is twice as large.
+    by_count.max(bytes as f64 / (2.0 * most_bytes as f64))
+}
+
+/// Whether level 0 is too small to be compacted, compared with the bytes of `output_level` that the
+/// compaction would rewrite.
+pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) -> bool {
+    let files = &levels[0];
+    if files.len() >= MAX_FILES {
+        return false;
+    }
+    let Some((smallest, largest)) = bounds(files.iter().copied()) else { return false };
+    let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
+    let below = overlapping(&levels[output_level], smallest, largest);
+    let rewritten: u64 = below.iter().map(|file| file.file_bytes).sum();
+    rewritten > shape.table_bytes / CHEAP_FRACTION && rewritten / MAX_REWRITE > bytes
 }
 
 /// The bytes that compaction must still rewrite until every level is within its target. If level 0

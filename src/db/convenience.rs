@@ -92,7 +92,7 @@ impl Db {
     #[doc(alias = "GetApproximateSizes")]
     #[doc(alias = "disk_space")]
     pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
-        self.inner.to_read()?.current().approximate_size(&Bounds::of(range))
+        self.inner.open_reading()?.current().approximate_size(&Bounds::of(range))
     }
 
     /// Whether no key has a value. Reads up to the first entry.

@@ -275,7 +275,7 @@ impl Db {
     ///
     /// Those of [`Db`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        get::get(self.inner.to_read()?, key.as_ref(), None)
+        get::get(self.inner.open_reading()?, key.as_ref(), None)
     }
 
     /// Calls `read` with the value of `key`. Faster than [`Db::get`], because nothing is copied and
@@ -301,7 +301,7 @@ impl Db {
         key: impl AsRef<[u8]>,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        get::get_with(self.inner.to_read()?, key.as_ref(), None, read)
+        get::get_with(self.inner.open_reading()?, key.as_ref(), None, read)
     }
 
     /// Whether `key` has a value.
@@ -318,7 +318,7 @@ impl Db {
     /// Those of [`Db`].
     #[doc(alias = "exists")]
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        get::contains_key(self.inner.to_read()?, key.as_ref(), None)
+        get::contains_key(self.inner.open_reading()?, key.as_ref(), None)
     }
 
     /// Looks up `key` like [`Db::get`] and reports each step: the result and the time of each
@@ -343,7 +343,7 @@ impl Db {
     ///
     /// Those of [`Db`].
     pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<LookupTrace> {
-        explain(self.inner.to_read()?, key.as_ref(), None)
+        explain(self.inner.open_reading()?, key.as_ref(), None)
     }
 
     /// The values of many keys, in the order of `keys`, all of the same state of the database.
@@ -364,7 +364,7 @@ impl Db {
     ///
     /// Those of [`Db`]. If one key cannot be read, the whole call fails.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        get::multi_get(self.inner.to_read()?, keys, None)
+        get::multi_get(self.inner.open_reading()?, keys, None)
     }
 
     /// A snapshot: the database as it is now, for as long as the snapshot lives.

@@ -74,7 +74,7 @@ impl Snapshot {
     ///
     /// Those of [`Db`](crate::Db).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        get::get(self.inner.to_read()?, key.as_ref(), Some(self.sequence))
+        get::get(self.inner.open_reading()?, key.as_ref(), Some(self.sequence))
     }
 
     /// Like [`Db::get_with`](crate::Db::get_with), but reads the snapshot.
@@ -87,7 +87,7 @@ impl Snapshot {
         key: impl AsRef<[u8]>,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        get::get_with(self.inner.to_read()?, key.as_ref(), Some(self.sequence), read)
+        get::get_with(self.inner.open_reading()?, key.as_ref(), Some(self.sequence), read)
     }
 
     /// Like [`Db::contains_key`](crate::Db::contains_key), but reads the snapshot.
@@ -96,7 +96,7 @@ impl Snapshot {
     ///
     /// Those of [`Db`](crate::Db).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        get::contains_key(self.inner.to_read()?, key.as_ref(), Some(self.sequence))
+        get::contains_key(self.inner.open_reading()?, key.as_ref(), Some(self.sequence))
     }
 
     /// Like [`Db::explain`](crate::Db::explain), but reads the snapshot.
@@ -105,7 +105,7 @@ impl Snapshot {
     ///
     /// Those of [`Db`](crate::Db).
     pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<LookupTrace> {
-        explain(self.inner.to_read()?, key.as_ref(), Some(self.sequence))
+        explain(self.inner.open_reading()?, key.as_ref(), Some(self.sequence))
     }
 
     /// Like [`Db::multi_get`](crate::Db::multi_get), but reads the snapshot.
@@ -114,7 +114,7 @@ impl Snapshot {
     ///
     /// Those of [`Db`](crate::Db).
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        get::multi_get(self.inner.to_read()?, keys, Some(self.sequence))
+        get::multi_get(self.inner.open_reading()?, keys, Some(self.sequence))
     }
 
     /// Like [`Db::iter`](crate::Db::iter), but reads the snapshot.

@@ -95,7 +95,7 @@ impl<'a> Decoder<'a> {
     }
 
     #[inline]
-    pub fn rest(&self) -> &'a [u8] {
+    pub fn remaining(&self) -> &'a [u8] {
         &self.bytes[self.position..]
     }
 
@@ -106,7 +106,7 @@ impl<'a> Decoder<'a> {
 
     #[inline]
     pub fn bytes(&mut self, count: usize, what: &str) -> Result<&'a [u8], Damage> {
-        let rest = self.rest();
+        let rest = self.remaining();
         if count > rest.len() {
             return Err(Damage::new(
                 self.position,
@@ -125,7 +125,7 @@ impl<'a> Decoder<'a> {
 
     #[inline]
     pub fn varint(&mut self, what: &str) -> Result<u64, Damage> {
-        match varint(self.rest()) {
+        match varint(self.remaining()) {
             Some((value, length)) => {
                 self.position += length;
                 Ok(value)

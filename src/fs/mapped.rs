@@ -56,7 +56,7 @@ use rustix::io::{Errno, pwritev, retry_on_intr};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::WritableFile;
-use super::real::RealWritableFile;
+use super::real::file::RealWritableFile;
 use super::system::longest_file_bytes;
 use crate::error::{Error, Result};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Known, MAYPOLE_LOG};
+use super::known::{Known, MAYPOLE_LOG};
 use crate::encoding::coding::fixed32;
 use crate::fs::Fs;
 

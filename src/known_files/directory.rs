@@ -16,7 +16,7 @@
 use std::path::Path;
 
 use super::bytes::RecordLog;
-use super::{Known, MAYPOLE_LOG};
+use super::known::{Known, MAYPOLE_LOG};
 use crate::fs::{self, Fs};
 
 /// Bytes read from the start of a file.

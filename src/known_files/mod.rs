@@ -1,6 +1,7 @@
 //! Recognises the files and directories of other programs, so that errors can name them.
 //!
 //! ```text
+//! known.rs        Known: a noun phrase, and advice
 //! bytes.rs        a file: the magic numbers at its start and its end     ──► Known
 //! directory.rs    a directory: names, and the first bytes of a few files ──► Known
 //! ```
@@ -15,47 +16,15 @@
 
 mod bytes;
 mod directory;
+mod known;
 
-use std::fmt;
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 
 pub(crate) use bytes::{name_of, of_file};
-
-/// The first bytes of the logs and MANIFESTs of Maypole.
-pub(crate) const MAYPOLE_LOG: [u8; 8] = *b"\x8dMaypole";
-
-/// A file or directory of another program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Known {
-    /// A noun phrase: "a table of LevelDB".
-    what: String,
-    /// What the user can do with it instead; empty if there is no advice.
-    instead: &'static str,
-}
-
-impl Known {
-    fn new(what: impl Into<String>, instead: &'static str) -> Known {
-        Known { what: what.into(), instead }
-    }
-
-    /// The error of a call whose argument is this file or directory.
-    pub fn refused(&self, path: &Path) -> Error {
-        Error::Unsupported { file: path.to_owned(), what: self.to_string() }
-    }
-}
-
-impl fmt::Display for Known {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "this is {}; it was left untouched", self.what)?;
-        if !self.instead.is_empty() {
-            write!(f, "; {}", self.instead)?;
-        }
-        Ok(())
-    }
-}
+pub(crate) use known::MAYPOLE_LOG;
 
 /// Rejects a database directory that belongs to another program. A path that is missing or not a
 /// directory is no error.

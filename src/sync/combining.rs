@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 use super::atomic::{AtomicU8, AtomicUsize, Ordering};
 use super::{Condvar, Mutex, MutexGuard, lock, rank, try_lock};
+use crate::error::Result;
 
 /// How many times a waiter checks for its answer before it yields. The checks take some
 /// microseconds, which is about the time that a small group of writes takes. Models do not spin.
@@ -51,62 +52,62 @@ const LEADS: u8 = 1;
 /// The waiter's work is done.
 const DONE: u8 = 2;
 
-/// Guards `L`. The holder can do the work `W` of waiting threads, and gives each piece of work an
-/// answer `A`.
-pub(crate) struct CombiningLock<L, W, A> {
+/// Guards `L`. The holder can do the work `W` of waiting threads, and gives each piece of work its
+/// result.
+pub(crate) struct CombiningLock<L, W> {
     leader: Mutex<L, rank::Writer>,
-    queue: Mutex<VecDeque<Arc<Waiting<W, A>>>, rank::WriteQueue>,
+    queue: Mutex<VecDeque<Arc<Waiting<W>>>, rank::WriteQueue>,
     /// Length of the queue, readable without a lock.
     queued: AtomicUsize,
 }
 
 /// Work that waits for a leader.
-pub(crate) struct Waiting<W, A> {
+pub(crate) struct Waiting<W> {
     pub work: W,
     told: AtomicU8,
-    sleeper: Mutex<Sleeper<A>, rank::WriteAnswer>,
+    sleeper: Mutex<Sleeper, rank::WriteAnswer>,
     wakes: Condvar,
 }
 
-struct Sleeper<A> {
+struct Sleeper {
     sleeps: bool,
-    answer: Option<A>,
+    answer: Option<Result<()>>,
 }
 
 /// The lock, held. Dropping it chooses the next leader.
-pub(crate) struct Leading<'a, L, W, A> {
-    lock: &'a CombiningLock<L, W, A>,
+pub(crate) struct Leading<'a, L, W> {
+    lock: &'a CombiningLock<L, W>,
     /// `None` only during the drop.
     leader: Option<MutexGuard<'a, L, rank::Writer>>,
 }
 
-impl<L, W, A> CombiningLock<L, W, A> {
-    pub fn new(leader: L) -> CombiningLock<L, W, A> {
+impl<L, W> CombiningLock<L, W> {
+    pub fn new(leader: L) -> CombiningLock<L, W> {
         let (leader, queue) = (Mutex::new(leader), Mutex::new(VecDeque::new()));
         CombiningLock { leader, queue, queued: AtomicUsize::new(0) }
     }
 
     /// Waits for the lock without entering the queue.
-    pub fn lock(&self) -> Leading<'_, L, W, A> {
+    pub fn lock(&self) -> Leading<'_, L, W> {
         Leading { lock: self, leader: Some(lock(&self.leader)) }
     }
 
     /// The lock, if it is free and the queue is empty.
     #[inline]
-    pub fn try_lead(&self) -> Option<Leading<'_, L, W, A>> {
+    pub fn try_lead(&self) -> Option<Leading<'_, L, W>> {
         // Without this check a new thread would overtake all waiters while they wake. A stale value
         // does no harm, because only fairness depends on it.
         if self.queued.load(Ordering::Relaxed) > 0 { None } else { self.try_lock() }
     }
 
-    fn try_lock(&self) -> Option<Leading<'_, L, W, A>> {
+    fn try_lock(&self) -> Option<Leading<'_, L, W>> {
         try_lock(&self.leader).map(|leader| Leading { lock: self, leader: Some(leader) })
     }
 
     /// Queues `work`, waits until a leader has done it, and returns the answer. If this thread gets
     /// the lock before that, it is the leader and calls `lead`, which must take at least the front
     /// of the queue, and answer each piece of work that it took.
-    pub fn submit(&self, work: W, mut lead: impl FnMut(&mut Leading<'_, L, W, A>)) -> A {
+    pub fn submit(&self, work: W, mut lead: impl FnMut(&mut Leading<'_, L, W>)) -> Result<()> {
         let waiting = self.enqueue(work);
         loop {
             if let Some(mut leading) = self.try_lock()
@@ -122,7 +123,7 @@ impl<L, W, A> CombiningLock<L, W, A> {
         }
     }
 
-    fn enqueue(&self, work: W) -> Arc<Waiting<W, A>> {
+    fn enqueue(&self, work: W) -> Arc<Waiting<W>> {
         let waiting = Arc::new(Waiting::new(work));
         let mut queue = lock(&self.queue);
         queue.push_back(Arc::clone(&waiting));
@@ -139,10 +140,10 @@ impl<L, W, A> CombiningLock<L, W, A> {
     }
 }
 
-impl<L, W, A> Leading<'_, L, W, A> {
+impl<L, W> Leading<'_, L, W> {
     /// Takes work from the front of the queue while `wants` holds. The caller must answer each
     /// piece.
-    pub fn take_while(&self, mut wants: impl FnMut(&W) -> bool) -> Vec<Arc<Waiting<W, A>>> {
+    pub fn take_while(&self, mut wants: impl FnMut(&W) -> bool) -> Vec<Arc<Waiting<W>>> {
         let mut queue = lock(&self.lock.queue);
         let unwanted = queue.iter().position(|waiting| !wants(&waiting.work));
         let count = unwanted.unwrap_or(queue.len());
@@ -152,7 +153,7 @@ impl<L, W, A> Leading<'_, L, W, A> {
     }
 }
 
-impl<L, W, A> Deref for Leading<'_, L, W, A> {
+impl<L, W> Deref for Leading<'_, L, W> {
     type Target = L;
 
     #[inline]
@@ -161,28 +162,28 @@ impl<L, W, A> Deref for Leading<'_, L, W, A> {
     }
 }
 
-impl<L, W, A> DerefMut for Leading<'_, L, W, A> {
+impl<L, W> DerefMut for Leading<'_, L, W> {
     #[inline]
     fn deref_mut(&mut self) -> &mut L {
         self.leader.as_mut().expect("held until the drop")
     }
 }
 
-impl<L, W, A> Drop for Leading<'_, L, W, A> {
+impl<L, W> Drop for Leading<'_, L, W> {
     fn drop(&mut self) {
         self.leader = None;
         self.lock.hand_over();
     }
 }
 
-impl<W, A> Waiting<W, A> {
-    fn new(work: W) -> Waiting<W, A> {
+impl<W> Waiting<W> {
+    fn new(work: W) -> Waiting<W> {
         let sleeper = Mutex::new(Sleeper { sleeps: false, answer: None });
         Waiting { work, told: AtomicU8::new(WAITS), sleeper, wakes: Condvar::new() }
     }
 
     /// Tells the waiter that its work is done.
-    pub fn answer(&self, answer: A) {
+    pub fn answer(&self, answer: Result<()>) {
         let mut sleeper = lock(&self.sleeper);
         sleeper.answer = Some(answer);
         self.told.store(DONE, Ordering::Release);
@@ -200,7 +201,7 @@ impl<W, A> Waiting<W, A> {
     }
 
     /// The answer, or `None` if this thread is chosen to lead.
-    fn wait(&self) -> Option<A> {
+    fn wait(&self) -> Option<Result<()>> {
         let is_told = || self.told.load(Ordering::Relaxed) != WAITS;
         let soon = (0..SPINS).any(|_| {
             std::hint::spin_loop();
@@ -231,18 +232,17 @@ mod tests {
 
     use super::*;
 
-    type Lock = CombiningLock<u64, u64, u64>;
+    type Lock = CombiningLock<u64, u64>;
 
-    /// Adds the waiting numbers, at most three at a time, and answers each with the sum that
-    /// includes it.
-    fn add(leading: &mut Leading<'_, u64, u64, u64>) {
+    /// Adds the waiting numbers, at most three at a time.
+    fn add(leading: &mut Leading<'_, u64, u64>) {
         let mut left = 3;
         for waiting in leading.take_while(|_| {
             left -= 1;
             left >= 0
         }) {
             **leading += waiting.work;
-            waiting.answer(**leading);
+            waiting.answer(Ok(()));
         }
     }
 
@@ -253,17 +253,11 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    let mut last = 0;
                     for _ in 0..each {
-                        let sum = match lock.try_lead() {
-                            Some(mut leading) => {
-                                *leading += 1;
-                                *leading
-                            }
-                            None => lock.submit(1, add),
-                        };
-                        assert!(sum > last);
-                        last = sum;
+                        match lock.try_lead() {
+                            Some(mut leading) => *leading += 1,
+                            None => lock.submit(1, add).unwrap(),
+                        }
                     }
                 });
             }
@@ -287,10 +281,9 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
             assert!(lock.try_lead().is_none());
             drop(held);
-            let mut sums: Vec<u64> = sleepers.into_iter().map(|it| it.join().unwrap()).collect();
-            sums.sort();
-            assert_eq!(sums, [1, 2, 3, 4, 5]);
+            sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap().unwrap());
         });
+        assert_eq!(*lock.lock(), 5);
     }
 
     /// A waiter is chosen to lead, but another thread gets the lock first and does the waiter's
@@ -314,7 +307,7 @@ mod tests {
             let heard = answer.recv_timeout(Duration::from_secs(10));
             // Lets the waiter end even if no answer was received, so that the scope ends.
             drop(leading);
-            assert_eq!(heard, Ok(5));
+            assert!(matches!(heard, Ok(Ok(()))), "{heard:?}");
         });
     }
 
@@ -325,7 +318,7 @@ mod tests {
         let waiting = lock.enqueue(1);
         assert!(lock.try_lead().is_none());
         add(&mut lock.lock());
-        assert_eq!(waiting.wait(), Some(1));
+        assert!(matches!(waiting.wait(), Some(Ok(()))));
         assert!(lock.try_lead().is_some());
     }
 }
@@ -337,13 +330,13 @@ mod models {
     use super::super::check_model;
     use super::*;
 
-    type Lock = CombiningLock<u64, u64, u64>;
+    type Lock = CombiningLock<u64, u64>;
 
-    fn add_one(leading: &mut Leading<'_, u64, u64, u64>) {
+    fn add_one(leading: &mut Leading<'_, u64, u64>) {
         let mut left = 1;
         for waiting in leading.take_while(|_| std::mem::take(&mut left) == 1) {
             **leading += waiting.work;
-            waiting.answer(**leading);
+            waiting.answer(Ok(()));
         }
     }
 
@@ -363,7 +356,7 @@ mod models {
             // A holder that is not a writer.
             *lock.lock() += 10;
             for writer in writers {
-                assert!((1..=12).contains(&writer.join().unwrap()));
+                writer.join().unwrap().unwrap();
             }
             assert_eq!(*lock.lock(), 12);
         });

@@ -60,7 +60,7 @@ impl Process {
     fn first() -> Process {
         // If two threads get here, both register the handler. A child's number is then higher than
         // its parent's by two, which does no harm.
-        watch_forks();
+        watch_forks(child);
         let _ = CURRENT.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
         Process(CURRENT.load(Ordering::Relaxed))
     }
@@ -139,7 +139,9 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
 }
 
 #[cfg(all(unix, not(any(miri, loom))))]
-fn watch_forks() {
+/// Lets the C library call `in_child` in each forked child, before `fork` returns there. `in_child`
+/// calls only what may be called between a fork and an exec: it neither allocates nor locks.
+pub(super) fn watch_forks(in_child: extern "C" fn()) {
     use std::ffi::c_int;
 
     type Handler = Option<extern "C" fn()>;
@@ -149,9 +151,8 @@ fn watch_forks() {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
 
-    // SAFETY: the handler is a function of this program. It calls only what may be called between a
-    // fork and an exec: it neither allocates nor locks.
-    let refused = unsafe { pthread_atfork(None, None, Some(child)) };
+    // SAFETY: the handler is a function of this program.
+    let refused = unsafe { pthread_atfork(None, None, Some(in_child)) };
     if refused != 0 {
         // The only error in POSIX is a lack of memory.
         std::alloc::handle_alloc_error(std::alloc::Layout::new::<[usize; 4]>());
@@ -159,12 +160,11 @@ fn watch_forks() {
 }
 
 #[cfg(not(all(unix, not(any(miri, loom)))))]
-fn watch_forks() {}
+pub(super) fn watch_forks(_: extern "C" fn()) {}
 
-#[cfg(all(unix, not(any(miri, loom))))]
+#[cfg_attr(not(all(unix, not(any(miri, loom)))), allow(dead_code))]
 extern "C" fn child() {
     CURRENT.fetch_add(1, Ordering::Relaxed);
-    super::reclaim::forget_thread();
 }
 
 #[cfg(all(test, not(loom)))]

@@ -119,14 +119,14 @@ ranks! {
     ReadJobs,
     /// `fs/descriptors/file.rs`: one thread opens a file again. Held while the system opens it.
     FileOpening,
-    /// `fs/real/mod.rs`: the lock files of this process. Held while one is opened.
+    /// `fs/real/lock.rs`: the lock files of this process. Held while one is opened.
     HeldLocks,
     /// `fs/descriptors/pool.rs`: all pools of the process.
     DescriptorPools,
     /// `fs/descriptors/pool.rs`: the open files of one pool.
     DescriptorRing,
-    /// `fs/descriptors/word.rs`: opening and closing one descriptor. Taken under the ring's lock.
-    DescriptorWords,
+    /// `fs/descriptors/pool.rs`: the descriptor of one file. Taken under the ring's lock.
+    DescriptorSlot,
     /// `fs/fault/rules.rs`: the planned faults. Not held while a hook runs.
     Faults,
     /// `fs/mem/tree.rs`: the directories in memory.
@@ -146,9 +146,9 @@ ranks! {
     CacheRings,
     /// `memtable/arena.rs`: the chunks of one arena.
     ArenaChunks,
-    /// `sync/reclaim/mod.rs`: what waits for its drop. Nothing is dropped under it.
+    /// `sync/reclaim/collector.rs`: what waits for its drop. Nothing is dropped under it.
     Garbage,
-    /// `sync/reclaim/mod.rs`: the records of all threads. A thread enters at its first pin.
+    /// `sync/reclaim/collector.rs`: the records of all threads. A thread enters at its first pin.
     Registry,
 }
 

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::table_file::ObsoleteFiles;
+use super::table_file::{ObsoleteFiles, check_described};
 use super::{FileMeta, TableContents, TableFile, names};
 use crate::cache::PinMetadata;
 use crate::encoding::key::SequenceNumber;
-use crate::error::{Damage, Error, Result};
+use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::fs::{DescriptorPool, Fs};
 use crate::range_tombstones::RangeTombstone;
 use crate::stats::Ticker;
-use crate::table::format::identity::{Creator, TableIdentity};
+use crate::table::format::identity::Creator;
 use crate::table::garbage::Garbage;
 use crate::table::{
     Dialect, MetadataForm, Table, TableBuilder, TableContext, TableOptions, TableSummary,
@@ -61,7 +61,7 @@ impl TableStore {
     /// that `meta` lacks.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if the file is not the one that `meta` describes.
+    /// [`Error::Corruption`](crate::Error::Corruption) if the file is not the one that `meta` describes.
     pub fn open(&self, meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let context = self.context_for(meta.global_sequence, level, meta.tail_bytes);
         let path = names::table_path(&self.dir, meta.number);
@@ -223,48 +223,6 @@ fn contents_of(table: &Table) -> TableContents {
         raw_key_bytes: number(property::RAW_KEY_BYTES),
         raw_value_bytes: number(property::RAW_VALUE_BYTES),
     }
-}
-
-/// Checks that a file is the one that its record in the MANIFEST describes. Two files may have been
-/// exchanged, or an older file of the same name restored.
-pub(super) fn check_described(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
-    let properties = table.properties();
-    let stored_file_bytes = table.block_file().file().len();
-    let sequences = [
-        (property::SMALLEST_SEQUENCE, meta.smallest_sequence),
-        (property::LARGEST_SEQUENCE, meta.largest_sequence),
-    ];
-    // The sequence numbers in an ingested file are not compared, because the global one replaces
-    // them.
-    let sequences = sequences.into_iter().filter(|_| meta.global_sequence.is_none());
-    let mut facts = vec![
-        ("bytes", meta.file_bytes, Some(stored_file_bytes)),
-        ("entries", meta.entries, Some(properties.entries())),
-        ("deletions", meta.deletions, properties.number(property::DELETIONS)),
-    ];
-    facts.extend(sequences.map(|(name, listed)| (name, listed, properties.number(name))));
-    for (what, listed, found) in facts {
-        if found.is_some_and(|found| found != listed) {
-            let found = found.unwrap_or_default();
-            return Err(another_table(path, format!("{what}: {listed}"), format!("{found}")));
-        }
-    }
-    let identity = properties.identity();
-    if meta.identity.is_some() && meta.identity != identity {
-        let text = |identity: Option<TableIdentity>| {
-            identity.map_or("none".into(), |[a, b]| format!("{a:016x}{b:016x}"))
-        };
-        let listed = format!("identity: {}", text(meta.identity));
-        return Err(another_table(path, listed, text(identity)));
-    }
-    Ok(())
-}
-
-fn another_table(path: &Path, listed: String, found: String) -> Error {
-    let expected = format_args!("the table that the MANIFEST lists ({listed})");
-    let found =
-        format_args!("another one ({found}): were files exchanged, or restored from a copy?");
-    Damage::new(0, expected, found).in_file(path, 0)
 }
 
 /// A table being written. If it is dropped unfinished, its file is deleted.

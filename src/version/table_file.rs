@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 
-use super::store::check_described;
 use super::{FileMeta, LEVELS};
 use crate::encoding::key::user_key;
-use crate::error::Result;
+use crate::error::{Damage, Error, Result};
 use crate::fs::{self, Fs};
 use crate::stats::{Counters, FileCounts, Ticker};
 use crate::sync::{Condvar, Mutex, Process, lock, rank};
-use crate::table::Table;
+use crate::table::format::identity::TableIdentity;
+use crate::table::{Table, property_names as property};
 
 /// Removes the obsolete files of a database. All tables share it, and use it when they are dropped.
 pub(crate) struct ObsoleteFiles {
@@ -221,6 +221,48 @@ impl Drop for TableFile {
             self.obsolete.remove(&*self.fs, &self.path);
         }
     }
+}
+
+/// Checks that a file is the one that its record in the MANIFEST describes. Two files may have been
+/// exchanged, or an older file of the same name restored.
+pub(super) fn check_described(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
+    let properties = table.properties();
+    let stored_file_bytes = table.block_file().file().len();
+    let sequences = [
+        (property::SMALLEST_SEQUENCE, meta.smallest_sequence),
+        (property::LARGEST_SEQUENCE, meta.largest_sequence),
+    ];
+    // The sequence numbers in an ingested file are not compared, because the global one replaces
+    // them.
+    let sequences = sequences.into_iter().filter(|_| meta.global_sequence.is_none());
+    let mut facts = vec![
+        ("bytes", meta.file_bytes, Some(stored_file_bytes)),
+        ("entries", meta.entries, Some(properties.entries())),
+        ("deletions", meta.deletions, properties.number(property::DELETIONS)),
+    ];
+    facts.extend(sequences.map(|(name, listed)| (name, listed, properties.number(name))));
+    for (what, listed, found) in facts {
+        if found.is_some_and(|found| found != listed) {
+            let found = found.unwrap_or_default();
+            return Err(another_table(path, format!("{what}: {listed}"), format!("{found}")));
+        }
+    }
+    let identity = properties.identity();
+    if meta.identity.is_some() && meta.identity != identity {
+        let text = |identity: Option<TableIdentity>| {
+            identity.map_or("none".into(), |[a, b]| format!("{a:016x}{b:016x}"))
+        };
+        let listed = format!("identity: {}", text(meta.identity));
+        return Err(another_table(path, listed, text(identity)));
+    }
+    Ok(())
+}
+
+fn another_table(path: &Path, listed: String, found: String) -> Error {
+    let expected = format_args!("the table that the MANIFEST lists ({listed})");
+    let found =
+        format_args!("another one ({found}): were files exchanged, or restored from a copy?");
+    Damage::new(0, expected, found).in_file(path, 0)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use byteorder::{ByteOrder, LittleEndian};
 
+use super::format::{RecordHeader, encode_file_header};
 use super::*;
+use crate::encoding::coding::{fixed32, fixed64};
+use crate::error::Error;
 use crate::fs::{Fs, MemFs};
 
 /// Reads `data`, without its first byte, as a log. The first byte decides whether the file header

@@ -16,7 +16,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{FILE_HEADER_BYTES, LogKind, RECORD_HEADER_BYTES, RecordHeader, check_file_header};
+use super::format::{
+    FILE_HEADER_BYTES, LogKind, RECORD_HEADER_BYTES, RecordHeader, check_file_header,
+};
 use crate::error::{Error, Result};
 use crate::fs::{Fs, RandomAccessFile};
 

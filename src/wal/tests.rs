@@ -2,13 +2,16 @@
 //! all of them use the helpers at the start of this file. *Rot* is damage of bytes that were
 //! synced. A *torn tail* was never synced.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use byteorder::{ByteOrder, LittleEndian};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
+use super::format::{RecordHeader, encode_file_header};
 use super::*;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 
 const NUMBER: u64 = 13;

@@ -19,7 +19,7 @@
 
 use std::path::Path;
 
-use super::{FILE_HEADER_BYTES, LogKind, RecordHeader, encode_file_header};
+use super::format::{FILE_HEADER_BYTES, LogKind, RecordHeader, encode_file_header};
 use crate::error::{Error, Result};
 use crate::fs::{self, Fs, WritableFile};
 use crate::sync::rank::assert_may_wait;

@@ -139,7 +139,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a thread that comes again keeps its mark",
-        file: "src/sync/reclaim/mod.rs",
+        file: "src/sync/reclaim/record.rs",
         old: "self.marked.store(false, Ordering::Relaxed);\n        }",
         new: "}",
         program: "lib",
@@ -155,7 +155,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a thread that reads a file counts as idle",
-        file: "src/sync/reclaim/mod.rs",
+        file: "src/sync/reclaim/guard.rs",
         old: "    record.marked.store(true, Ordering::Release);\n",
         new: "",
         program: "lib",
@@ -442,7 +442,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a read that ends early is taken for a whole one",
-        file: "src/fs/real/mod.rs",
+        file: "src/fs/real/file.rs",
         old: "Ok(0) => return Err(past_end(file.path(), offset, buffer.len(), filled as u64)),",
         new: "Ok(0) => return Ok(()),",
         program: "lib",
@@ -1348,7 +1348,7 @@ pub const BUGS: &[Bug] = &[
     // Who owns the files.
     Bug {
         name: "a forked child's drop unlocks",
-        file: "src/fs/real/mod.rs",
+        file: "src/fs/real/lock.rs",
         old: "if !self.process.is_current() {",
         new: "if false {",
         program: "db",
@@ -1356,7 +1356,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a table is removed by its path and not through the directory",
-        file: "src/fs/anchored.rs",
+        file: "src/fs/real/mod.rs",
         old: "let removed = system::remove(self.anchor(), path);",
         new: "let removed = system::remove(None, path);",
         program: "db",
@@ -1364,7 +1364,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a sync does not look at the link count",
-        file: "src/fs/real/mod.rs",
+        file: "src/fs/real/file.rs",
         old: "match system::has_name(&self.file)? {",
         new: "match true {",
         program: "db",

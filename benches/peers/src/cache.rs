@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::engine::{Engine, Result, Scan};
 use crate::keys::{Numbers, Zipf};
-use crate::{Options, read};
+use crate::{Options, rounds};
 
 pub const WORKLOADS: &[&str] = &["zipf", "zipf+scan", "zipf+scan-past-the-cache"];
 
@@ -66,7 +66,7 @@ pub fn compare(options: &Options) -> Result<()> {
     let mut options = options.clone();
     options.charge_metadata = true;
     let wanted: Vec<_> = WORKLOADS.iter().copied().filter(|name| options.wants(name)).collect();
-    let rows = read::measure(&options, &wanted)?;
-    read::print(&options, "% that read no block", &rows);
+    let rows = rounds::measure(&options, &wanted)?;
+    rounds::print(&options, "% that read no block", &rows);
     Ok(())
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::engine::Result;
 use crate::memory::Memory;
-use crate::{Options, median, read};
+use crate::{Options, median, rounds};
 
 /// The workloads at each size.
 const WORKLOADS: [&str; 4] =
@@ -42,7 +42,7 @@ impl Growth {
                 (0..options.rounds as u64).map(|i| memory.load_ns(1, options.operations, i));
             let load_ns = median(loads.collect());
             drop(memory);
-            for row in read::measure(&options, &WORKLOADS)? {
+            for row in rounds::measure(&options, &WORKLOADS)? {
                 print!("{size:<8}{:>12.1}{load_ns:>10.1}  ", filter_bytes as f64 / 1e6);
                 println!("{row}");
             }

@@ -8,7 +8,7 @@
 
 use std::ops::Deref;
 
-use crate::engine::Result;
+use crate::Result;
 
 /// Bytes of the longest key.
 pub const MAX_BYTES: usize = 32;

@@ -10,7 +10,7 @@
 //! peers write     fills and overwrites, until compaction has settled; reads during writes
 //! peers living    deletions, queues, retention, snapshots and checkpoints: time, and what is left
 //!
-//! engine/  the engines behind one interface      server   one process an engine
+//! engine/  the engines behind one interface      serve    one process an engine (server: its handle)
 //! keys     what is written and queried           memory   what a load from memory costs
 //! ```
 //!
@@ -32,15 +32,20 @@ mod living;
 mod memory;
 mod meta;
 mod read;
+mod rounds;
+mod serve;
 mod server;
 mod threads;
 mod write;
 
+use std::error::Error;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
 use keys::{DIGITS, Keys, MAX_BYTES, Values};
+
+pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 #[derive(Parser)]
 #[command(about = "Maypole compared with RocksDB and fjall on the same work")]
@@ -253,7 +258,7 @@ fn main() {
         Command::Write(options) => write::compare(&options),
         Command::Living(living) => living.compare(),
         Command::LivingLoad(one) => one.run(),
-        Command::Serve { engine, options } => server::serve(engine, &options),
+        Command::Serve { engine, options } => serve::serve(engine, &options),
     };
     if let Err(error) = failed {
         eprintln!("peers: {error}");

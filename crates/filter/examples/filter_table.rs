@@ -1,12 +1,11 @@
 //! Measures filters and prints a Markdown table: the rows of `docs/filters.md`.
 //!
 //! ```text
-//! cargo run --release --example filter_table -- [--keys N,N,…] [--quick] [--avx2] [--large-pages] [SPEC …]
+//! cargo run --release --example filter_table -- [--keys N,N,…] [--quick] [--large-pages] [SPEC …]
 //! ```
 //!
-//! `--avx2` leaves AVX-512 unused, as on a processor that has none. `--large-pages` (Linux) puts
-//! the many filters of *random* into pages of 2 MiB, as they would be in the block cache of a
-//! database. Without it, they are where the system's allocator puts them.
+//! `--large-pages` (Linux) puts the many filters of *random* into pages of 2 MiB, as they would be
+//! in the block cache of a database. Without it, they are where the system's allocator puts them.
 //!
 //! What the columns mean, and how each is measured, on one thread:
 //!
@@ -409,7 +408,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => quick = true,
-            "--avx2" => maypole_filter::forbid_avx512(),
             "--large-pages" => LARGE_PAGES.reserve()?,
             "--keys" => {
                 let list = arguments.next().ok_or("--keys wants numbers")?;

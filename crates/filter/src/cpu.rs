@@ -6,7 +6,6 @@
 //! ```text
 //! Portable   plain Rust, for every processor; the tests compare the others with it
 //! Avx2       registers of 256 bits              Intel since Haswell, AMD since Excavator
-//! Avx512     and the AVX-512 of Ice Lake        Intel since Ice Lake, AMD since Zen 4
 //! Neon       registers of 128 bits              AArch64: Bloom's queries; the rest is portable
 //! ```
 //!
@@ -14,16 +13,18 @@
 //! processor: a reader keeps an [`Isa`], and [`dispatch!`] maps it to one of these types.
 //!
 //! **Why calling a kernel is sound.** A function compiled for AVX2 must not run on a processor
-//! without AVX2, so a call is `unsafe`. A value of `Avx2`, `Avx512` or `Neon` is the proof: its
+//! without AVX2, so a call is `unsafe`. A value of `Avx2` or `Neon` is the proof: its
 //! field is private, and a value is created only after the processor was checked. So code that
 //! holds a value may call the kernels.
 //!
-//! Each type proves one list of features, which all families share. A family uses only some
-//! features of the AVX-512 list, but a processor that has all features of one family's kernels has
-//! the rest of the list too.
+//! Each type proves one list of features, which all families share.
+//!
+//! **There are no kernels of AVX-512.** They made the build of a filter up to a quarter faster, but
+//! a lookup in a database at most by a seventh, and the build of a table by a twentieth
+//! (`docs/filters.md`).
 
 #[cfg(target_arch = "x86_64")]
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 
 /// No requirements on the processor.
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +38,6 @@ pub(crate) struct Avx2 {
     slow_products: bool,
 }
 
-/// Proof that the processor has the features of [`Avx2`], GFNI, and these parts of AVX-512: F, VL,
-/// BW, CD, VBMI, VBMI2 and VPOPCNTDQ.
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx512(Avx2);
-
 /// Proof that the processor has NEON.
 #[cfg(target_arch = "aarch64")]
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +49,6 @@ pub(crate) enum Isa {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
-    #[cfg(target_arch = "x86_64")]
-    Avx512(Avx512),
     #[cfg(target_arch = "aarch64")]
     Neon(Neon),
 }
@@ -72,8 +65,6 @@ macro_rules! dispatch {
             }
             #[cfg(target_arch = "x86_64")]
             $crate::cpu::Isa::Avx2($kernels) => $answer,
-            #[cfg(target_arch = "x86_64")]
-            $crate::cpu::Isa::Avx512($kernels) => $answer,
             #[cfg(target_arch = "aarch64")]
             $crate::cpu::Isa::Neon($kernels) => $answer,
         }
@@ -86,7 +77,7 @@ impl Isa {
     pub fn detect() -> Isa {
         #[cfg(target_arch = "x86_64")]
         if let Some(avx2) = Avx2::detect() {
-            return Avx512::detect(avx2).map_or(Isa::Avx2(avx2), Isa::Avx512);
+            return Isa::Avx2(avx2);
         }
         #[cfg(target_arch = "aarch64")]
         if let Some(neon) = Neon::detect() {
@@ -108,7 +99,6 @@ impl Isa {
         let vector = [
             Avx2::detect().map(|_| Isa::Avx2(Avx2 { slow_products: true })),
             Avx2::detect().map(|_| Isa::Avx2(Avx2 { slow_products: false })),
-            Avx2::detect().and_then(Avx512::detect).map(Isa::Avx512),
         ];
         core::iter::once(Isa::Portable).chain(vector.into_iter().flatten()).collect()
     }
@@ -174,45 +164,11 @@ fn is_intel() -> bool {
     maker == INTEL
 }
 
-#[cfg(target_arch = "x86_64")]
-impl Avx512 {
-    fn detect(avx2: Avx2) -> Option<Avx512> {
-        (!AVX512_FORBIDDEN.load(Ordering::Relaxed)
-            && detected!("avx512f")
-            && detected!("avx512vl")
-            && detected!("avx512bw")
-            && detected!("avx512cd")
-            && detected!("avx512vbmi")
-            && detected!("avx512vbmi2")
-            && detected!("avx512vpopcntdq")
-            && detected!("gfni"))
-        .then_some(Avx512(avx2))
-    }
-
-    /// The proof of AVX2, for kernels that gain nothing from wider registers.
-    #[inline(always)]
-    pub fn avx2(self) -> Avx2 {
-        self.0
-    }
-}
-
 #[cfg(target_arch = "aarch64")]
 impl Neon {
     fn detect() -> Option<Neon> {
         detected!("neon").then_some(Neon(()))
     }
-}
-
-/// Set by [`forbid_avx512`].
-#[cfg(target_arch = "x86_64")]
-static AVX512_FORBIDDEN: AtomicBool = AtomicBool::new(false);
-
-/// From now on, new builders and readers use AVX2 at most, so that they can be measured as on a
-/// processor without AVX-512.
-#[doc(hidden)]
-pub fn forbid_avx512() {
-    #[cfg(target_arch = "x86_64")]
-    AVX512_FORBIDDEN.store(true, Ordering::Relaxed);
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

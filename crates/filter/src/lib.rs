@@ -151,10 +151,7 @@ pub use reader::{FilterReader, PreparedQuery};
 pub use spec::FilterSpec;
 // What Maypole's tables need beside these.
 #[doc(hidden)]
-pub use {
-    cpu::forbid_avx512,
-    spec::{parse_size, size_text},
-};
+pub use spec::{parse_size, size_text};
 
 /// Makes the example in the README a documentation test.
 #[cfg(doctest)]

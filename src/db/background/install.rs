@@ -60,7 +60,7 @@ impl Inner {
         let database = &self.database;
         database.catalog.change(&database.store, &self.tree, opened, edit, |state| {
             also(state);
-            self.tree.show(state);
+            self.tree.publish(state);
             shown();
             self.schedule(state);
         })?;

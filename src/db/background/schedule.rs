@@ -40,7 +40,7 @@ pub(crate) fn start(inner: &Arc<Inner>) {
 impl Inner {
     /// Shows readers and writers what `state` holds now, and starts the jobs that it requires.
     pub(crate) fn publish(&self, state: &mut TreeState) {
-        self.tree.show(state);
+        self.tree.publish(state);
         self.schedule(state);
     }
 

@@ -81,7 +81,7 @@ impl Inner {
     ///
     /// Fails if the database is closed, or if the parent of this process opened it.
     #[inline]
-    pub fn to_read(&self) -> Result<&Reading> {
+    pub fn open_reading(&self) -> Result<&Reading> {
         self.database.status.check_open()?;
         Ok(&self.tree.reading)
     }

@@ -104,7 +104,7 @@ impl Reading {
     }
 
     /// Replaces the memtables and tables that readers see from now on.
-    pub fn show(&self, tree: &TreeState) {
+    pub fn publish(&self, tree: &TreeState) {
         let read_state = Arc::new(ReadState::of(tree, &self.counters, &self.marks));
         let mut read_states = lock(&self.read_states);
         if let Some(current) = read_states.last_mut() {

@@ -85,8 +85,8 @@ impl Tree {
     }
 
     /// Shows readers and writers what `state` holds now.
-    pub fn show(&self, state: &mut TreeState) {
-        self.reading.show(state);
+    pub fn publish(&self, state: &mut TreeState) {
+        self.reading.publish(state);
         state.pressure = Pressure::of_tree(&state.version, &self.options.shape, &state.unavailable);
         let stalls_writers = write_stall_for(state.pressure) != WriteStall::None;
         self.stalls_writers.store(stalls_writers, Ordering::Release);

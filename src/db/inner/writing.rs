@@ -60,10 +60,10 @@ pub(crate) struct Write {
 }
 
 /// Guards what only the leader uses, and queues the writes that wait for a leader.
-type WriterLock = CombiningLock<Writer, Write, Result<()>>;
+type WriterLock = CombiningLock<Writer, Write>;
 /// Keeps ingestions out.
 pub(crate) type IngestionsGuard<'a> = MutexGuard<'a, (), rank::Ingesting>;
-pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
+pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write>;
 
 #[derive(Default)]
 struct SealedWals {

@@ -59,7 +59,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         return Err(no_database(&options.path));
     }
     let options = options.anchored()?;
-    let mut kept = Kept::default();
+    let mut kept = OpenedTables::default();
     let mut last: Option<Obstacle> = None;
     let mut met = 0;
     for look in 1.. {
@@ -90,7 +90,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
 /// the next attempt opens only new tables. Without this, a writer that deletes tables faster than a
 /// reader opens them could make every attempt fail.
 #[derive(Default)]
-pub(in crate::db) struct Kept {
+pub(in crate::db) struct OpenedTables {
     /// The cache and the counters of the open tables.
     pub context: Option<TableContext>,
     pub tables: OpenTables,
@@ -104,7 +104,7 @@ struct Attempt {
 
 fn attempt(
     options: &Builder,
-    kept: &mut Kept,
+    kept: &mut OpenedTables,
     manifest: &mut Option<(u64, u64)>,
 ) -> Result<Attempt> {
     let directory = Directory::read(&*options.fs, &options.path)?;

@@ -303,6 +303,6 @@ pub(crate) fn take_over(database: &Database, tree: &Tree, writer: &mut Writer) -
     state.memtable = replayed.memtable;
     state.frozen.clear();
     state.waits_for_space = false;
-    tree.show(&mut state);
+    tree.publish(&mut state);
     Ok(())
 }

@@ -22,7 +22,7 @@ use super::groups::is_mixed;
 use crate::cache::BlockCache;
 use crate::db::db::Db;
 use crate::db::open::directory::{Directory as NoFiles, check_disjoint, no_database, table_store};
-use crate::db::open::read_only::{Kept, allow_open_files};
+use crate::db::open::read_only::{OpenedTables, allow_open_files};
 use crate::db::open::recover::Replayed;
 use crate::db::open::writable::only_read;
 use crate::db::options::{Builder, CacheChoice};
@@ -84,7 +84,7 @@ type Seen = Option<(u64, u64)>;
 /// earlier attempts opened. `seen` gets the MANIFEST that this attempt reads.
 fn attempt(
     options: &Builder,
-    kept: &mut HashMap<u32, Kept>,
+    kept: &mut HashMap<u32, OpenedTables>,
     seen: &mut Seen,
 ) -> Result<Option<RocksDb>> {
     let directory = Directory::read(&*options.fs, &options.path)?;
@@ -147,7 +147,7 @@ impl FamilyTree {
         options: &Builder,
         directory: &Directory,
         family: &Family,
-        kept: &mut Kept,
+        kept: &mut OpenedTables,
     ) -> Result<FamilyTree> {
         let mut store = table_store(options, &NoFiles::default(), true);
         // A number above those of all tables, whatever the MANIFEST says, because an import numbers

@@ -51,7 +51,8 @@ pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
     let levels = (0..LEVELS).map(|level| level_stats(level, &files, obsolete[level]));
     let levels = levels.filter(|level| level.files > 0 || level.counts != FileCounts::default());
     let cache = &database.store.context.cache;
-    let pinned = read_state.sources.version.files().map(|(_, file)| file.table.pinned_whole_bytes());
+    let pinned =
+        read_state.sources.version.files().map(|(_, file)| file.table.pinned_whole_bytes());
     Stats {
         levels: levels.collect(),
         tickers: database.counters().sums(),

@@ -75,7 +75,7 @@ enum Passing {
     FailingCompactions,
 }
 
-type WaitingWrite = Arc<Waiting<Write, Result<()>>>;
+type WaitingWrite = Arc<Waiting<Write>>;
 
 /// The work of a leader. [`Unfinished::finish`] ends it without a drop, so only a panic drops it.
 /// After a panic the WAL and the memtable may hold a part of the group, so nothing may be written

@@ -1,7 +1,7 @@
 //! [`PooledFile`]: a file that may lose its descriptor, and is then opened again for the next read.
 //!
 //! Each file has a *slot*, which holds its descriptor while the file is open. The pool's *ring*
-//! lists the open slots. The pool does not close a descriptor while it is *pinned*.
+//! lists the open slots.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::held::HeldDescriptor;
 use super::pool::{DescriptorPool, MAX_FILES, Slot};
-use super::word::Pinned;
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
 use crate::fs::anchored::SystemFs;
 use crate::fs::limits::open_files_limit;
-use crate::fs::real::{drop_page_cache, read_exact_at};
-use crate::fs::system::Identity;
+use crate::fs::real::file::{drop_page_cache, read_exact_at};
+use crate::fs::system::{self, Descriptor, Identity};
 use crate::sync::{Mutex, lock, rank};
 
 /// The number of files of the process that keep their descriptors until they are dropped.
@@ -39,7 +38,7 @@ impl PooledFile {
     /// Opens the file in `fs`. Later reads may open it again in `fs`.
     pub fn open(path: &Path, pool: &Arc<DescriptorPool>, fs: &SystemFs) -> Result<PooledFile> {
         let slot = Arc::new(Slot::closed());
-        let (_pinned, identity) = pool.open_into(&slot, || {
+        let (_, identity) = pool.open_into(&slot, || {
             let (descriptor, metadata) =
                 fs.open_to_read(path).map_err(|error| Error::io(path, "open", error))?;
             Ok((descriptor, Identity::from(&metadata)))
@@ -55,32 +54,34 @@ impl PooledFile {
         })
     }
 
+    /// The descriptor, which the pool does not close while the caller has it.
     #[inline]
-    fn pin(&self) -> Result<Pinned<'_>> {
+    fn open_descriptor(&self) -> Result<Arc<Descriptor>> {
+        // In a forked child the lock below may be locked for ever.
+        self.pool.process.check()?;
         // `used` is written only if it is not set, because a write would take the flag's cache line
         // from the other threads that read the file.
         if !self.slot.used.load(Ordering::Relaxed) {
             self.slot.used.store(true, Ordering::Relaxed);
         }
-        match self.slot.descriptor.pin() {
-            Some(pinned) => Ok(pinned),
+        match self.slot.descriptor() {
+            Some(descriptor) => Ok(descriptor),
             None => self.open_again(),
         }
     }
 
     #[cold]
-    fn open_again(&self) -> Result<Pinned<'_>> {
-        self.pool.process.check()?;
+    fn open_again(&self) -> Result<Arc<Descriptor>> {
         let _one_at_a_time = lock(&self.kept);
-        self.pin_alone()
+        self.open_alone()
     }
 
-    /// Like [`PooledFile::pin`], but the caller holds the lock of `kept`.
-    fn pin_alone(&self) -> Result<Pinned<'_>> {
-        if let Some(pinned) = self.slot.descriptor.pin() {
-            return Ok(pinned);
+    /// Like [`PooledFile::open_descriptor`], but the caller holds the lock of `kept`.
+    fn open_alone(&self) -> Result<Arc<Descriptor>> {
+        if let Some(descriptor) = self.slot.descriptor() {
+            return Ok(descriptor);
         }
-        let (pinned, ()) = self.pool.open_into(&self.slot, || {
+        let (descriptor, ()) = self.pool.open_into(&self.slot, || {
             let (descriptor, metadata) = self
                 .fs
                 .open_to_read(&self.path)
@@ -95,13 +96,14 @@ impl PooledFile {
             Ok((descriptor, ()))
         })?;
         self.pool.reopened.fetch_add(1, Ordering::Relaxed);
-        Ok(pinned)
+        Ok(descriptor)
     }
 }
 
 impl RandomAccessFile for PooledFile {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        read_exact_at(self.pin()?.descriptor(), self, offset, buffer)
+        let descriptor = self.open_descriptor()?;
+        read_exact_at(system::borrow(&descriptor), self, offset, buffer)
     }
 
     fn len(&self) -> u64 {
@@ -113,11 +115,12 @@ impl RandomAccessFile for PooledFile {
     }
 
     fn descriptor(&self) -> Option<HeldDescriptor<'_>> {
-        self.pin().ok().map(HeldDescriptor::pinned)
+        self.open_descriptor().ok().map(HeldDescriptor::pooled)
     }
 
     fn drop_page_cache(&self) -> Result<()> {
-        drop_page_cache(self.pin()?.descriptor(), &self.path)
+        let descriptor = self.open_descriptor()?;
+        drop_page_cache(system::borrow(&descriptor), &self.path)
     }
 
     fn keep_open(&self) -> Result<bool> {
@@ -129,11 +132,12 @@ impl RandomAccessFile for PooledFile {
         if !keep_one() {
             return Ok(false);
         }
-        let pinned = self.pin_alone().inspect_err(|_| {
+        // The hand does not take the descriptor before the slot has left the ring, because this
+        // function has it.
+        let _descriptor = self.open_alone().inspect_err(|_| {
             KEPT.fetch_sub(1, Ordering::Relaxed);
         })?;
         self.pool.forget(&self.slot);
-        pinned.forever();
         *kept = true;
         Ok(true)
     }
@@ -163,9 +167,6 @@ impl Drop for PooledFile {
 
 impl fmt::Debug for PooledFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PooledFile")
-            .field("path", &self.path)
-            .field("has_descriptor", &self.slot.descriptor.is_open())
-            .finish_non_exhaustive()
+        f.debug_struct("PooledFile").field("path", &self.path).finish_non_exhaustive()
     }
 }

@@ -1,9 +1,9 @@
 //! [`HeldDescriptor`]: the descriptor that a file lends to a reader.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::word::Pinned;
-use crate::fs::system::Borrowed;
+use crate::fs::system::{Borrowed, Descriptor};
 
 /// The descriptor of a file, open as long as this value lives. Returned by
 /// [`RandomAccessFile::descriptor`](crate::fs::RandomAccessFile::descriptor).
@@ -29,15 +29,15 @@ pub struct HeldDescriptor<'a> {
 // Only kernel rings and direct reads, which only Linux has, read the fields.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 enum Held<'a> {
-    /// The descriptor of a pooled file. While it is pinned, the pool does not close it.
-    Pinned(Pinned<'a>),
+    /// The descriptor of a pooled file. The pool does not close it while a reader has it.
+    Pooled(Arc<Descriptor>),
     /// The descriptor of a file that keeps it open until the file is dropped.
     Lent(Borrowed<'a>),
 }
 
 impl<'a> HeldDescriptor<'a> {
-    pub(super) fn pinned(pinned: Pinned<'a>) -> HeldDescriptor<'a> {
-        HeldDescriptor { held: Held::Pinned(pinned), block_bytes: 1 }
+    pub(super) fn pooled(descriptor: Arc<Descriptor>) -> HeldDescriptor<'a> {
+        HeldDescriptor { held: Held::Pooled(descriptor), block_bytes: 1 }
     }
 
     pub(in crate::fs) fn lent(descriptor: Borrowed<'a>) -> HeldDescriptor<'a> {
@@ -60,7 +60,7 @@ impl<'a> HeldDescriptor<'a> {
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn descriptor(&self) -> Borrowed<'_> {
         match &self.held {
-            Held::Pinned(pinned) => pinned.descriptor(),
+            Held::Pooled(descriptor) => crate::fs::system::borrow(descriptor),
             Held::Lent(descriptor) => *descriptor,
         }
     }
@@ -69,7 +69,7 @@ impl<'a> HeldDescriptor<'a> {
 impl fmt::Debug for HeldDescriptor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HeldDescriptor")
-            .field("is_pooled", &matches!(self.held, Held::Pinned(_)))
+            .field("is_pooled", &matches!(self.held, Held::Pooled(_)))
             .field("block_bytes", &self.block_bytes)
             .finish_non_exhaustive()
     }

@@ -3,14 +3,14 @@
 //!
 //! ```text
 //!   PooledFile   path, length and identity of the first opening            any number   (file.rs)
-//!     └─ Slot    a Descriptor, open or closed                                     (word.rs)
-//!   DescriptorPool                                                                (pool.rs)
+//!     └─ Slot    a descriptor, or none                                            (pool.rs)
+//!   DescriptorPool
 //!     └─ Ring    the open slots, swept by a clock's hand             at most `capacity`
 //!          └─ Urings   rings of the kernel for overlapped reads      at most an eighth (urings.rs)
 //!   HeldDescriptor   of any file, open until it is dropped                        (held.rs)
 //! ```
 //!
-//! * A read of an open file takes no lock. A read of a closed file opens it again. While the system
+//! * A read locks its file only while it takes the descriptor. A read of a closed file opens it again. While the system
 //!   opens the file, the read holds only a lock of that file.
 //! * Before a file is opened, the pool makes room: the clock's hand closes the first descriptor
 //!   that is not in use and was not used since the hand last passed it. If all are in use, the file
@@ -33,7 +33,6 @@ mod file;
 mod held;
 mod pool;
 mod urings;
-mod word;
 
 use std::io;
 use std::sync::Weak;

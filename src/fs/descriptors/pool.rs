@@ -8,11 +8,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::urings::Urings;
-use super::word::{Descriptor, Pinned};
 use crate::error::Result;
 use crate::fs::limits::open_files_limit;
-use crate::fs::system;
+use crate::fs::overlapped::Uring;
+use crate::fs::system::Descriptor;
 use crate::sync::{Mutex, PerProcess, Process, lock, rank};
 
 /// The greatest capacity that is derived from the process's limit. A larger capacity would have no
@@ -60,8 +59,30 @@ pub(super) struct Ring {
     pub(super) urings: Urings,
 }
 
+/// The kernel rings of a pool ([`super::urings`]).
+#[derive(Default)]
+pub(super) struct Urings {
+    pub idle: Vec<Uring>,
+    pub lent: usize,
+    pub readers: usize,
+    pub refused: bool,
+}
+
+impl Urings {
+    pub fn count(&self) -> usize {
+        self.idle.len() + self.lent
+    }
+
+    pub fn take_idle(&mut self, count: usize) -> Vec<Uring> {
+        let left = self.idle.len().saturating_sub(count);
+        self.idle.split_off(left)
+    }
+}
+
 pub(super) struct Slot {
-    pub descriptor: Descriptor,
+    /// The descriptor while the file is open. A reader takes a clone, and the pool closes a
+    /// descriptor only while no reader has one.
+    descriptor: Mutex<Option<Arc<Descriptor>>, rank::DescriptorSlot>,
     /// Whether the slot was used since the hand last passed it.
     pub used: AtomicBool,
     /// The slot's index in the ring. Guarded by the ring's mutex.
@@ -78,10 +99,23 @@ impl Slot {
     /// A slot that is in no ring.
     pub fn closed() -> Slot {
         Slot {
-            descriptor: Descriptor::closed(),
+            descriptor: Mutex::default(),
             used: AtomicBool::new(true),
             position: AtomicUsize::new(usize::MAX),
         }
+    }
+
+    /// The descriptor, if it is open.
+    #[inline]
+    pub fn descriptor(&self) -> Option<Arc<Descriptor>> {
+        lock(&self.descriptor).clone()
+    }
+
+    /// Takes the descriptor out if no reader has it. It is closed when the returned value is
+    /// dropped.
+    fn take_idle(&self) -> Option<Arc<Descriptor>> {
+        // No reader gets a clone during the check, because the lock is held.
+        lock(&self.descriptor).take_if(|descriptor| Arc::strong_count(descriptor) == 1)
     }
 }
 
@@ -132,21 +166,18 @@ impl DescriptorPool {
 
     /// Makes room, runs `open`, and puts the descriptor into `slot`. `slot` must be closed before
     /// the call.
-    pub(super) fn open_into<'s, T>(
+    pub(super) fn open_into<T>(
         &self,
-        slot: &'s Arc<Slot>,
-        open: impl FnOnce() -> Result<(system::Descriptor, T)>,
-    ) -> Result<(Pinned<'s>, T)> {
+        slot: &Arc<Slot>,
+        open: impl FnOnce() -> Result<(Descriptor, T)>,
+    ) -> Result<(Arc<Descriptor>, T)> {
         self.process.check()?;
         let room = Room::new(self);
         let (descriptor, value) = open()?;
-        // The descriptor is pinned before it enters the ring, so that the hand does not take it
-        // before its first use.
-        let Ok(pinned) = slot.descriptor.install(descriptor) else {
-            unreachable!("a slot is opened by one thread at a time, when it is closed")
-        };
+        let descriptor = Arc::new(descriptor);
+        *lock(&slot.descriptor) = Some(Arc::clone(&descriptor));
         room.fill(Arc::clone(slot));
-        Ok((pinned, value))
+        Ok((descriptor, value))
     }
 
     /// Whether the pool is within its capacity, if necessary after closing idle descriptors. If
@@ -212,11 +243,7 @@ impl Ring {
     /// Moves idle descriptors of files to `closed` until the remaining descriptors fit into
     /// `capacity`. Returns `false` if they do not fit because every open file is in use. The caller
     /// drops `closed`, which closes the descriptors, after it has released the lock.
-    pub(super) fn make_room(
-        &mut self,
-        capacity: usize,
-        closed: &mut Vec<system::Descriptor>,
-    ) -> bool {
+    pub(super) fn make_room(&mut self, capacity: usize, closed: &mut Vec<Arc<Descriptor>>) -> bool {
         while self.descriptors() > capacity {
             match self.take_idle() {
                 Some(descriptor) => closed.push(descriptor),
@@ -228,12 +255,12 @@ impl Ring {
 
     /// Takes a descriptor that is not in use out of the ring, if there is one. The hand goes round
     /// twice, because the first round may only clear the `used` flags.
-    fn take_idle(&mut self) -> Option<system::Descriptor> {
+    fn take_idle(&mut self) -> Option<Arc<Descriptor>> {
         for _ in 0..2 * self.slots.len() {
             self.hand %= self.slots.len();
             let slot = &self.slots[self.hand];
             if !slot.used.swap(false, Ordering::Relaxed)
-                && let Some(descriptor) = slot.descriptor.take_idle()
+                && let Some(descriptor) = slot.take_idle()
             {
                 self.remove(self.hand);
                 return Some(descriptor);

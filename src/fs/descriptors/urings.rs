@@ -32,25 +32,6 @@ const DESCRIPTORS_PER_URING: usize = 8;
 /// The function that creates a ring: [`Uring::new`], except in tests.
 pub(in crate::fs) type MakeUring = fn() -> io::Result<Uring>;
 
-#[derive(Default)]
-pub(super) struct Urings {
-    idle: Vec<Uring>,
-    lent: usize,
-    readers: usize,
-    refused: bool,
-}
-
-impl Urings {
-    pub fn count(&self) -> usize {
-        self.idle.len() + self.lent
-    }
-
-    pub fn take_idle(&mut self, count: usize) -> Vec<Uring> {
-        let left = self.idle.len().saturating_sub(count);
-        self.idle.split_off(left)
-    }
-}
-
 /// A kernel ring for exclusive use by the caller until this value is dropped.
 pub(in crate::fs) struct LentUring<'a> {
     pool: &'a DescriptorPool,

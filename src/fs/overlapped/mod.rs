@@ -28,6 +28,7 @@
 //! the caller can request neighbouring blocks as one range.
 
 mod buffer;
+mod request;
 mod threads;
 #[cfg(target_os = "linux")]
 mod uring;
@@ -38,10 +39,12 @@ mod uring;
 use std::fmt;
 use std::sync::Arc;
 
+use super::HeldDescriptor;
 use super::descriptors::{DescriptorPool, MakeUring};
-use super::{HeldDescriptor, RandomAccessFile};
 use crate::error::Result;
 pub use buffer::ReadBuffer;
+pub use request::ReadRequest;
+use request::{Done, NumberedRequest, Reads};
 use threads::Threads;
 pub(super) use uring::Uring;
 
@@ -75,27 +78,6 @@ pub struct OverlappedReader {
     /// The function that creates a ring; `None` to use threads only.
     make_uring: Option<MakeUring>,
     threads: Threads,
-}
-
-/// A range of a file, and the memory for it. [`OverlappedReader`] has an example.
-#[derive(Debug)]
-pub struct ReadRequest<'a> {
-    /// The file to read.
-    pub file: &'a Arc<dyn RandomAccessFile>,
-    /// The start of the range, in bytes.
-    pub offset: u64,
-    /// The buffer that the read fills. It is as long as the range.
-    pub buffer: ReadBuffer,
-}
-
-/// The callback of a call, which receives each answer: the index of the request, and its bytes or
-/// an error.
-type Done<'a> = dyn FnMut(usize, Result<ReadBuffer>) + 'a;
-
-/// A request with its index. `'r` is the duration of one call.
-struct Part<'r> {
-    number: usize,
-    request: ReadRequest<'r>,
 }
 
 impl OverlappedReader {
@@ -138,7 +120,8 @@ impl OverlappedReader {
             return requests.enumerate().for_each(|(number, _)| done(number, Err(forked.clone())));
         }
         let parts = requests.enumerate();
-        let mut parts = parts.map(|(number, request)| Part { number, request }).peekable();
+        let mut parts =
+            parts.map(|(number, request)| NumberedRequest { number, request }).peekable();
         while let Some(part) = parts.next_if(|part| !part.request.file.waits_for_device()) {
             part.read(done);
         }
@@ -169,38 +152,20 @@ impl fmt::Debug for OverlappedReader {
     }
 }
 
-impl Part<'_> {
-    /// Reads the request without a ring.
-    fn read(self, done: &mut Done<'_>) {
-        let ReadRequest { file, offset, mut buffer } = self.request;
-        let result = file.read_exact_at(offset, &mut buffer);
-        done(self.number, result.map(|()| buffer));
-    }
-}
-
 /// The requests of one call. A ring takes requests from `parts`, and leaves in `unread` those that
 /// it did not finish.
 struct Pass<'p, 'd, 'r, P> {
     pool: &'p DescriptorPool,
     parts: &'p mut P,
-    unread: &'p mut Vec<Part<'r>>,
+    unread: &'p mut Vec<NumberedRequest<'r>>,
     done: &'p mut Done<'d>,
 }
 
-/// The source of a ring's reads, which also receives their results.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-trait Reads<'r> {
-    /// The next read. `None` if no read is left, or if the pool has no room for the descriptor of
-    /// another read until one in flight has ended.
-    fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)>;
-
-    /// Receives a read that the ring has ended. If its buffer is not filled, the read is repeated
-    /// without the ring.
-    fn ended(&mut self, part: Part<'r>, is_filled: bool);
-}
-
-impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
-    fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)> {
+impl<'r, P: Iterator<Item = NumberedRequest<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
+    fn next(
+        &mut self,
+        others_in_flight: bool,
+    ) -> Option<(NumberedRequest<'r>, HeldDescriptor<'r>)> {
         // Each read in flight holds a descriptor. Without the check of `has_room`, one call could
         // exceed the pool's capacity by any number of descriptors.
         while !others_in_flight || self.pool.has_room() {
@@ -213,23 +178,11 @@ impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
         None
     }
 
-    fn ended(&mut self, part: Part<'r>, is_filled: bool) {
+    fn ended(&mut self, part: NumberedRequest<'r>, is_filled: bool) {
         match is_filled {
             true => (self.done)(part.number, Ok(part.request.buffer)),
             false => self.unread.push(part),
         }
-    }
-}
-
-impl<'r> Part<'r> {
-    /// The file's descriptor, if a ring can read the range.
-    fn descriptor(&self) -> Option<HeldDescriptor<'r>> {
-        // A ring does not read at offsets beyond the range of `i64`, because the kernel interprets
-        // the offset −1 as the descriptor's current position. `read_exact_at` rejects them.
-        let ReadRequest { file, offset, buffer } = &self.request;
-        let end = offset.checked_add(buffer.len() as u64)?;
-        let is_possible = !buffer.is_empty() && i64::try_from(end).is_ok();
-        if is_possible { file.descriptor() } else { None }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 
-use super::Reads;
+use super::request::Reads;
 
 pub(in crate::fs) struct Uring(Infallible);
 

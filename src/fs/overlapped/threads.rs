@@ -21,7 +21,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::{Done, Part, ReadBuffer, ReadRequest};
+use super::buffer::ReadBuffer;
+use super::request::{Done, NumberedRequest, ReadRequest};
 use crate::error::Result;
 use crate::fs::RandomAccessFile;
 use crate::sync::{Condvar, Mutex, Process, lock, rank};
@@ -86,7 +87,7 @@ impl Drop for Closing<'_> {
 impl Threads {
     /// Reads every part and passes the result to `done`. Parts that do not wait for a device come
     /// first, in their order.
-    pub fn read_all(&self, parts: Vec<Part<'_>>, done: &mut Done<'_>) {
+    pub fn read_all(&self, parts: Vec<NumberedRequest<'_>>, done: &mut Done<'_>) {
         // Usually there are no parts, because a ring has read them.
         if parts.len() < 2 {
             parts.into_iter().for_each(|part| part.read(done));
@@ -167,7 +168,7 @@ impl Batch {
 }
 
 impl Job {
-    fn of(part: Part<'_>) -> Job {
+    fn of(part: NumberedRequest<'_>) -> Job {
         let ReadRequest { file, offset, buffer } = part.request;
         Job { number: part.number, file: Arc::clone(file), offset, buffer }
     }

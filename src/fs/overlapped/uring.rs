@@ -33,7 +33,7 @@ use io_uring::types::Fd;
 use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
-use super::{Part, ReadRequest, Reads};
+use super::request::{NumberedRequest, ReadRequest, Reads};
 use crate::fs::HeldDescriptor;
 use crate::fs::block_buffer::{BlockBuffer, BlockRange};
 
@@ -108,7 +108,7 @@ impl Uring {
 }
 
 struct InFlight<'r> {
-    part: Part<'r>,
+    part: NumberedRequest<'r>,
     descriptor: HeldDescriptor<'r>,
     range: BlockRange,
     /// The memory that the kernel fills if the file is read in whole blocks. If `None`, the kernel
@@ -120,7 +120,7 @@ struct InFlight<'r> {
 
 impl<'r> InFlight<'r> {
     fn new(
-        part: Part<'r>,
+        part: NumberedRequest<'r>,
         descriptor: HeldDescriptor<'r>,
         spare: impl FnOnce() -> Option<BlockBuffer>,
     ) -> InFlight<'r> {
@@ -132,7 +132,7 @@ impl<'r> InFlight<'r> {
 
     /// Ends the read, and fills the buffer of the part if all bytes were read. Returns the part,
     /// whether its buffer is filled, and the block buffer for reuse.
-    fn end(self) -> (Part<'r>, bool, Option<BlockBuffer>) {
+    fn end(self) -> (NumberedRequest<'r>, bool, Option<BlockBuffer>) {
         let InFlight { mut part, range, mut blocks, filled, .. } = self;
         let is_filled = filled >= range.needed();
         if let (true, Some(blocks)) = (is_filled, &mut blocks) {

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::*;
+use crate::fs::WRITE_BUFFER_BYTES;
 
 /// A program once closed a database while another of its threads started a child process. Between
 /// fork and exec the child has a copy of every descriptor, so the lock outlived the database, and

@@ -16,7 +16,7 @@
 //! of `windows.rs` states what Windows does not promise.
 //!
 //! Here and in [`super::descriptors`], a *descriptor* is a file descriptor of Unix or a handle of
-//! Windows. Both fit into 32 bits, and [`super::descriptors`] stores them as 32-bit numbers.
+//! Windows.
 
 #[cfg(unix)]
 mod unix;

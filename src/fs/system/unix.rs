@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -23,40 +23,6 @@ pub const NO_SPACE: i32 = Errno::NOSPC.raw_os_error();
 #[inline]
 pub fn borrow(descriptor: &Descriptor) -> Borrowed<'_> {
     descriptor.as_fd()
-}
-
-/// The number of `descriptor`, from which [`lend`] makes a borrowed descriptor.
-#[inline]
-pub fn number_of(descriptor: &Descriptor) -> u32 {
-    descriptor.as_raw_fd() as u32
-}
-
-/// Returns the number of `descriptor`, which stays open without an owner until [`own`] takes it.
-#[inline]
-pub fn into_number(descriptor: Descriptor) -> u32 {
-    descriptor.into_raw_fd() as u32
-}
-
-/// The descriptor of this number.
-///
-/// # Safety
-///
-/// `number` came from [`into_number`], is open and has no other owner.
-#[inline]
-pub unsafe fn own(number: u32) -> Descriptor {
-    // SAFETY: by the caller's promise.
-    unsafe { OwnedFd::from_raw_fd(number as i32) }
-}
-
-/// The descriptor of this number, borrowed from its owner.
-///
-/// # Safety
-///
-/// `number` came from [`number_of`] and stays open while the returned value is used.
-#[inline]
-pub unsafe fn lend<'a>(number: u32) -> Borrowed<'a> {
-    // SAFETY: by the caller's promise.
-    unsafe { BorrowedFd::borrow_raw(number as i32) }
 }
 
 /// Reads bytes from `offset` on, perhaps fewer than the buffer holds. Returns 0 at the end of the

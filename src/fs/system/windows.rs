@@ -18,9 +18,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::mem::ManuallyDrop;
 use std::os::windows::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::os::windows::io::{
-    AsHandle, AsRawHandle, BorrowedHandle, FromRawHandle, IntoRawHandle, OwnedHandle, RawHandle,
-};
+use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
 use std::path::{Path, PathBuf};
 
 /// An open file, closed when it is dropped.
@@ -43,43 +41,6 @@ const OPEN_DIRECTORIES: u32 = 0x0200_0000;
 
 pub fn borrow(descriptor: &Descriptor) -> Borrowed<'_> {
     descriptor.as_handle()
-}
-
-/// The number of `descriptor`, from which [`lend`] makes a borrowed descriptor. It loses nothing,
-/// because handles have only 32 significant bits, so that 32-bit and 64-bit programs can exchange
-/// them.
-pub fn number_of(descriptor: &Descriptor) -> u32 {
-    descriptor.as_raw_handle().addr() as u32
-}
-
-/// Returns the number of `descriptor`, which stays open without an owner until [`own`] takes it.
-pub fn into_number(descriptor: Descriptor) -> u32 {
-    descriptor.into_raw_handle().addr() as u32
-}
-
-/// The handle that has this number: the number, sign-extended to the width of a pointer.
-fn handle(number: u32) -> RawHandle {
-    std::ptr::without_provenance_mut(number as i32 as isize as usize)
-}
-
-/// The descriptor of this number.
-///
-/// # Safety
-///
-/// `number` came from [`into_number`], is open and has no other owner.
-pub unsafe fn own(number: u32) -> Descriptor {
-    // SAFETY: by the caller's promise.
-    unsafe { OwnedHandle::from_raw_handle(handle(number)) }
-}
-
-/// The descriptor of this number, borrowed from its owner.
-///
-/// # Safety
-///
-/// `number` came from [`number_of`] and stays open while the returned value is used.
-pub unsafe fn lend<'a>(number: u32) -> Borrowed<'a> {
-    // SAFETY: by the caller's promise.
-    unsafe { BorrowedHandle::borrow_raw(handle(number)) }
 }
 
 /// Reads bytes from `offset` on, perhaps fewer than the buffer holds. Returns 0 at the end of the

@@ -19,7 +19,6 @@ use std::cmp::Ordering as KeyOrder;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::SkipList;
 use crate::encoding::bytes::compare_words;
 use crate::encoding::key;
 use crate::memtable::arena::{ALIGNMENT, Arena, Bump};
@@ -50,7 +49,7 @@ const _: () = assert!(size_of::<Link>().is_multiple_of(align_of::<Node>()));
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeRef<'a> {
     pub node: NonNull<Node>,
-    list: PhantomData<&'a SkipList>,
+    arena: PhantomData<&'a Arena>,
 }
 
 impl<'a> NodeRef<'a> {
@@ -59,7 +58,7 @@ impl<'a> NodeRef<'a> {
     /// `node` and `'a` satisfy the invariants of the type.
     #[inline]
     pub unsafe fn new(node: NonNull<Node>) -> NodeRef<'a> {
-        NodeRef { node, list: PhantomData }
+        NodeRef { node, arena: PhantomData }
     }
 
     /// # Safety

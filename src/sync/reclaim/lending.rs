@@ -37,50 +37,10 @@ use std::sync::Arc;
 
 use super::super::atomic::Ordering;
 use super::super::lock;
-use super::{Guard, Record, Registry, collector};
-
-/// An object that can be retired.
-pub(crate) trait Retired: Send + Sync + 'static {
-    /// The part that holds the byte at this address. `None` if no part holds the byte, or if parts
-    /// of this object are never lent.
-    fn part_at(&self, _address: usize) -> Option<Part> {
-        None
-    }
-}
-
-impl Retired for () {}
-
-/// Memory whose bytes stay in place while it has an owner.
-pub(crate) struct Part {
-    pub owner: Arc<dyn Send + Sync>,
-    pub heap_bytes: usize,
-}
-
-/// A part that outlives its container because user code reads it.
-pub(super) struct Kept {
-    loan: Loan,
-    part: Part,
-}
-
-/// The loan of a thread, whose user code reads the bytes at `address`.
-pub(super) struct Loan {
-    record: &'static Record,
-    address: usize,
-}
-
-impl Loan {
-    fn is_on(&self) -> bool {
-        self.record.lent() == self.address
-    }
-}
-
-impl Record {
-    fn lent(&self) -> usize {
-        // Acquire, for the lending thread's release store: everything that this thread read before
-        // it stored the value happens before the caller drops the memory.
-        self.lent.load(Ordering::Acquire)
-    }
-}
+use super::collector::{Registry, collector};
+use super::guard::Guard;
+use super::record::ThreadRecord;
+use super::retired::{KeptPart, Loan, Retired};
 
 impl Guard {
     /// Calls `read` with `bytes`, which were found under this guard. The guard protects nothing any
@@ -115,14 +75,14 @@ impl Guard {
 
 /// While this value lives, its thread holds no guard, so that user code can take guards of its own.
 struct Suspended {
-    record: &'static Record,
+    record: &'static ThreadRecord,
     /// The loan of the enclosing user code; 0 if there is none.
     outer: usize,
 }
 
 impl Suspended {
     #[inline(always)]
-    fn begin(record: &'static Record, outer: usize) -> Suspended {
+    fn begin(record: &'static ThreadRecord, outer: usize) -> Suspended {
         debug_assert_eq!(record.depth.load(Ordering::Relaxed), 1, "the guard is not the only one");
         record.depth.store(0, Ordering::Relaxed);
         record.withdraw();
@@ -151,14 +111,14 @@ pub(super) fn loans(registry: &Registry) -> Vec<Loan> {
 pub(super) fn keep<'a>(loans: Vec<Loan>, garbage: impl Iterator<Item = &'a dyn Retired> + Clone) {
     let parts = loans.into_iter().filter_map(|loan| {
         let part = garbage.clone().find_map(|item| item.part_at(loan.address))?;
-        Some(Kept { loan, part })
+        Some(KeptPart { loan, part })
     });
-    let parts: Vec<Kept> = parts.collect();
+    let parts: Vec<KeptPart> = parts.collect();
     lock(&collector().garbage).kept.extend(parts);
 }
 
 /// Takes out the parts that user code does not read any more. The caller drops them under no lock.
-pub(super) fn take_ended(kept: &mut Vec<Kept>) -> Vec<Kept> {
+pub(super) fn take_ended(kept: &mut Vec<KeptPart>) -> Vec<KeptPart> {
     if kept.is_empty() {
         return Vec::new();
     }
@@ -179,7 +139,7 @@ pub(crate) fn drop_at_once(object: impl Retired) {
 pub(crate) fn held_by_readers() -> usize {
     let mut bags = lock(&collector().garbage);
     let ended = take_ended(&mut bags.kept);
-    let owner = |kept: &Kept| Arc::as_ptr(&kept.part.owner).addr();
+    let owner = |kept: &KeptPart| Arc::as_ptr(&kept.part.owner).addr();
     // Several threads may read one block. It is counted once.
     let is_first =
         |i: usize| bags.kept[..i].iter().all(|other| owner(other) != owner(&bags.kept[i]));

@@ -24,7 +24,7 @@
 //! therefore hold a guard. If such an *idle* thread keeps garbage, the collector marks its record
 //! and executes the *heavy barrier*, a system call that makes all threads of the process execute a
 //! fence. After that it can trust the record. A marked thread executes a fence in each pin, so
-//! later collections need no barrier for it. After [`MARKED_PINS`] pins the thread clears the mark.
+//! later collections need no barrier for it. After `MARKED_PINS` pins the thread clears the mark.
 //!
 //! A thread that is about to read a file will be idle meanwhile. So it marks itself
 //! ([`before_reading`]), and clears this mark in its next pin. Threads whose lookups miss the cache
@@ -81,236 +81,24 @@
 //! user code runs either: [`lending`] protects the bytes that user code reads. [`assert_no_guard`]
 //! checks this where the crate reads files and calls user code.
 
+mod collector;
+mod guard;
 mod lending;
+mod record;
+mod retired;
 
-use std::cell::Cell;
-use std::collections::VecDeque;
-use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
-#[cfg(not(loom))]
-use super::PerProcess;
-use super::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use super::{Mutex, MutexGuard, Padded, barrier, lock, rank};
+use super::atomic::{Ordering, fence};
+use super::{MutexGuard, barrier, lock, rank};
+use collector::{Bag, Bags, Registry, collector};
+use record::{EPOCH, Shown, ThreadRecord};
+use retired::{Loan, RetiredObject};
 
-use lending::{Kept, Loan};
-pub(crate) use lending::{Part, Retired, drop_at_once, held_by_readers};
-
-/// An object whose drop waits for readers.
-type Garbage = Arc<dyn Retired>;
-
-/// The state of the whole process: one set of readers, one heap of garbage. A forked child has its
-/// own, because any of the parent's threads may have held a lock, and only the thread that forked
-/// continues in the child.
-struct Collector {
-    registry: Mutex<Registry, rank::Registry>,
-    garbage: Mutex<Bags, rank::Garbage>,
-}
-
-struct Registry {
-    /// Every record ever created. New threads reuse the records of ended threads, so there are
-    /// about as many records as the largest number of threads at one time. Records are never freed.
-    records: Vec<&'static Record>,
-    /// Indexes into `records` that no live thread owns.
-    free: Vec<usize>,
-}
-
-/// One thread's record, on cache lines of its own.
-#[repr(align(128))]
-struct Record {
-    /// `epoch << 1 | held`: the epoch at which the thread took its latest outermost guard, and
-    /// [`HELD`] while it holds that guard. Only the thread writes it.
-    announced: AtomicU64,
-    /// If set, each pin executes a full fence. Collectors set the mark before a heavy barrier, and
-    /// the thread sets it before it reads a file. The thread clears it, or a collector whose
-    /// barrier failed. On systems without a heavy barrier it is always set.
-    marked: AtomicBool,
-    /// The number of pins since a collector set the mark. If the thread sets the mark, it sets this
-    /// count so high that its next pin clears the mark. No other thread uses the count, so loom
-    /// does not model it.
-    marked_pins: AtomicU32,
-    /// How many guards the thread holds. Only the thread reads it.
-    depth: AtomicU32,
-    /// The address of the bytes that user code reads on this thread, or 0. Only the thread writes
-    /// it. See [`lending`].
-    lent: AtomicUsize,
-    index: usize,
-}
-
-const HELD: u64 = 1;
-
-/// The number of pins after which a thread clears its mark. The fences of that many pins cost about
-/// as much as the barrier that the next mark needs.
-const MARKED_PINS: u32 = if cfg!(loom) { 1 } else { 64 };
-
-/// What a collector reads in a record.
-#[derive(Clone, Copy)]
-struct Shown {
-    epoch: u64,
-    held: bool,
-}
-
-impl Record {
-    /// Announces an outermost guard.
-    #[inline]
-    fn announce(&self) {
-        // Acquire: a thread that reads epoch e + 1 sees everything unlinked before bag e was
-        // sealed. Release: the accesses under this thread's previous guard are ordered before this
-        // store.
-        self.announced.store(EPOCH.0.load(Ordering::Acquire) << 1 | HELD, Ordering::Release);
-        if barrier::light(&self.marked) {
-            self.count_marked_pin();
-        }
-    }
-
-    /// Announces the end of the guard, and keeps the announced epoch.
-    #[inline]
-    fn withdraw(&self) {
-        self.announced.store(self.announced.load(Ordering::Relaxed) & !HELD, Ordering::Release);
-    }
-
-    #[cold]
-    fn count_marked_pin(&self) {
-        let pins = self.marked_pins.load(Ordering::Relaxed) + 1;
-        self.marked_pins.store(pins % MARKED_PINS, Ordering::Relaxed);
-        if pins == MARKED_PINS && barrier::has_heavy() {
-            // This store comes after this pin's fence and before the release that ends the pin, as
-            // the proof requires.
-            self.marked.store(false, Ordering::Relaxed);
-        }
-    }
-
-    /// Reads the announcement. Call this before [`is_marked`](Record::is_marked), because the proof
-    /// requires that the mark is read last.
-    fn shown(&self) -> Shown {
-        let announced = self.announced.load(Ordering::Acquire);
-        Shown { epoch: announced >> 1, held: announced & HELD != 0 }
-    }
-
-    fn is_marked(&self) -> bool {
-        // Acquire: pairs with the release store in `before_reading`, so that the thread's accesses
-        // under earlier guards happen before the drop.
-        self.marked.load(Ordering::Acquire)
-    }
-}
-
-struct Bags {
-    open: Vec<Garbage>,
-    open_bytes: usize,
-    /// Bags in ascending order of their stamps.
-    sealed: VecDeque<Bag>,
-    /// Parts of dropped garbage that user code still reads.
-    kept: Vec<Kept>,
-}
-
-struct Bag {
-    stamp: u64,
-    items: Vec<Garbage>,
-}
-
-impl Collector {
-    fn new() -> Collector {
-        Collector {
-            registry: Mutex::new(Registry { records: Vec::new(), free: Vec::new() }),
-            garbage: Mutex::new(Bags {
-                open: Vec::new(),
-                open_bytes: 0,
-                sealed: VecDeque::new(),
-                kept: Vec::new(),
-            }),
-        }
-    }
-}
-
-/// The global epoch. It starts at 1, because 0 in a record means that the thread has announced
-/// nothing yet. A forked child continues from its parent's value.
-#[cfg(not(loom))]
-static EPOCH: Padded<AtomicU64> = Padded(AtomicU64::new(1));
-#[cfg(not(loom))]
-static COLLECTOR: PerProcess<Collector> = PerProcess::new(Collector::new);
-
-#[cfg(loom)]
-loom::lazy_static! {
-    // One for each execution of a model.
-    static ref EPOCH: Padded<AtomicU64> = Padded(AtomicU64::new(1));
-    static ref COLLECTOR: Collector = Collector::new();
-}
-
-#[cfg(not(loom))]
-fn collector() -> &'static Collector {
-    COLLECTOR.get()
-}
-
-#[cfg(loom)]
-fn collector() -> &'static Collector {
-    &COLLECTOR
-}
-
-/// Keeps everything alive that its thread reaches through [`ArcCell`](super::ArcCell) and the
-/// cache's slots. It cannot be sent to another thread. A thread may hold several guards; only the
-/// outermost one counts.
-pub(crate) struct Guard {
-    record: &'static Record,
-    /// Makes the guard neither `Send` nor `Sync`, because the record is its thread's.
-    _on_this_thread: PhantomData<*const ()>,
-}
-
-/// Starts a lookup.
-#[inline]
-pub(crate) fn pin() -> Guard {
-    let record = this_thread();
-    let depth = record.depth.load(Ordering::Relaxed);
-    record.depth.store(depth + 1, Ordering::Relaxed);
-    if depth == 0 {
-        record.announce();
-    }
-    Guard { record, _on_this_thread: PhantomData }
-}
-
-impl Guard {
-    /// [`thread_index`] of the guard's thread.
-    #[inline]
-    pub fn thread_index(&self) -> usize {
-        self.record.index
-    }
-}
-
-impl Drop for Guard {
-    #[inline]
-    fn drop(&mut self) {
-        let depth = self.record.depth.load(Ordering::Relaxed) - 1;
-        self.record.depth.store(depth, Ordering::Relaxed);
-        if depth == 0 {
-            self.record.withdraw();
-        }
-    }
-}
-
-/// Call this before a step that may block for long. In debug builds, it panics if this thread holds
-/// a guard.
-#[inline]
-pub(crate) fn assert_no_guard() {
-    debug_assert_eq!(
-        this_thread().depth.load(Ordering::Relaxed),
-        0,
-        "a guard would keep all that the process retires"
-    );
-}
-
-/// Call this before the thread reads a file. Until the thread has pinned again, collections need no
-/// barrier for it. Also calls [`assert_no_guard`] and [`rank::assert_may_wait`].
-#[inline]
-pub(crate) fn before_reading() {
-    assert_no_guard();
-    rank::assert_may_wait();
-    let record = this_thread();
-    // The next pin executes one fence, which is cheap compared with a system call, and clears the
-    // mark.
-    record.marked_pins.store(MARKED_PINS - 1, Ordering::Relaxed);
-    record.marked.store(true, Ordering::Release);
-}
+pub(crate) use collector::thread_index;
+pub(crate) use guard::{Guard, assert_no_guard, before_reading, pin};
+pub(crate) use lending::{drop_at_once, held_by_readers};
+pub(crate) use retired::{Part, Retired};
 
 /// Lets a collection drop `object` when every guard that is held now is gone. The caller has
 /// unlinked the object, so no later guard can reach it.
@@ -318,7 +106,7 @@ pub(crate) fn before_reading() {
 /// The drop will free `heap_bytes`. If more than `limit_bytes` of garbage have gathered since the
 /// last collection, this call collects. A collection runs destructors, so with a finite limit hold
 /// no lock that one of them could take.
-pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
+pub(crate) fn retire(object: RetiredObject, heap_bytes: usize, limit_bytes: usize) {
     let mut bags = lock(&collector().garbage);
     bags.open.push(object);
     bags.open_bytes = bags.open_bytes.saturating_add(heap_bytes);
@@ -383,7 +171,7 @@ fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
 }
 
 fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -> u64 {
-    let oldest = |in_the_way: fn(&Record, Shown) -> bool| {
+    let oldest = |in_the_way: fn(&ThreadRecord, Shown) -> bool| {
         let shown = registry.records.iter().map(|record| (record, record.shown()));
         let in_the_way = shown.filter(|&(record, shown)| in_the_way(record, shown));
         in_the_way.fold(last + 1, |oldest, (_, shown)| oldest.min(shown.epoch))
@@ -399,7 +187,7 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     // without a barrier, a held guard keeps its bags. While the system suspends one thread that
     // holds a guard, every cache miss of other threads may reach this line, because it may retire a
     // block and collect.
-    let held = |_: &Record, shown: Shown| shown.held;
+    let held = |_: &ThreadRecord, shown: Shown| shown.held;
     if oldest(held) <= without_barrier.max(first) {
         return without_barrier;
     }
@@ -440,92 +228,6 @@ pub(crate) fn drain(patience: Duration) -> bool {
         }
         std::thread::sleep(Duration::from_micros(100));
         collect();
-    }
-}
-
-/// A small number that no other live thread has. Numbers of ended threads are reused: a thread that
-/// takes over a number sees everything that the earlier thread did.
-#[inline]
-pub(crate) fn thread_index() -> usize {
-    this_thread().index
-}
-
-#[cfg(not(loom))]
-thread_local! {
-    /// Has no destructor, so that reading it is one plain load.
-    static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
-    /// Gives the record back when the thread ends.
-    static AT_EXIT: ReleaseAtExit = const { ReleaseAtExit };
-}
-
-#[cfg(loom)]
-loom::thread_local! {
-    // loom destroys its statics before the thread locals, so the models end threads explicitly.
-    static RECORD: Cell<Option<&'static Record>> = Cell::new(None);
-}
-
-#[inline]
-fn this_thread() -> &'static Record {
-    match RECORD.with(Cell::get) {
-        Some(record) => record,
-        None => enter_thread(),
-    }
-}
-
-#[cold]
-fn enter_thread() -> &'static Record {
-    let record = {
-        let mut registry = lock(&collector().registry);
-        match registry.free.pop() {
-            Some(index) => registry.records[index],
-            None => {
-                let record: &'static Record = Box::leak(Box::new(Record {
-                    announced: AtomicU64::new(0),
-                    marked: AtomicBool::new(!barrier::has_heavy()),
-                    marked_pins: AtomicU32::new(0),
-                    depth: AtomicU32::new(0),
-                    lent: AtomicUsize::new(0),
-                    index: registry.records.len(),
-                }));
-                registry.records.push(record);
-                record
-            }
-        }
-    };
-    RECORD.with(|cell| cell.set(Some(record)));
-    // If the destructor of another thread local runs after that of `AT_EXIT`, and pins, the thread
-    // gets a second record, which is never given back. This is rare and costs one record.
-    #[cfg(not(loom))]
-    let _ = AT_EXIT.try_with(|_| ());
-    record
-}
-
-/// Gives this thread's record to the next thread. If a guard was leaked, the record stays with the
-/// dead thread for good: references taken under that guard may still be in use.
-#[cfg(any(not(loom), test))]
-fn leave_thread() {
-    let Some(record) = RECORD.with(Cell::take) else { return };
-    if record.depth.load(Ordering::Relaxed) == 0 {
-        lock(&collector().registry).free.push(record.index);
-    }
-}
-
-/// Forgets the thread's record, in a forked child. When the thread next pins, it gets one of the
-/// child's records. The old record belongs to the parent's collector, which the child leaks. Guards
-/// from before the fork still use the old record.
-#[cfg(not(loom))]
-#[cfg_attr(not(unix), allow(dead_code))]
-pub(super) fn forget_thread() {
-    RECORD.set(None);
-}
-
-#[cfg(not(loom))]
-struct ReleaseAtExit;
-
-#[cfg(not(loom))]
-impl Drop for ReleaseAtExit {
-    fn drop(&mut self) {
-        leave_thread();
     }
 }
 

@@ -2,10 +2,13 @@
 //! end, in every order. The values that they read are canaries, which detect a read after their
 //! drop.
 
+use std::sync::Arc;
+
 use loom::thread;
 
 use super::super::canary::Canary;
 use super::super::{ArcCell, check_model};
+use super::collector::{leave_thread, this_thread};
 use super::*;
 
 /// A cell with one canary. The call of `collect` creates the process-wide state before the threads

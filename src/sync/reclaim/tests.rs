@@ -1,10 +1,13 @@
 //! Tests of guards that other threads hold, of limits, of barriers, and of the indexes of threads.
 //! [`super`] explains the barriers, and the marks that save them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc;
 use std::thread;
 
+use super::collector::this_thread;
+use super::record::MARKED_PINS;
 use super::*;
 
 /// Counts its drops.

@@ -9,18 +9,15 @@
 
 mod fjall;
 mod maypole;
+mod open;
 mod rocks;
 
-use std::error::Error;
 use std::path::Path;
-use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use crate::Options;
+pub use crate::Result;
 use crate::keys::{Key, Run};
-
-pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 pub enum Compression {
@@ -77,27 +74,6 @@ impl Kind {
 
     pub fn is_rocksdb(self) -> bool {
         matches!(self, Kind::Rocksdb | Kind::RocksdbLru | Kind::RocksdbParts)
-    }
-
-    pub fn open(self, dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
-        std::fs::create_dir_all(dir)?;
-        Ok(match self {
-            _ if self.is_rocksdb() => Arc::new(rocks::Rocks::open(self, dir, options)?),
-            Kind::Fjall => Arc::new(fjall::Fjall::open(dir, options)?),
-            _ => Arc::new(maypole::Maypole::open(self, dir, options)?),
-        })
-    }
-
-    /// Like [`Kind::open`], except that RocksDB gets its options for trees with many deletions, and
-    /// counts the bytes that it writes.
-    pub fn open_for_deletions(self, dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
-        match self {
-            _ if self.is_rocksdb() => {
-                std::fs::create_dir_all(dir)?;
-                Ok(Arc::new(rocks::Rocks::open_for_deletions(self, dir, options)?))
-            }
-            _ => self.open(dir, options),
-        }
     }
 }
 

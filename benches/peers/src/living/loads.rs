@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::disk::{directory_bytes, written_bytes};
 use super::pace::{Phase, at_rate, pace};
-use super::{directory_bytes, written_bytes};
 use crate::Options;
 use crate::engine::{Engine, Held, Kind, Result};
 use crate::keys::{Keys, Numbers, Run, Values};

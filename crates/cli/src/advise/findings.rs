@@ -7,7 +7,7 @@ use maypole::{FilterCounts, wilson_interval_95};
 use super::lookups::Measured;
 use super::policies::{Level, Row};
 use super::rules::{Advice, Situation};
-use super::scan::Asked;
+use super::scanned::Asked;
 use super::source::{Engine, Family};
 use super::tables::{Form, Table};
 use crate::show::grouped;

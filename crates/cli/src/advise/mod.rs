@@ -20,6 +20,7 @@
 mod findings;
 mod log_file;
 mod lookups;
+mod options;
 mod page;
 mod policies;
 mod queries;
@@ -27,21 +28,20 @@ mod report;
 mod rules;
 mod sample;
 mod scan;
+mod scanned;
 mod source;
 mod tables;
 mod wanted;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
-use clap::Args;
 use maypole::FilterCounts;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::args;
 use crate::compare::file;
 use crate::failure::{Failure, Result};
 use crate::output::{printable, tell};
@@ -49,68 +49,11 @@ use crate::show::files::PAGE;
 use crate::show::sheet::Screen;
 use crate::show::text::{counted, size, unescape};
 use findings::{Findings, Seen};
+pub use options::Advise;
 use policies::Kind;
 use queries::Anchors;
 use source::{Engine, Family};
 use tables::Table;
-
-/// Say what the filters of a database do and what other filters would do on its keys.
-///
-///     maypole advise /var/lib/app/rocksdb
-///     maypole advise /var/lib/app/rocksdb --sample 1% --files
-///
-/// DIR is a database of RocksDB or of Maypole. It may be in use: nothing is written to it and no
-/// lock is taken. For each column family the command prints
-///
-/// - the filters that are stored, by level: kind, bits a key, memory, and the tables whose filter
-///   is not what OPTIONS asks for;
-/// - their measured false-positive rate: each filter is queried with keys of other tables and with
-///   made-up keys within the range of its table;
-/// - the data blocks that lookups of absent and present keys read;
-/// - memory, build time and data blocks read with other policies, from filters that the command
-///   builds of the tables' keys;
-/// - advice: what to do, when not to do it, and the options to set.
-///
-/// All tables are read, unless --sample is given. Then only some tables are read, at least one a
-/// level, and of tables above 72 MiB only some blocks. Build times are those of one thread on this
-/// machine. An entry that only RocksDB reads, such as a merge operand, counts as a key, but a
-/// lookup that meets one does not count.
-#[derive(Args)]
-#[command(verbatim_doc_comment)]
-pub struct Advise {
-    /// Directory of the database
-    dir: PathBuf,
-    /// Only this column family [default: all]
-    #[arg(long, value_name = "NAME")]
-    column_family: Option<String>,
-    /// Read this share of each level, such as 1% or 0.01
-    #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = sample::share)]
-    sample: f64,
-    /// Print a row for each table too
-    #[arg(long)]
-    files: bool,
-    /// Capacity of RocksDB's block cache, such as 512M [default: what LOG says]
-    #[arg(long, value_name = "BYTES", value_parser = args::cache_bytes())]
-    cache: Option<usize>,
-    /// What a read of a data block costs, in microseconds: 80 on flash, 2 from the cache of the
-    /// operating system
-    #[arg(long, value_name = "MICROS", default_value_t = args::USUAL_READ_MICROS, value_parser = args::number_in(0.0..=1e9, "microseconds such as 80 or 2.5"), verbatim_doc_comment)]
-    read_cost: f64,
-    /// Look up the keys of this file, one a line, in place of keys drawn from the tables, so that
-    /// the figures are means over the lookups of a real program. \xNN stands for a byte. Of more
-    /// than 100,000 keys, only every n-th is looked up
-    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
-    query_file: Option<PathBuf>,
-    /// Draw another sample and other keys
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Write the same figures into this directory, as an HTML page and as JSON
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Print a JSON object: engine, read_cost_micros, families, refused
-    #[arg(long)]
-    json: bool,
-}
 
 /// The size of the trial that estimates how long the command will take: the trial reads this many
 /// entries of one table, and builds a filter of each kind from this many keys.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use maypole::wilson_interval_95;
 
-use super::Advise;
 use super::findings::{Findings, PolicyRow};
+use super::options::Advise;
 use super::report;
 use super::source::{Engine, Source};
 use crate::failure::{Failure, Result};

@@ -14,7 +14,7 @@
 use maypole::filter::{Family, FilterSpec};
 
 use super::lookups::Measured;
-use super::scan::{Asked, Built};
+use super::scanned::{Asked, Built};
 use super::tables::Table;
 use crate::show::grouped;
 

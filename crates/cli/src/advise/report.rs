@@ -4,9 +4,9 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::Advise;
 use super::findings::{FileRow, FilterRow, Findings, PolicyRow};
 use super::lookups::Lookups;
+use super::options::Advise;
 use super::policies::BY_LEVEL;
 use super::rules::Advice;
 use super::source::{Engine, Source};

@@ -16,7 +16,8 @@ use rand::rngs::SmallRng;
 
 use super::policies::Kind;
 use super::sample::distinct;
-use super::tables::{Feed, Form, ReadFilter, Table};
+use super::scanned::{Asked, Built, Scanned};
+use super::tables::{Feed, Form, Table};
 use crate::failure::Result;
 use crate::progress;
 
@@ -29,67 +30,6 @@ const MAX_HASHES: usize = 2_000_000;
 /// three lengths, a block handle and a restart point.
 const PART_ENTRY_BYTES: f64 = 13.0;
 const MAX_THREADS: usize = 4;
-
-/// How filters answered queries for keys that the table does not hold.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Asked {
-    pub queries: u64,
-    /// How often the answer was "maybe", which is wrong for these keys.
-    pub wrong: u64,
-}
-
-impl std::ops::AddAssign for Asked {
-    fn add_assign(&mut self, other: Asked) {
-        self.queries += other.queries;
-        self.wrong += other.wrong;
-    }
-}
-
-/// The figures of one filter that was built from a table's keys, or of the filters of one kind that
-/// were built for several tables, added up.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Built {
-    pub keys: u64,
-    pub bytes: u64,
-    /// Nanoseconds per key. The fastest build counts, because other programs slow some builds down.
-    pub key_nanos: f64,
-    pub asked: Asked,
-}
-
-impl Built {
-    /// The false-positive rate; NaN if there were no queries.
-    pub fn rate(&self) -> f64 {
-        self.asked.wrong as f64 / self.asked.queries as f64
-    }
-
-    pub fn add(&mut self, other: &Built) {
-        self.key_nanos = match (self.keys, other.keys) {
-            (0, _) => other.key_nanos,
-            (_, 0) => self.key_nanos,
-            _ => self.key_nanos.min(other.key_nanos),
-        };
-        self.keys += other.keys;
-        self.bytes += other.bytes;
-        self.asked += other.asked;
-    }
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct Scanned {
-    pub filter: Option<ReadFilter>,
-    pub entries: u64,
-    /// The number of distinct user keys that were read.
-    pub keys: u64,
-    /// About how many bytes of the file were read.
-    pub bytes: u64,
-    /// Whether the whole table was read.
-    pub is_whole: bool,
-    pub asked: Asked,
-    /// The filters that were built, in the order of the kinds.
-    pub built: Vec<Built>,
-    /// Why the reading ended early.
-    pub damage: Option<String>,
-}
 
 /// Reads the tables that were drawn. Returns the position of each in `tables`, with what was read.
 /// `queries_of` returns the keys to query the filter of a table with, ascending.

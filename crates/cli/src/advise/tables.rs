@@ -6,7 +6,7 @@ use maypole::filter::{Family, FilterReader};
 use maypole::table::{PrefixExtractor, SstReader};
 use maypole::{Db, Error};
 
-use super::scan::Scanned;
+use super::scanned::{ReadFilter, Scanned};
 use super::source::Engine;
 use super::wanted::{Policy, Wanted};
 use crate::failure::Result;
@@ -76,17 +76,6 @@ pub struct Table {
     pub feed: Feed,
     /// What reading the table showed; `None` if it was not read.
     pub scanned: Option<Scanned>,
-}
-
-/// What the stored bytes of a filter say, in contrast to the properties of its table.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ReadFilter {
-    pub family: Option<Family>,
-    pub probes: Option<u32>,
-    /// Stored bytes of the largest partition, or of the whole filter if it is not partitioned.
-    pub largest_part: u64,
-    /// Why the filter cannot be used; it then answers "maybe" to every query.
-    pub damaged: Option<String>,
 }
 
 pub fn all(db: &Db) -> Vec<Table> {

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use maypole::{Snapshot, WriteBatch};
 
-use super::Bench;
+use super::options::Bench;
 use super::workload::{OVERWRITES_PER_SCAN, PUTS_PER_CHECKPOINT, Run, Worker, durability, put};
 use crate::failure::{Failure, Result};
 use crate::scratch;

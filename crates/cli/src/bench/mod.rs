@@ -14,134 +14,28 @@
 mod entries;
 mod living;
 mod log;
+mod options;
 mod report;
 mod workload;
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
-use maypole::{Compression, Db, FilterPolicy};
+use clap::ValueEnum;
+use maypole::{Compression, Db};
 
-use crate::args::{byte_count_in, count_in};
 use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};
 use crate::output::json_array;
 use crate::scratch::{self, Scratch, making};
-use crate::{args, progress, space};
-use entries::{Entries, NUMBER_BYTES};
+use crate::{progress, space};
+use entries::Entries;
+pub use options::Bench;
+use options::Workload;
 use report::{Row, Writes};
-use workload::{Run, Workload};
-
-/// Measure reads and writes of one database, mostly with the workloads of RocksDB's db_bench.
-///
-/// The workloads run one after the other on the same database. But each fill, queue, overwritehot
-/// and retention starts from an empty database, which replaces that of the workload before. After a
-/// workload that writes, the memtable is flushed and compaction settles before the next workload
-/// begins. Each lookup is checked against what was written.
-///
-/// A key is its number in 8 bytes, big-endian, followed by '0' up to --key-bytes; readmissing looks
-/// up keys one byte longer. Values compress to about half their size. Threads share the operations
-/// of a workload; checkpointloop, queue, overwritehot and retention have one thread.
-///
-/// Every write, seek and batch is timed, every 8th single lookup, and every 64th step of readseq.
-/// The time that reading the clock takes is subtracted. In queue, a latency is that of a put and a
-/// pop_first together; in checkpointloop, that of a checkpoint without the puts before it; in
-/// overwritehot, that of one scan of all keys. An operation of overwritehot is 100 overwrites, then
-/// a scan forward and a scan backward. The workload takes a snapshot in every 10th operation and
-/// holds the newest four.
-///
-/// Write amplification is the bytes written to the log and to tables until compaction has settled,
-/// divided by the bytes of the keys and values written; a deletion counts as the bytes of its key,
-/// and a range deletion as those of the range's two ends. Space amplification is the bytes on disk
-/// divided by the bytes of the live keys and values. Peak memory is that of the process so far
-/// (Linux: VmHWM).
-///
-/// --json prints an array, one object a workload: workload, threads, operations, seconds,
-/// ops_per_second, ns_per_operation (of one thread), mb_per_second (10^6 bytes of keys and values),
-/// latency_ns {timed, mean, p50, p95, p99, p999, max}, found (null for writes), writes (null for
-/// reads) {operations, user_bytes, wal_bytes, flush_bytes, compaction_bytes, write_amplification,
-/// live_bytes, disk_bytes, space_amplification (null without live entries), tables,
-/// seconds_until_settled, stalls, stall_seconds}, peak_memory_bytes (null where unknown).
-#[derive(Args)]
-#[command(verbatim_doc_comment)]
-pub struct Bench {
-    /// Workloads, separated by commas, in the order they run [default: all]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    workloads: Vec<Workload>,
-    /// Puts of a fill or overwrite, and the number of keys to choose from, such as 100k or 10M
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = operations())]
-    entries: u64,
-    /// Operations of a read workload other than readseq [default: --entries]
-    #[arg(long, value_name = "N", value_parser = operations())]
-    reads: Option<u64>,
-    /// Keys that deleterandom deletes [default: half of the entries]
-    #[arg(long, value_name = "N", value_parser = operations())]
-    deletes: Option<u64>,
-    /// Entries that queue and retention keep [default: queue 1000, retention a tenth of the
-    /// entries]
-    #[arg(long, value_name = "N", value_parser = operations())]
-    window: Option<u64>,
-    /// Keys that retention deletes at a time; if more than one, it deletes them as a range
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        value_parser = count_in::<u64>(1..=1_000_000)
-    )]
-    delete_range: u64,
-    /// Threads that share the operations
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count_in::<u64>(1..=1024))]
-    threads: u64,
-    /// Bytes of a key
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 16,
-        value_parser = byte_count_in(NUMBER_BYTES..=4096)
-    )]
-    key_bytes: usize,
-    /// Bytes of a value
-    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = args::value_bytes())]
-    value_bytes: usize,
-    /// Block cache, such as 64M
-    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = args::cache_bytes())]
-    cache: usize,
-    /// Size of the memtable, such as 64M
-    #[arg(
-        long,
-        value_name = "BYTES",
-        value_parser = byte_count_in(4096..=2 << 30),
-        default_value = "16M"
-    )]
-    memtable: usize,
-    /// Filter policy (see compare --help)
-    #[arg(long, value_name = "POLICY", default_value = "bloom(10)")]
-    filter: FilterPolicy,
-    /// Compression of data blocks: none, snappy, lz4 or zstd
-    #[arg(long, value_name = "NAME", value_parser = args::compression, default_value = "lz4")]
-    compression: Compression,
-    /// Sync every write
-    #[arg(long)]
-    sync: bool,
-    /// Make the database in this directory and keep it. If the directory holds one from an earlier
-    /// call with the same --entries and --key-bytes, use that; then no workload can run that starts
-    /// from an empty database [default: a temporary directory, removed at the end]
-    #[arg(long, value_name = "DIR", verbatim_doc_comment)]
-    db: Option<PathBuf>,
-    /// Draw other keys
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Print a JSON array, one object a workload
-    #[arg(long)]
-    json: bool,
-}
-
-fn operations() -> impl Fn(&str) -> std::result::Result<u64, String> + Clone {
-    count_in(1..=10_000_000_000)
-}
+use workload::Run;
 
 /// Values of at least this many bytes compress to about half their size.
 const COMPRESSIBLE_BYTES: usize = 100;

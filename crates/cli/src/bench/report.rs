@@ -6,7 +6,7 @@ use maypole::{Ticker, Tickers};
 use serde_json::json;
 
 use super::log::{Log, Written};
-use super::workload::Workload;
+use super::options::Workload;
 use crate::failure::Result;
 use crate::output::{self, object};
 use crate::show::sheet::{Column, Screen, Sheet, or_dash};

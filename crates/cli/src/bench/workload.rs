@@ -12,9 +12,9 @@ use maypole::{Db, Durability, WriteBatch};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-use super::Bench;
 use super::entries::Entries;
 use super::log::{Log, Written};
+use super::options::{Bench, Workload};
 use crate::failure::{Failure, Result};
 
 /// Keys of one `multi_get`.
@@ -30,42 +30,6 @@ pub const PUTS_PER_CHECKPOINT: u64 = 10;
 pub const OVERWRITES_PER_SCAN: u64 = 100;
 /// Operations between two steps of the progress bar.
 const BAR_STEP: u64 = 1024;
-
-/// The workloads of `bench`, in the order in which they run if none is named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "lower")]
-pub enum Workload {
-    /// Puts every key once, in key order, into an empty database
-    Fillseq,
-    /// Like fillrandom, with a thousandth of the entries and every write synced
-    Fillsync,
-    /// Puts random keys into an empty database, which then holds about 63 % of all keys
-    Fillrandom,
-    /// Like fillrandom, but into the existing database
-    Overwrite,
-    /// Lookups of random keys
-    Readrandom,
-    /// Lookups of absent keys that lie between the written ones
-    Readmissing,
-    /// Lookups of random keys, 64 in a batch; a latency is that of a batch
-    Multireadrandom,
-    /// An operation seeks to a random key and reads 50 entries from there on
-    Seekrandom,
-    /// Every thread reads all entries once, in key order
-    Readseq,
-    /// readrandom, while one more thread overwrites as fast as it can
-    Readwhilewriting,
-    /// Deletions of --deletes different keys, drawn at random
-    Deleterandom,
-    /// 60 times: 10 puts of random keys, then a checkpoint
-    Checkpointloop,
-    /// A queue of --window entries: puts at the end, and pop_first at the front
-    Queue,
-    /// Overwrites 3 keys under snapshots; an operation is 100 overwrites and 2 scans
-    Overwritehot,
-    /// Puts all keys in order, deleting the oldest, so that --window entries remain
-    Retention,
-}
 
 impl Workload {
     pub fn name(self) -> String {

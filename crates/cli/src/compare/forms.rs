@@ -27,9 +27,9 @@ use maypole::filter::FilterSpec;
 use maypole::table::{MetadataForm, SstReader};
 use maypole::{FilterPolicy, Ticker};
 
-use super::Setup;
 use super::results::FormRow;
 use super::rounds::Repeated;
+use super::setup::Setup;
 use super::throughput::{self, Timed};
 use super::tree::Tree;
 use crate::failure::Result;

@@ -10,9 +10,9 @@ use indicatif::ProgressBar;
 use maypole::fs::{Fs, RandomAccessFile, RealFs};
 use maypole::{Stats, Ticker};
 
-use super::Setup;
 use super::keys::KeyList;
 use super::rounds::{self, ROUNDS};
+use super::setup::Setup;
 use super::tree::Tree;
 use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};

@@ -27,10 +27,12 @@ mod keys;
 pub mod lab;
 mod measure;
 mod options;
+mod plan;
 mod policies;
 pub mod results;
 mod rounds;
 mod rows;
+mod setup;
 mod sweep;
 mod throughput;
 mod tree;
@@ -49,33 +51,15 @@ use crate::show::sheet::Screen;
 use crate::show::text::size;
 use crate::{clock, output, space};
 use keys::KeySet;
-use results::verdict::ReadCost;
-use results::{About, PolicyRow, Results, report, save};
+use plan::Plan;
+use results::{About, MAKER, PolicyRow, ReadCost, Results, report, save};
+use setup::Setup;
 use throughput::Grid;
-use tree::{Plan, Tree};
+use tree::Tree;
 
 pub use keys::file;
 pub use lab::FilterSpeed;
 pub use options::Compare;
-
-/// What is the same for all policies.
-struct Setup {
-    keys: KeySet,
-    plan: Plan,
-    cache_bytes: usize,
-    cold: bool,
-    seed: u64,
-}
-
-#[cfg(test)]
-impl Setup {
-    /// The setup of generated keys and values.
-    fn generated(keys: usize, most: usize, value_bytes: usize) -> Setup {
-        let keys = KeySet::new(&keys::Request::generated(keys, most, 7)).unwrap();
-        let plan = Plan::new(&keys, value_bytes, maypole::Compression::None, 7);
-        Setup { keys, plan, cache_bytes: 1 << 20, cold: false, seed: 7 }
-    }
-}
 
 impl Compare {
     pub fn run(self, out: &mut dyn Write) -> Result {
@@ -101,7 +85,7 @@ impl Compare {
         let parent = self.dir.clone().unwrap_or_else(scratch::temporary);
         space::announce(&parent, disk_bytes, "and removed at the end")?;
         if let Some(dir) = &self.out {
-            files::prepare(dir, save::MAKER, &save::NAMES)?;
+            files::prepare(dir, MAKER, &save::NAMES)?;
         }
         let scratch = Scratch::new(&parent, "maypole-compare-")?;
         let mut results = match (&self.out, self.sweep) {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use maypole::{BlockKind, FilterCounts, LevelStats, Stats, Ticker, Tickers};
 
-use super::Setup;
 use super::measure::{self, Measured, Phase};
 use super::results::{LatencyRow, LevelRow, PolicyRow, Results, Times};
 use super::rounds::Repeated;
+use super::setup::Setup;
 use super::tree::Tree;
 use crate::failure::Result;
 use crate::monitor::figures::since;

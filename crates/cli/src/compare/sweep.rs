@@ -19,10 +19,12 @@ use maypole::{Compression, FilterPolicy};
 use serde_json::{Value, json};
 
 use super::keys::{KeySet, Request};
+use super::plan::Plan;
 use super::results::{LatencyRow, LevelRow, PolicyRow, Results, ThroughputRow};
+use super::rows;
+use super::setup::Setup;
 use super::throughput::{self, Grid};
-use super::tree::{Plan, Tree};
-use super::{Setup, rows};
+use super::tree::Tree;
 use crate::failure::{Failure, Result};
 use crate::monitor::span;
 use crate::output::{json_list, object, tell};

@@ -12,12 +12,13 @@ use maypole::{Ticker, Tickers};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-use super::Setup;
 use super::keys::KeySet;
 use super::measure::check;
+use super::plan::Plan;
 use super::results::ThroughputRow;
 use super::rounds::{self, ROUNDS, Repeated};
-use super::tree::{Plan, Tree};
+use super::setup::Setup;
+use super::tree::Tree;
 use crate::failure::Result;
 use crate::progress;
 

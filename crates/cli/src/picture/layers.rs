@@ -13,7 +13,7 @@ use maypole::filter::FilterReader;
 use maypole::filter::inspect::{BandLayer, BandParts, KeyEquation};
 use maypole::table::SstReader;
 
-use super::{Band, Bar, Drawing, Heat, Panel, Rows};
+use super::drawing::{Band, Bar, Drawing, Heat, Panel, Rows};
 use crate::failure::Result;
 use crate::progress;
 use crate::show::text::{count, percent, size};

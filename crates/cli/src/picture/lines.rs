@@ -4,7 +4,7 @@
 use maypole::filter::{FilterReader, sizing};
 use maypole::table::FilterInfo;
 
-use super::{Bar, Drawing, Heat, Panel};
+use super::drawing::{Bar, Drawing, Heat, Panel};
 use crate::show::text::{counted, percent};
 
 /// The most bars of the histogram.

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::{Band, Bar, Drawing, Heat, Panel, Picture, Rows};
+use super::drawing::{Band, Bar, Drawing, Heat, Panel, Picture, Rows};
 use crate::show::sheet::Screen;
 use crate::show::svg::{self, Canvas};
 use crate::show::text::count;

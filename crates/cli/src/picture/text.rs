@@ -6,7 +6,7 @@
 //! ⠿⠶⠤⢠       a matrix: 2 slots across and 4 equations down in each character
 //! ```
 
-use super::{Band, Bar, Drawing, Heat, Picture, Rows};
+use super::drawing::{Band, Bar, Drawing, Heat, Picture, Rows};
 use crate::show::sheet::{Cell, Screen, Sheet};
 use crate::show::text::count;
 

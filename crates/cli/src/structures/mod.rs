@@ -18,6 +18,7 @@ mod claims;
 mod measure;
 mod page;
 mod report;
+mod results;
 mod save;
 mod subjects;
 
@@ -35,6 +36,7 @@ use crate::show::sheet::Screen;
 use crate::{args, output, space};
 use claims::Claim;
 use measure::Row;
+use results::Results;
 
 /// Measure textbook filters and the database's own, or test what is said of filters.
 ///
@@ -93,15 +95,6 @@ pub struct Structures {
     csv: bool,
 }
 
-struct Results {
-    origin: Origin,
-    keys: usize,
-    /// The rate that each structure is made for. The claims have their own rates.
-    rate: f64,
-    rows: Vec<Row>,
-    claims: Vec<Claim>,
-}
-
 impl Structures {
     pub fn run(self, out: &mut dyn Write) -> Result {
         space::check_memory(measure::memory_bytes(self.keys))?;
@@ -109,7 +102,7 @@ impl Structures {
             None if self.claims => self.print_claims(&self.claims()?, out),
             None => self.print_rows(&self.rows()?, out),
             Some(dir) => {
-                files::prepare(dir, save::MAKER, &save::NAMES)?;
+                files::prepare(dir, results::MAKER, &save::NAMES)?;
                 let expected = measure::expected_time(self.keys, self.rate);
                 output::tell(format_args!("note: this takes about {}", span(expected)));
                 let results = Results {

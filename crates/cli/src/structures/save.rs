@@ -10,14 +10,12 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{Results, claims, page};
+use super::results::Results;
+use super::{claims, page};
 use crate::failure::Result;
 use crate::output::json_lines;
 use crate::show::files::{PAGE, write};
 use crate::show::record;
-
-/// The command that pages name as their maker.
-pub const MAKER: &str = "maypole structures";
 
 /// The files next to the page.
 pub const NAMES: [&str; 2] = ["structures.json", "structures.csv"];

@@ -113,8 +113,8 @@ fn bit_of(line: &Line, seed: u32, power: u32) -> u64 {
 /// A line is fetched this many keys before it is written.
 const FETCH_AHEAD: usize = 16;
 
-/// Adds `hashes`. The AVX2 and AVX-512 kernels call this function for the last few keys, which do
-/// not fill a register. The AVX2 kernel also calls it for more than 12 probes. The NEON kernel
+/// Adds `hashes`. The AVX2 kernel calls this function for the last few keys, which do not fill a
+/// register, and for more than 12 probes. The NEON kernel
 /// calls it for all keys.
 pub fn add_portable(lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
     let count = lines.len() as u32;

@@ -37,7 +37,7 @@ const MAX_IDLE_CUTS: u32 = 4;
 const COLLECT_EVERY: u32 = 64;
 
 /// A mark with its watch.
-struct Kept {
+struct WatchedMark {
     /// The newest extent of the mark lies within `watch`. The mark is empty if only the watch
     /// exists so far.
     mark: Mark,
@@ -50,7 +50,7 @@ struct Kept {
 /// The leader's state of the marks.
 #[derive(Default)]
 pub(crate) struct Keeper {
-    kept: Vec<Kept>,
+    kept: Vec<WatchedMark>,
     /// Whether the list that readers see is out of date.
     changed: bool,
     /// How many lists were published so far.
@@ -81,7 +81,7 @@ impl Keeper {
                 self.kept.iter().position(|it| it.mark.newest().interval.touches(&interval));
             return self.extend(found, interval, sequence, last);
         }
-        let touches = |it: &Kept| it.mark.newest().interval.touches(&interval);
+        let touches = |it: &WatchedMark| it.mark.newest().interval.touches(&interval);
         if let Some(i) = self.kept.iter().position(|it| it.since <= sequence && touches(it)) {
             let sure = self.kept[i].watch.meet(&interval);
             self.extend(Some(i), sure, sequence, last);
@@ -107,7 +107,7 @@ impl Keeper {
         (kept.watch, kept.since) = (Interval::everything(), last);
         self.changed |= kept.mark.grow(&interval, sequence);
         // The mark may now touch other marks. These are joined with it.
-        let touching = |kept: &[Kept], i: usize| {
+        let touching = |kept: &[WatchedMark], i: usize| {
             let interval = &kept[i].mark.newest().interval;
             (0..kept.len()).find(|&j| j != i && kept[j].mark.newest().interval.touches(interval))
         };
@@ -122,7 +122,7 @@ impl Keeper {
 
     fn add(&mut self, interval: Interval, sequence: SequenceNumber, last: SequenceNumber) {
         if self.kept.len() == MAX_MARKS {
-            let is_idle = |it: &Kept| !it.mark.used.load(Ordering::Relaxed);
+            let is_idle = |it: &WatchedMark| !it.mark.used.load(Ordering::Relaxed);
             let idle = self.kept.iter().position(is_idle).unwrap_or_else(|| {
                 // All marks were used, so the oldest is dropped. The flag `used` of every mark is
                 // cleared, so that at the next such moment it tells which marks were used since.
@@ -134,7 +134,12 @@ impl Keeper {
         self.changed = true;
         let used = Arc::new(AtomicBool::new(false));
         let mark = Mark { extents: vec![Extent { interval, sequence }], used };
-        self.kept.push(Kept { mark, watch: Interval::everything(), since: last, idle_cuts: 0 });
+        self.kept.push(WatchedMark {
+            mark,
+            watch: Interval::everything(),
+            since: last,
+            idle_cuts: 0,
+        });
     }
 
     /// Notes that keys from `first` to `last`, both included, are put. Afterwards
@@ -208,9 +213,9 @@ impl Keeper {
     }
 }
 
-impl Kept {
+impl WatchedMark {
     /// The mark and its watch, limited to `interval`; `None` if no part of the mark lies in it.
-    fn within(&self, interval: &Interval) -> Option<Kept> {
+    fn within(&self, interval: &Interval) -> Option<WatchedMark> {
         let extents = self.mark.extents.iter().map(|extent| Extent {
             interval: extent.interval.meet(interval),
             sequence: extent.sequence,
@@ -220,7 +225,7 @@ impl Kept {
             return None;
         }
         let used = Arc::new(AtomicBool::new(self.mark.used.load(Ordering::Relaxed)));
-        Some(Kept {
+        Some(WatchedMark {
             mark: Mark { extents, used },
             watch: self.watch.meet(interval),
             since: self.since,

@@ -14,6 +14,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::error::Error;
+use crate::fs::RandomAccessFile;
 use crate::fs::{DirectFs, Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target};
 
 #[cfg(target_os = "linux")]

@@ -143,7 +143,7 @@ impl<'a> Compressed<'a> {
         }
         let mut decoder = Decoder::new(payload);
         let uncompressed_bytes = decoder.varint32("uncompressed size")? as usize;
-        let most = decoder.rest().len().saturating_mul(codec.expansion());
+        let most = decoder.remaining().len().saturating_mul(codec.expansion());
         if uncompressed_bytes > most && codec == Codec::Bzip2 {
             let what = format!("a BZip2 block of {} bytes that expands further than to {most}", {
                 payload.len()
@@ -157,7 +157,7 @@ impl<'a> Compressed<'a> {
                 format_args!("{uncompressed_bytes}"),
             )));
         }
-        let body = if codec == Codec::Snappy { payload } else { decoder.rest() };
+        let body = if codec == Codec::Snappy { payload } else { decoder.remaining() };
         Ok(Some(Compressed { codec, body, uncompressed_bytes }))
     }
 

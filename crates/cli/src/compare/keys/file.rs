@@ -7,7 +7,7 @@ use std::path::Path;
 
 use maypole::table::SstReader;
 
-use super::KeyList;
+use super::list::KeyList;
 use crate::commands::entries::load::no_keys;
 use crate::failure::{Failure, Result};
 use crate::show::text::{counted, escape, size};

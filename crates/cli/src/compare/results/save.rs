@@ -18,9 +18,6 @@ use crate::output::json_lines;
 use crate::show::files::{PAGE, write};
 use crate::show::record::{self, Record};
 
-/// The command that pages name as their maker.
-pub const MAKER: &str = "maypole compare";
-
 /// The files next to the page.
 pub const NAMES: [&str; 8] = [
     "compare.json",

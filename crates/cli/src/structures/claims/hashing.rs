@@ -6,10 +6,10 @@ use std::hint::black_box;
 use maypole::hash64;
 use maypole_filter::textbook::{formulas, mix};
 
-use super::Unit::*;
+use super::claim::Unit::*;
+use super::claim::{Claim, HERE, TUTORIALS, Verdict};
 use super::digests::{Md5, Sha256, polynomial};
 use super::lab::{Array, Lab, Small};
-use super::{Claim, HERE, TUTORIALS, Verdict};
 use crate::failure::Result;
 use crate::structures::measure::{ROUNDS, timed};
 

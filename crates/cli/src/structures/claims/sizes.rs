@@ -4,9 +4,9 @@ use maypole_filter::textbook::{
     BloomFilter, CountingBloom, CuckooFilter, Layout, QuotientFilter, formulas,
 };
 
-use super::Unit::*;
+use super::claim::Unit::*;
+use super::claim::{Claim, HERE, TUTORIALS, Verdict};
 use super::lab::{Lab, ONE_PERCENT};
-use super::{Claim, HERE, TUTORIALS, Verdict};
 use crate::failure::Result;
 use crate::show::text::percent;
 use crate::structures::subjects::Filter;

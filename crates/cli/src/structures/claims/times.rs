@@ -2,9 +2,9 @@
 
 use maypole_filter::textbook::QuotientFilter;
 
-use super::Unit::*;
+use super::claim::Unit::*;
+use super::claim::{Claim, HERE, TUTORIALS, Verdict};
 use super::lab::{Lab, ONE_PERCENT};
-use super::{Claim, HERE, TUTORIALS, Verdict};
 use crate::failure::{Failure, Result};
 use crate::structures::measure::{self, ROUNDS, timed};
 use crate::structures::subjects::{self, Filter};

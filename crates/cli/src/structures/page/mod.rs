@@ -10,10 +10,10 @@ mod words;
 
 use std::fmt::Write;
 
-use super::Results;
 use super::claims::{self, Claim, Verdict};
 use super::measure::Row;
 use super::report;
+use super::results::{MAKER, Results};
 use crate::show::bars::Chart;
 use crate::show::html::{self, escape};
 use crate::show::text::{count, percent};
@@ -40,7 +40,7 @@ pub fn html(results: &Results) -> String {
     body.push_str(&html::section("What is often said of filters", &judged(results)));
     body.push_str(&how(results));
     body.push_str("</main>\n");
-    html::page(super::save::MAKER, "Maypole: filters of the textbooks, measured", &body, "")
+    html::page(MAKER, "Maypole: filters of the textbooks, measured", &body, "")
 }
 
 fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {

@@ -1,9 +1,8 @@
 //! Vector kernels (hot loops) of the Bloom filter for x86-64. The module [`add`] adds keys, many at
 //! a time.
 //!
-//! The kernels are methods of [`Avx2`] and [`Avx512`]. A value of one of these types exists only if
-//! the processor has the instructions, so it is the proof that a kernel may be called
-//! ([`cpu`](crate::cpu)). Registers are loaded and stored through references to whole
+//! The kernels are methods of [`Avx2`]. A value of this type exists only if the processor has the
+//! instructions, so it is the proof that a kernel may be called ([`cpu`](crate::cpu)). Registers are loaded and stored through references to whole
 //! arrays ([`registers`]), so indexes are checked as usual.
 //!
 //! A query puts the probes of its key into the lanes of a register and tests them together. But
@@ -28,48 +27,10 @@ use core::arch::x86_64::*;
 use super::kernel::{Kernels, add_portable, has_all_bits_by_words};
 use super::layout::Line;
 use super::probes::{GOLDEN_POWERS, bit_seed};
-use crate::cpu::{Avx2, Avx512};
+use crate::cpu::Avx2;
 use crate::family::KeyHash;
-use add::{add_avx2, add_avx512};
-use registers::{load_256, load_512};
-
-impl Kernels for Avx512 {
-    fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        let (batches, rest) = hashes.as_chunks();
-        // SAFETY: `self` proves the features.
-        unsafe {
-            match probes {
-                0..=8 => add_avx512::<1>(lines, batches, probes),
-                9..=16 => add_avx512::<2>(lines, batches, probes),
-                _ => add_avx512::<4>(lines, batches, probes),
-            }
-        }
-        add_portable(lines, rest, probes);
-    }
-
-    /// Uses AVX2, because for one key a register of twice the width is not faster.
-    #[inline]
-    fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
-        self.avx2().has_all_bits(line, seed, probes)
-    }
-
-    #[inline]
-    fn has_all_bits_soon(self, line: &Line, seed: u32, probes: u8) -> bool {
-        self.avx2().has_all_bits_soon(line, seed, probes)
-    }
-
-    fn finish_many(
-        self,
-        lines: &[Line],
-        hashes: &[KeyHash],
-        line_numbers: &[u32],
-        answers: &mut [bool],
-        probes: u8,
-    ) {
-        // SAFETY: `self` proves the features.
-        unsafe { finish_avx512(lines, hashes, line_numbers, answers, probes) }
-    }
-}
+use add::add_avx2;
+use registers::load_256;
 
 impl Kernels for Avx2 {
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
@@ -121,38 +82,6 @@ impl Kernels for Avx2 {
     ) {
         // SAFETY: `self` proves the features.
         unsafe { finish_avx2(lines, hashes, line_numbers, answers, probes) }
-    }
-}
-
-#[target_feature(enable = "avx512f")]
-fn finish_avx512(
-    lines: &[Line],
-    hashes: &[KeyHash],
-    line_numbers: &[u32],
-    answers: &mut [bool],
-    probes: u8,
-) {
-    let ones = _mm512_set1_epi32(1);
-    let [powers_front, powers_back] = GOLDEN_POWERS.as_chunks::<16>().0 else {
-        unreachable!("32 powers")
-    };
-    let lanes = (1u32 << probes) - 1;
-    // The probes among `lanes` whose bit is 0.
-    let unset = |line: __m512i, seed: u32, powers: &[u32; 16], lanes: u32| {
-        let x = _mm512_mullo_epi32(_mm512_set1_epi32(seed as i32), load_512(powers));
-        let words = _mm512_permutexvar_epi32(_mm512_srli_epi32::<28>(x), line);
-        // The rotation moves the probe's bit to position 0: its count is taken modulo 32, which
-        // leaves the bit's number within the word.
-        let turned = _mm512_rorv_epi32(words, _mm512_srli_epi32::<23>(x));
-        _mm512_mask_testn_epi32_mask(lanes as __mmask16, turned, ones)
-    };
-    for ((answer, &hash), &number) in answers.iter_mut().zip(hashes).zip(line_numbers) {
-        let line = load_512(&lines[number as usize]);
-        let mut missing = unset(line, bit_seed(hash), powers_front, lanes);
-        if probes > 16 {
-            missing |= unset(line, bit_seed(hash), powers_back, lanes >> 16);
-        }
-        *answer = missing == 0;
     }
 }
 

@@ -3,24 +3,6 @@
 use core::arch::x86_64::*;
 
 #[inline]
-#[target_feature(enable = "avx512f")]
-pub fn load_512<T: Copy, const N: usize>(from: &[T; N]) -> __m512i {
-    const { assert!(size_of::<[T; N]>() == 64) };
-    // SAFETY: `from` has 64 initialised bytes (all callers pass integers without padding), and the
-    // load requires no alignment.
-    unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub fn store_512<T: Copy, const N: usize>(to: &mut [T; N], value: __m512i) {
-    const { assert!(size_of::<[T; N]>() == 64) };
-    // SAFETY: `to` has 64 bytes that may hold any bits (all callers pass integers), and the store
-    // requires no alignment.
-    unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), value) }
-}
-
-#[inline]
 #[target_feature(enable = "avx2")]
 pub fn load_256<T: Copy, const N: usize>(from: &[T; N]) -> __m256i {
     const { assert!(size_of::<[T; N]>() == 32) };

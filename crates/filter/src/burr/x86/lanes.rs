@@ -6,8 +6,7 @@
 //! ```
 //!
 //! A [`Register`] can only be made with a value of [`Avx2`], which is the proof that the processor
-//! has AVX2. A function that needs further instructions takes a value of [`Avx512`], the proof for
-//! them. So all functions but [`Register::load`] are safe to call. They are `#[inline(always)]`: in
+//! has AVX2. So all functions but [`Register::load`] are safe to call. They are `#[inline(always)]`: in
 //! a kernel that is compiled for these instructions, each function becomes one or a few
 //! instructions.
 
@@ -15,7 +14,7 @@ use core::arch::x86_64::*;
 use core::ops::{BitAnd, BitOr, BitXor, Shr};
 
 use crate::burr::row::Word;
-use crate::cpu::{Avx2, Avx512};
+use crate::cpu::Avx2;
 
 /// Bytes of a register.
 pub const REGISTER_BYTES: usize = 32;
@@ -47,13 +46,6 @@ impl Register {
     pub fn is_disjoint(self, other: Register) -> bool {
         // SAFETY: a register proves AVX2.
         unsafe { _mm256_testz_si256(self.0, other.0) != 0 }
-    }
-
-    /// [`Register::is_disjoint`] through a mask register, which is faster.
-    #[inline(always)]
-    pub fn is_disjoint_avx512(self, _: Avx512, other: Register) -> bool {
-        // SAFETY: the argument proves the instruction.
-        unsafe { _mm256_test_epi32_mask(self.0, other.0) == 0 }
     }
 }
 
@@ -104,9 +96,7 @@ pub trait Lanes: Word + Shr<u32, Output = Self> {
     /// are compared as signed numbers.
     fn greater(x: Register, y: Register) -> Register;
     /// The parity of every lane in its bit 0, with arbitrary bits above it.
-    fn parity_avx2(x: Register) -> Register;
-    /// [`Lanes::parity_avx2`] with AVX-512, which counts bits.
-    fn parity_avx512(proof: Avx512, x: Register) -> Register;
+    fn parities(x: Register) -> Register;
     /// Writes the first `count` lanes to the start of `to`. `count` is at most [`Lanes::LANES`].
     fn store(x: Register, proof: Avx2, count: u32, to: &mut [u8]);
 }
@@ -153,7 +143,7 @@ impl Lanes for u32 {
         Register(unsafe { _mm256_cmpgt_epi32(x.0, y.0) })
     }
     #[inline(always)]
-    fn parity_avx2(x: Register) -> Register {
+    fn parities(x: Register) -> Register {
         // SAFETY: as above.
         unsafe {
             let x = _mm256_xor_si256(x.0, _mm256_srli_epi32::<16>(x.0));
@@ -162,11 +152,6 @@ impl Lanes for u32 {
             let nibble = _mm256_and_si256(x, _mm256_set1_epi32(15));
             Register(_mm256_srlv_epi32(_mm256_set1_epi32(0x6996), nibble))
         }
-    }
-    #[inline(always)]
-    fn parity_avx512(_: Avx512, x: Register) -> Register {
-        // SAFETY: as above.
-        Register(unsafe { _mm256_popcnt_epi32(x.0) })
     }
     #[inline(always)]
     fn store(x: Register, proof: Avx2, count: u32, to: &mut [u8]) {
@@ -213,7 +198,7 @@ impl Lanes for u64 {
         Register(unsafe { _mm256_cmpgt_epi64(x.0, y.0) })
     }
     #[inline(always)]
-    fn parity_avx2(x: Register) -> Register {
+    fn parities(x: Register) -> Register {
         // SAFETY: as above.
         unsafe {
             let x = _mm256_xor_si256(x.0, _mm256_srli_epi64::<32>(x.0));
@@ -223,11 +208,6 @@ impl Lanes for u64 {
             let nibble = _mm256_and_si256(x, _mm256_set1_epi64x(15));
             Register(_mm256_srlv_epi64(_mm256_set1_epi64x(0x6996), nibble))
         }
-    }
-    #[inline(always)]
-    fn parity_avx512(_: Avx512, x: Register) -> Register {
-        // SAFETY: as above.
-        Register(unsafe { _mm256_popcnt_epi64(x.0) })
     }
     #[inline(always)]
     fn store(x: Register, proof: Avx2, count: u32, to: &mut [u8]) {

@@ -16,13 +16,7 @@
 //!           and that of s - 1 is corrected by the bit of s (coefficient 1 of row s - 1).
 //! ```
 //!
-//! Each kernel is one function for both widths and both instruction sets: [`Lanes`] has the
-//! differences between the widths, [`Vectors`] the differences between the instruction sets, and
-//! the macro `kernels` compiles the function for each instruction set.
-//!
-//! Of AVX-512, the kernels use only the population count and mask registers. Vector registers stay
-//! 256 bits wide. At a rate of about 1 %, a block has 7 columns, which nearly fill a register with
-//! words of 32 bits, and a wider load would nearly always touch a second cache line.
+//! Each kernel is one function for both widths: [`Lanes`] has the differences between them.
 //!
 //! Every load and store is checked against the slice that it accesses, whatever the trailer of the
 //! filter says.
@@ -32,53 +26,13 @@ pub(super) mod lanes;
 use super::kernel::{Ask, Kernels, Segments};
 use super::layout::block_segments;
 use super::row::{Row, Word};
-use crate::cpu::{Avx2, Avx512};
+use crate::cpu::Avx2;
 use crate::family::KeyHash;
 use crate::memory::LineBuf;
 use lanes::{Lanes, REGISTER_BYTES, Register};
 
-/// The operations that differ between the instruction sets.
-trait Vectors: Copy {
-    fn avx2(self) -> Avx2;
-    /// The parity of every lane in its bit 0, with arbitrary bits above it.
-    fn parity<W: Lanes>(self, x: Register) -> Register;
-    /// Whether the AND of both registers is 0.
-    fn is_disjoint(self, x: Register, y: Register) -> bool;
-}
-
-impl Vectors for Avx2 {
-    #[inline(always)]
-    fn avx2(self) -> Avx2 {
-        self
-    }
-    #[inline(always)]
-    fn parity<W: Lanes>(self, x: Register) -> Register {
-        W::parity_avx2(x)
-    }
-    #[inline(always)]
-    fn is_disjoint(self, x: Register, y: Register) -> bool {
-        x.is_disjoint(y)
-    }
-}
-
-impl Vectors for Avx512 {
-    #[inline(always)]
-    fn avx2(self) -> Avx2 {
-        Avx512::avx2(self)
-    }
-    #[inline(always)]
-    fn parity<W: Lanes>(self, x: Register) -> Register {
-        W::parity_avx512(self, x)
-    }
-    #[inline(always)]
-    fn is_disjoint(self, x: Register, y: Register) -> bool {
-        x.is_disjoint_avx512(self, y)
-    }
-}
-
 /// The operands of a query's comparison, each repeated in every lane.
-struct Comparison<V> {
-    vectors: V,
+struct Comparison {
     left: Register,
     right: Register,
     fingerprint: Register,
@@ -86,7 +40,7 @@ struct Comparison<V> {
     one: Register,
 }
 
-impl<V: Vectors> Comparison<V> {
+impl Comparison {
     /// A register in which bit 0 of a lane is 1 if its column is wrong; the bits above it are
     /// arbitrary. `l` and `r` are the segments of the left and the right block, and `column` has
     /// the numbers of their columns.
@@ -97,27 +51,25 @@ impl<V: Vectors> Comparison<V> {
         let bit = W::shift_right_each(self.fingerprint, column) & self.one;
         let x = bit ^ (l & self.left) ^ (r & self.right);
         // The lanes after the last column hold other segments, so they are cleared.
-        self.vectors.parity::<W>(x) & W::greater(self.columns, column)
+        W::parities(x) & W::greater(self.columns, column)
     }
 }
 
 /// [`Kernels::matches`].
 #[inline(always)]
-fn matches<W: Lanes, V: Vectors>(
-    vectors: V,
+fn matches<W: Lanes>(
+    proof: Avx2,
     filter: &[u8],
     Segments { at, columns }: Segments,
     left: W,
     right: W,
     fingerprint: u32,
 ) -> bool {
-    let proof = vectors.avx2();
     let right_at = columns as usize * W::BYTES;
     let registers = columns.div_ceil(W::LANES).max(1) as usize;
     let end = at + right_at + registers * REGISTER_BYTES;
     let Some(filter) = filter.get(at..end) else { return true };
     let comparison = Comparison {
-        vectors,
         left: W::splat(proof, left),
         right: W::splat(proof, right),
         fingerprint: W::splat_number(proof, fingerprint),
@@ -136,13 +88,13 @@ fn matches<W: Lanes, V: Vectors>(
         let next = unsafe { (Register::load(proof, l), Register::load(proof, r)) };
         wrong = wrong | comparison.wrong::<W>(next.0, next.1, column);
     }
-    vectors.is_disjoint(wrong, comparison.one)
+    wrong.is_disjoint(comparison.one)
 }
 
 /// One pass of back substitution: the sizes of the layer, and the first column that the pass
 /// solves.
 #[derive(Clone, Copy)]
-struct Part {
+struct Pass {
     /// Columns of the layer.
     columns: u32,
     /// The layer's blocks with one column fewer.
@@ -153,13 +105,12 @@ struct Part {
 
 /// [`Kernels::solve`] for the columns of `N` registers.
 #[inline(always)]
-fn solve_part<R: Row<Word: Lanes>, V: Vectors, const N: usize>(
-    vectors: V,
+fn solve_part<R: Row<Word: Lanes>, const N: usize>(
+    proof: Avx2,
     rows: &[R],
-    Part { columns, low_blocks, first }: Part,
+    Pass { columns, low_blocks, first }: Pass,
     segments: &mut [u8],
 ) {
-    let proof = vectors.avx2();
     let splat = |word| R::Word::splat(proof, word);
     let splat_number = |number| R::Word::splat_number(proof, number);
     let one = splat_number(1);
@@ -178,8 +129,8 @@ fn solve_part<R: Row<Word: Lanes>, V: Vectors, const N: usize>(
             for i in 0..N {
                 let behind_1 = R::Word::shift_left::<1>(known[i]);
                 let behind_0 = R::Word::shift_left::<2>(known[i]);
-                let parity_1 = vectors.parity::<R::Word>(behind_1 & c1);
-                let parity_0 = vectors.parity::<R::Word>(behind_0 & c0);
+                let parity_1 = R::Word::parities(behind_1 & c1);
+                let parity_0 = R::Word::parities(behind_0 & c0);
                 let bit_1 = (parity_1 ^ R::Word::shift_right_each(f1, column[i])) & one;
                 let bit_0 = parity_0 ^ R::Word::shift_right_each(f0, column[i]);
                 let bit_0 = (bit_0 ^ (bit_1 & c0_next)) & one;
@@ -196,113 +147,105 @@ fn solve_part<R: Row<Word: Lanes>, V: Vectors, const N: usize>(
     }
 }
 
-/// Compiles the kernels for `$features`, which `$proof` proves.
-macro_rules! kernels {
-    ($proof:ty, $features:literal) => {
-        impl Kernels for $proof {
-            #[inline(always)]
-            fn matches<W: Lanes>(
-                self,
-                filter: &[u8],
-                segments: Segments,
-                left: W,
-                right: W,
-                fingerprint: u32,
-            ) -> bool {
-                #[inline]
-                #[target_feature(enable = $features)]
-                fn inside<W: Lanes>(
-                    proof: $proof,
-                    filter: &[u8],
-                    segments: Segments,
-                    left: W,
-                    right: W,
-                    fingerprint: u32,
-                ) -> bool {
-                    matches(proof, filter, segments, left, right, fingerprint)
-                }
-                // SAFETY: `self` proves the features.
-                unsafe { inside(self, filter, segments, left, right, fingerprint) }
-            }
+impl Kernels for Avx2 {
+    #[inline(always)]
+    fn matches<W: Lanes>(
+        self,
+        filter: &[u8],
+        segments: Segments,
+        left: W,
+        right: W,
+        fingerprint: u32,
+    ) -> bool {
+        #[inline]
+        #[target_feature(enable = "avx2")]
+        fn inside<W: Lanes>(
+            proof: Avx2,
+            filter: &[u8],
+            segments: Segments,
+            left: W,
+            right: W,
+            fingerprint: u32,
+        ) -> bool {
+            matches(proof, filter, segments, left, right, fingerprint)
+        }
+        // SAFETY: `self` proves the features.
+        unsafe { inside(self, filter, segments, left, right, fingerprint) }
+    }
 
-            #[inline(always)]
-            fn solve<R: Row<Word: Lanes>>(
-                self,
-                rows: &[R],
-                columns: u32,
-                low_blocks: u32,
-                segments: &mut [u8],
-            ) {
-                #[target_feature(enable = $features)]
-                fn inside<R: Row<Word: Lanes>, const N: usize>(
-                    proof: $proof,
-                    rows: &[R],
-                    part: Part,
-                    segments: &mut [u8],
-                ) {
-                    solve_part::<R, $proof, N>(proof, rows, part, segments);
+    #[inline(always)]
+    fn solve<R: Row<Word: Lanes>>(
+        self,
+        rows: &[R],
+        columns: u32,
+        low_blocks: u32,
+        segments: &mut [u8],
+    ) {
+        #[target_feature(enable = "avx2")]
+        fn inside<R: Row<Word: Lanes>, const N: usize>(
+            proof: Avx2,
+            rows: &[R],
+            pass: Pass,
+            segments: &mut [u8],
+        ) {
+            solve_part::<R, N>(proof, rows, pass, segments);
+        }
+        let mut first = 0;
+        // Each column is solved independently of the others. A pass solves two registers of
+        // columns. If the columns that are left fit into one register, the last pass solves
+        // only one.
+        while first < columns {
+            let pass = Pass { columns, low_blocks, first };
+            // SAFETY: `self` proves the features.
+            unsafe {
+                if columns - first > R::Word::LANES {
+                    inside::<R, 2>(self, rows, pass, segments);
+                    first += 2 * R::Word::LANES;
+                } else {
+                    inside::<R, 1>(self, rows, pass, segments);
+                    first += R::Word::LANES;
                 }
-                let mut first = 0;
-                // Each column is solved independently of the others. A pass solves two registers of
-                // columns. If the columns that are left fit into one register, the last pass solves
-                // only one.
-                while first < columns {
-                    let part = Part { columns, low_blocks, first };
-                    // SAFETY: `self` proves the features.
-                    unsafe {
-                        if columns - first > R::Word::LANES {
-                            inside::<R, 2>(self, rows, part, segments);
-                            first += 2 * R::Word::LANES;
-                        } else {
-                            inside::<R, 1>(self, rows, part, segments);
-                            first += R::Word::LANES;
-                        }
-                    }
-                }
-            }
-
-            #[inline(always)]
-            fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
-                #[inline]
-                #[target_feature(enable = $features)]
-                fn inside<A: Ask>(
-                    reader: &A,
-                    block: &[u8],
-                    hash: KeyHash,
-                    start: u32,
-                    proof: $proof,
-                ) -> bool {
-                    reader.finish_with(proof, block, hash, start)
-                }
-                // SAFETY: `self` proves the features.
-                unsafe { inside(reader, block, hash, start, self) }
-            }
-
-            #[inline(always)]
-            fn finish_many<A: Ask>(
-                self,
-                reader: &A,
-                block: &LineBuf,
-                hashes: &[KeyHash],
-                answers: &mut [bool],
-            ) {
-                #[inline]
-                #[target_feature(enable = $features)]
-                fn inside<A: Ask>(
-                    proof: $proof,
-                    reader: &A,
-                    block: &LineBuf,
-                    hashes: &[KeyHash],
-                    answers: &mut [bool],
-                ) {
-                    reader.finish_many_with(proof, block, hashes, answers);
-                }
-                // SAFETY: `self` proves the features.
-                unsafe { inside(self, reader, block, hashes, answers) }
             }
         }
-    };
-}
+    }
 
-kernels!(Avx2, "avx2");
-kernels!(Avx512, "avx2,avx512f,avx512vl,avx512vpopcntdq");
+    #[inline(always)]
+    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        #[inline]
+        #[target_feature(enable = "avx2")]
+        fn inside<A: Ask>(
+            reader: &A,
+            block: &[u8],
+            hash: KeyHash,
+            start: u32,
+            proof: Avx2,
+        ) -> bool {
+            reader.finish_with(proof, block, hash, start)
+        }
+        // SAFETY: `self` proves the features.
+        unsafe { inside(reader, block, hash, start, self) }
+    }
+
+    #[inline(always)]
+    fn finish_many<A: Ask>(
+        self,
+        reader: &A,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    ) {
+        #[inline]
+        #[target_feature(enable = "avx2")]
+        fn inside<A: Ask>(
+            proof: Avx2,
+            reader: &A,
+            block: &LineBuf,
+            hashes: &[KeyHash],
+            answers: &mut [bool],
+        ) {
+            reader.finish_many_with(proof, block, hashes, answers);
+        }
+        // SAFETY: `self` proves the features.
+        unsafe { inside(self, reader, block, hashes, answers) }
+    }
+}

@@ -5,8 +5,7 @@
 
 use super::super::{FormRow, Results};
 use super::colors::Colors;
-use super::panels;
-use super::plots::{Shown, tie};
+use super::plots::{Shown, panels, tie};
 use crate::compare::forms::{ALWAYS_READ, CACHES, FORMS, NO_FILTER, PARTS, WHOLE};
 use crate::show::html::{self, with_code};
 use crate::show::plot::ticks::{decimal, time};

@@ -16,11 +16,11 @@ mod trees;
 
 use super::report::fastest;
 use super::{About, PolicyRow, Results, verdict};
-use crate::show::html::{self, escape, with_code};
+use crate::show::html::{self, escape};
 use crate::show::sheet::{Column, Sheet};
 use crate::show::text::{count, counted, percent, size};
 use colors::Colors;
-use plots::Shown;
+use plots::panels;
 
 pub fn html(results: &Results) -> String {
     let colors = Colors::new(&results.policies);
@@ -49,7 +49,7 @@ pub fn html(results: &Results) -> String {
     body.push_str(&how(about));
     body.push_str("</main>\n");
     html::page(
-        super::save::MAKER,
+        super::MAKER,
         "Maypole: filter policies compared",
         &body,
         &calculator::script(results),
@@ -62,18 +62,6 @@ fn times(results: &Results) -> Vec<String> {
     let workload = format!("{}.", results.about.workload);
     let noise = results.noise().map(|noise| format!("WARNING: {noise}."));
     std::iter::once(workload).chain(noise).chain(fastest(&results.policies)).collect()
-}
-
-fn panels(shown: &[Shown]) -> String {
-    let figures =
-        shown.iter().map(|Shown { plot, about, figures, missing }| match plot.is_empty() {
-            true => {
-                let missing = format!("<p class=\"left-out\">{}</p>", with_code(missing));
-                html::figure(&plot.title, "", &missing, "")
-            }
-            false => html::figure(&plot.title, &with_code(about), &plot.to_svg(), figures),
-        });
-    format!("<div class=\"panels\">\n{}</div>\n", figures.collect::<String>())
 }
 
 /// A table of the figures by which a reader chooses a policy.

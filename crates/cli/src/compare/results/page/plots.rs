@@ -6,6 +6,7 @@ use maypole::filter::Family;
 
 use crate::compare::lab::SPEED_FPR;
 use crate::compare::throughput::MIXED;
+use crate::show::html::with_code;
 use crate::show::plot::ticks::{decimal, plain, rate, time};
 use crate::show::plot::{Axis, Dot, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
 use crate::show::text::{count, percent, size};
@@ -19,6 +20,19 @@ pub struct Shown {
     pub figures: String,
     /// The text that replaces the plot if this run has no figures for it.
     pub missing: &'static str,
+}
+
+/// The plots, side by side.
+pub fn panels(shown: &[Shown]) -> String {
+    let figures =
+        shown.iter().map(|Shown { plot, about, figures, missing }| match plot.is_empty() {
+            true => {
+                let missing = format!("<p class=\"left-out\">{}</p>", with_code(missing));
+                html::figure(&plot.title, "", &missing, "")
+            }
+            false => html::figure(&plot.title, &with_code(about), &plot.to_svg(), figures),
+        });
+    format!("<div class=\"panels\">\n{}</div>\n", figures.collect::<String>())
 }
 
 /// The plots by which a reader chooses a policy.

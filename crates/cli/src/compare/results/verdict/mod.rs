@@ -18,24 +18,9 @@ pub mod tests;
 
 use maypole::wilson_interval_95;
 
-use super::{PolicyRow, Results};
+use super::{PolicyRow, ReadCost, Results};
 use crate::args::USUAL_READ_MICROS;
 use crate::show::text::{count, counted, percent, size};
-
-/// What a data block's read costs, and how that is known.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub enum ReadCost {
-    /// Microseconds: the mean of this run, with `--cold`.
-    Measured(f64),
-    /// Microseconds, given by the user.
-    Given(f64),
-    /// Neither given nor measured.
-    #[default]
-    Usual,
-    /// `--cold` was to measure the cost, but fewer than nine of ten bytes came from the device, or
-    /// the system does not tell how many did.
-    NotReached,
-}
 
 impl ReadCost {
     /// The time of lookups of present keys, divided by their reads from files. Lookups of present
@@ -122,7 +107,7 @@ pub fn lines(results: &Results) -> Vec<String> {
     let Some(chosen) = verdict.choose(|_| true).filter(|_| verdict.saves_something()) else {
         return vec![verdict.nothing_saved(), verdict.scope()];
     };
-    let mut lines = vec![verdict.advice(chosen), verdict.worth(chosen)];
+    let mut lines = vec![verdict.advice(chosen), verdict.saving(chosen)];
     lines.extend(verdict.others(chosen));
     lines.extend(verdict.tiny_tables(chosen));
     lines.push(verdict.scope());
@@ -327,7 +312,7 @@ impl<'a> Verdict<'a> {
     }
 
     /// What the chosen policy saves, and how much memory it takes.
-    fn worth(&self, chosen: &Reads) -> String {
+    fn saving(&self, chosen: &Reads) -> String {
         let about = &self.results.about;
         let lookup = match about.share_absent {
             None => "absent lookup".to_string(),

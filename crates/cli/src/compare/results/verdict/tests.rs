@@ -306,3 +306,18 @@ fn situations() -> Vec<(&'static str, &'static [Policy<'static>], About, Vec<&'s
         ),
     ]
 }
+
+impl Results {
+    /// The results of one tree for each of `filters`, which are given as `(name, bytes, rate)`.
+    /// Each tree has three levels of `keys` keys each.
+    pub fn computed(about: About, keys: u64, filters: &[(&str, u64, f64)]) -> Results {
+        let levels = |rate| [(4, keys, rate), (5, keys, rate), (6, keys, rate)];
+        let all: Vec<_> =
+            filters.iter().map(|&(name, bytes, rate)| (name, bytes, levels(rate))).collect();
+        let policies: Vec<Policy> = all
+            .iter()
+            .map(|(name, bytes, levels)| (*name, *bytes, &levels[..], 1.0 + 2.0 * levels[0].2))
+            .collect();
+        results(&policies, about)
+    }
+}

@@ -1,0 +1,75 @@
+//! What reading a table showed: its keys, and how filters answered queries.
+
+use maypole::filter::Family;
+
+/// How filters answered queries for keys that the table does not hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub queries: u64,
+    /// How often the answer was "maybe", which is wrong for these keys.
+    pub wrong: u64,
+}
+
+impl std::ops::AddAssign for Asked {
+    fn add_assign(&mut self, other: Asked) {
+        self.queries += other.queries;
+        self.wrong += other.wrong;
+    }
+}
+
+/// The figures of one filter that was built from a table's keys, or of the filters of one kind that
+/// were built for several tables, added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Built {
+    pub keys: u64,
+    pub bytes: u64,
+    /// Nanoseconds per key. The fastest build counts, because other programs slow some builds down.
+    pub key_nanos: f64,
+    pub asked: Asked,
+}
+
+impl Built {
+    /// The false-positive rate; NaN if there were no queries.
+    pub fn rate(&self) -> f64 {
+        self.asked.wrong as f64 / self.asked.queries as f64
+    }
+
+    pub fn add(&mut self, other: &Built) {
+        self.key_nanos = match (self.keys, other.keys) {
+            (0, _) => other.key_nanos,
+            (_, 0) => self.key_nanos,
+            _ => self.key_nanos.min(other.key_nanos),
+        };
+        self.keys += other.keys;
+        self.bytes += other.bytes;
+        self.asked += other.asked;
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Scanned {
+    pub filter: Option<ReadFilter>,
+    pub entries: u64,
+    /// The number of distinct user keys that were read.
+    pub keys: u64,
+    /// About how many bytes of the file were read.
+    pub bytes: u64,
+    /// Whether the whole table was read.
+    pub is_whole: bool,
+    pub asked: Asked,
+    /// The filters that were built, in the order of the kinds.
+    pub built: Vec<Built>,
+    /// Why the reading ended early.
+    pub damage: Option<String>,
+}
+
+/// What the stored bytes of a filter say, in contrast to the properties of its table.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReadFilter {
+    pub family: Option<Family>,
+    pub probes: Option<u32>,
+    /// Stored bytes of the largest partition, or of the whole filter if it is not partitioned.
+    pub largest_part: u64,
+    /// Why the filter cannot be used; it then answers "maybe" to every query.
+    pub damaged: Option<String>,
+}
