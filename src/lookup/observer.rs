@@ -12,9 +12,8 @@ use crate::table::table_index::TableIndex;
 use crate::table::{LookupKey, Table};
 use crate::version::{TableFile, Version};
 
-use super::FileRun;
 use super::found::Found;
-use super::sources::Sources;
+use super::sources::{FileRun, Sources};
 
 /// The receiver of a lookup's reports, if it has one.
 #[derive(Clone, Copy)]

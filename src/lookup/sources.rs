@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::memtable::Memtable;
-use crate::version::Version;
+use crate::version::{Run, TableFile, Version};
+
+/// A run, as versions have it.
+pub(crate) type FileRun = Run<Arc<TableFile>>;
 
 /// All memtables and tables of a tree at one moment. Immutable, except that writers add entries to
 /// the newest memtable. Readers ignore entries with larger sequence numbers than their own.

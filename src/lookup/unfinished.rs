@@ -8,7 +8,7 @@ use crate::sync::pin;
 use crate::table::LookupKey;
 use crate::version::Version;
 
-use super::filter::FilterUse;
+use super::filter::{AfterFilter, FilterUse};
 use super::found::{Found, range_deletion};
 use super::in_table::InTable;
 use super::mixed::find_in_mixed;
@@ -16,8 +16,8 @@ use super::need::Need;
 use super::observer::Observer;
 use super::probe::Probe;
 use super::scope::Scope;
-use super::sources::Sources;
-use super::{AfterFilter, Candidate, FileRun, Walk};
+use super::sources::{FileRun, Sources};
+use super::walk::{Candidate, Walk};
 
 /// A lookup that goes on from where it stopped. It holds no guard while it reads.
 pub(crate) struct Unfinished {

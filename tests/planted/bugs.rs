@@ -769,7 +769,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a lookup forgets range deletions in tables",
-        file: "src/lookup/mod.rs",
+        file: "src/lookup/walk.rs",
         old: "true => range_deletion(file, key),",
         new: "true => 0 * range_deletion(file, key),",
         program: "db",

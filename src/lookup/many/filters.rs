@@ -3,9 +3,10 @@
 
 use crate::table::LookupKey;
 
-use super::{FileRun, OpenLookup, TOGETHER};
-use crate::lookup::Scope;
+use super::open::{OpenLookup, TOGETHER};
 use crate::lookup::filter::{AfterFilter, FilterSays, prefetch, query_many};
+use crate::lookup::scope::Scope;
+use crate::lookup::sources::FileRun;
 
 /// An open lookup, and the file of the current run that it is to search.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

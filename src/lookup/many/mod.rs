@@ -34,6 +34,7 @@
 
 mod blocks;
 mod filters;
+mod open;
 mod parts;
 
 use crate::encoding::key::SequenceNumber;
@@ -46,10 +47,10 @@ use crate::table::{LookupKey, Table};
 
 use self::blocks::{BlockBatch, read_blocks};
 use self::filters::{Maybe, Question, query_filters};
+use self::open::{GONE, OpenLookup, TOGETHER};
 pub(crate) use self::parts::read_parts;
-use super::FileRun;
 use super::filter::{AfterFilter, FilterUse, absent_part, answer_once_read};
-use super::found::{Found, hit_ticker, range_deletion, shows_value};
+use super::found::{hit_ticker, range_deletion};
 use super::in_table::{
     BlockPosition, GroupPosition, InTable, find_group, search_blocks, without_group,
 };
@@ -59,17 +60,10 @@ use super::observer::Observer;
 use super::scope::Scope;
 use super::sources::Sources;
 
-/// Keys that are looked up together: enough to hide every cache miss and to keep a device busy, but
-/// few enough that the memory they fetch stays in the processor's second-level cache.
-const TOGETHER: usize = 64;
-
 /// Keys that are searched together in a run, after its filters were queried. They are enough to
 /// hide their cache misses, but few enough that the memory they fetch stays in the processor's
 /// first-level cache, and that the device soon gets the first reads.
 const SEARCHED_TOGETHER: usize = 16;
-
-/// The value of [`OpenLookup::to`] once the lookup is not open any more.
-const GONE: usize = usize::MAX;
 
 /// The lookups of one call.
 pub(crate) struct Lookups<'k, K> {
@@ -98,37 +92,6 @@ pub(crate) struct Lookups<'k, K> {
     /// Lookups whose block did not hold the key. Each is listed with the run from which it
     /// continues.
     later: Vec<(usize, OpenLookup<'k>)>,
-}
-
-/// A lookup that has no result yet.
-#[derive(Clone)]
-struct OpenLookup<'k> {
-    /// Index of the key and of its value in the call's lists, or [`GONE`].
-    to: usize,
-    key: LookupKey<'k>,
-    /// The first 8 bytes of the key after the prefix that the bounds of all files share, as a
-    /// number ([`Version::head`](crate::version::Version::head)). `None`: no file can hold the key.
-    head: Option<u64>,
-    /// What the filter of the file being searched has said.
-    after: AfterFilter,
-    /// Sequence number of the range deletion that covers the key in the run being searched; 0 if
-    /// there is none.
-    deleted_at: SequenceNumber,
-}
-
-impl OpenLookup<'_> {
-    /// Which file of a run may hold the key.
-    #[inline(always)]
-    fn file_in(&self, run: &FileRun) -> Option<usize> {
-        run.position_of(self.head?, self.key.user_key)
-    }
-
-    /// The value of the key, given its newest entry; `None` if the key is deleted.
-    #[inline(always)]
-    fn value_of(&self, table: &Table, found: &Found<'_>) -> Result<Option<Slice>> {
-        let shows_value = shows_value(table, &self.key, found, self.deleted_at)?;
-        Ok(shows_value.then(|| found.value_slice()))
-    }
 }
 
 /// A lookup whose block is not in memory, and whose read has not begun.
