@@ -102,8 +102,9 @@ impl OverlappedReader {
     /// with its index in `requests`. Returns when `done` has been called for all requests. With a
     /// ring, the first two reads are already in flight while `requests` produces the third request.
     ///
-    /// `done` gets the error of a request as [`RandomAccessFile::read_exact_at`] returns it. The
-    /// error does not affect the other requests. Other reads continue while `done` works. If `done`
+    /// `done` gets the error of a request as
+    /// [`read_exact_at`](crate::fs::RandomAccessFile::read_exact_at) returns it. The error does not
+    /// affect the other requests. Other reads continue while `done` works. If `done`
     /// panics, the panic reaches the caller as soon as the kernel has no buffer of the call any
     /// more, and the other answers are lost.
     ///
