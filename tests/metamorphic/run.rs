@@ -93,7 +93,7 @@ pub fn run(program: &Program) -> Result<Tally, Failure> {
         }
         // The thread stays where it hangs.
         Err(_) => {
-            let message = format!("the operation does not end within {LIMIT:?}");
+            let message = format!("the run does not end within {LIMIT:?}");
             Err(Failure { at: at(), message })
         }
     }
