@@ -37,6 +37,10 @@
 //! the keys for which the part was read lately were all absent. Then the part is read without the
 //! index, which the lookup will probably not need.
 //!
+//! The credit also decides what counts as a use of a part in memory: a "no" always does, and a "maybe"
+//! only at a credit of at least one read. So parts that only present keys need are evicted before
+//! others, although each lookup queries them.
+//!
 //! This is the rule of the ski rental problem: rent until the rents would have bought the skis.
 //! `docs/filters.md` proves what it costs at most.
 //!

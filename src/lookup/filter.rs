@@ -22,7 +22,7 @@ use crate::sync::{Guard, pin};
 use crate::table::LookupKey;
 use crate::table::Table;
 use crate::table::filter::block::{FilterAnswer, TableFilter};
-use crate::table::filter::source::{FilterQuery, count_use};
+use crate::table::filter::source::FilterQuery;
 
 use super::need::Need;
 use super::observer::Observer;
@@ -126,7 +126,9 @@ fn query_part(table: &Table, part: usize, key: &LookupKey<'_>, scope: &Scope<'_>
     };
     scope.tickers.add(Ticker::BlockCacheFilterHit, 1);
     let maybe = answer(table, Some(filter), key, &query, scope);
-    count_use(filter, !maybe);
+    if !maybe || table.filter.has_paid(part) {
+        filter.mark_used();
+    }
     FilterSays::of(maybe, || table.index_part_beside(part))
 }
 

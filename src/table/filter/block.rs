@@ -16,8 +16,6 @@
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`super::source`].
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
 use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32};
 use crate::error::Result;
 use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
@@ -73,13 +71,7 @@ impl StoredFilter {
 /// A table's filter in memory, or one part of it.
 pub(crate) struct TableFilter {
     reader: FilterReader,
-    /// The number of "maybe" answers since the last "no", at most [`USELESS`].
-    maybes: AtomicU8,
 }
-
-/// Once a filter, or a part of one, has answered "maybe" this many times in a row, its
-/// queries no longer count as uses, so the cache evicts it before others.
-const USELESS: u8 = 4;
 
 /// What a [`TableFilter`] says of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,16 +93,12 @@ impl TableFilter {
         buffer: impl Buffer,
     ) -> Result<TableFilter> {
         let bytes = file.decode_metadata(stored)?.into_exact(buffer);
-        Ok(TableFilter::new(FilterReader::open(bytes, encoding)))
+        Ok(TableFilter { reader: FilterReader::open(bytes, encoding) })
     }
 
     /// A filter that answers "maybe" to every query, because of `reason`.
     pub fn untrusted(reason: &'static str) -> TableFilter {
-        TableFilter::new(FilterReader::without_bytes(reason))
-    }
-
-    fn new(reader: FilterReader) -> TableFilter {
-        TableFilter { reader, maybes: AtomicU8::new(0) }
+        TableFilter { reader: FilterReader::without_bytes(reason) }
     }
 
     /// What the filter says of a key.
@@ -122,21 +110,6 @@ impl TableFilter {
             None => FilterAnswer::Maybe,
             Some(_) => FilterAnswer::Untrusted,
         }
-    }
-
-    /// Records an answer of the filter. Returns `false` if this answer and those before it were
-    /// "maybe" at least [`USELESS`] times in a row. Then the caller does not mark the filter as
-    /// used.
-    #[inline]
-    pub fn is_useful(&self, says_no: bool) -> bool {
-        let maybes = self.maybes.load(Ordering::Relaxed);
-        let now = if says_no { 0 } else { (maybes + 1).min(USELESS) };
-        // The count is written only if it changes, so that its cache line can stay in every
-        // processor's cache. Two threads may overwrite each other's count, which does no harm.
-        if now != maybes {
-            self.maybes.store(now, Ordering::Relaxed);
-        }
-        now < USELESS
     }
 
     #[inline(always)]

@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use crate::cache::policy::Credit;
-use crate::cache::slots::{Lease, Resident};
+use crate::cache::slots::Lease;
 use crate::cache::{BlockCache, BlockKind};
 use crate::error::{Error, Result};
 use crate::filter::FilterReader;
@@ -222,6 +222,13 @@ impl FilterSource {
         !applies || self.credits[part].pays(is_joint)
     }
 
+    /// Whether a "maybe" of a part counts as a use, which keeps the part in memory. It does not if the
+    /// part has answered "maybe" when it was read: then its read has saved nothing yet.
+    #[inline]
+    pub fn has_paid(&self, part: usize) -> bool {
+        self.credits[part].pays(false)
+    }
+
     /// Whether the part has answered "no" each time that it was read lately, so that the part of the
     /// index would probably be read in vain with it.
     pub fn says_only_no(&self, part: usize) -> bool {
@@ -249,13 +256,5 @@ impl FilterSource {
 
     pub fn heap_bytes(&self) -> usize {
         self.parts.heap_bytes() + size_of_val(&*self.credits)
-    }
-}
-
-/// Whether a "maybe" of a part counts as a use ([`TableFilter::is_useful`]).
-#[inline(always)]
-pub(crate) fn count_use(filter: &Resident<TableFilter>, says_no: bool) {
-    if filter.is_useful(says_no) {
-        filter.mark_used();
     }
 }
