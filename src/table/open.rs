@@ -2,7 +2,7 @@
 //!
 //! In most tables the blocks that opening needs are next to each other at the end of the file, so
 //! that one read can get them all: the *tail*. If a filter or index is in parts, these blocks
-//! include its *top*, the list of its parts ([`super::tops`]).
+//! include its *top*, the list of its parts ([`super::source`]).
 
 use std::sync::Arc;
 

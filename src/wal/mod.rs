@@ -1,4 +1,4 @@
-//! The record log, of which both the WAL and the MANIFEST are: its format ([`format`]), its reader
+//! The record log, of which both the WAL and the MANIFEST are: its format ([`mod@format`]), its reader
 //! and its writer.
 
 mod format;

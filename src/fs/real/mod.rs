@@ -1,4 +1,4 @@
-//! The operating system's files. [`super::anchored`] finds them, [`file`] reads and writes them,
+//! The operating system's files. [`super::anchored`] finds them, [`mod@file`] reads and writes them,
 //! [`super::descriptors`] decides which table files have a descriptor at the moment, and
 //! [`super::system`] handles differences between systems.
 

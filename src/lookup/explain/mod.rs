@@ -1,4 +1,4 @@
-//! The trace of a lookup in one table: [`TableTrace`](trace::TableTrace), which
+//! The trace of a lookup in one table: [`TableTrace`], which
 //! [`recorder::Recorder`] writes, and its [`text`]. The trace of a lookup in a whole database is in
 //! `src/db/explain/`.
 

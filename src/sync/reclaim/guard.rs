@@ -29,7 +29,7 @@ pub(crate) fn pin() -> Guard {
 }
 
 impl Guard {
-    /// [`thread_index`] of the guard's thread.
+    /// [`thread_index`](super::thread_index) of the guard's thread.
     #[inline]
     pub fn thread_index(&self) -> usize {
         self.record.index
