@@ -187,6 +187,11 @@ impl Observe for Recorder<'_> {
     }
 
     fn index_searched(&self, index: &TableIndex, block: usize) {
+        // Versions of the key continue in the next part of the index. The trace keeps the part
+        // where the search began, and the cost of the next part belongs to its first block.
+        if self.current.borrow().index.is_some() {
+            return;
+        }
         let cost = self.step();
         let blocks = index.index.len();
         let block = (block < blocks).then_some(block);
