@@ -298,7 +298,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             let key = &self.open[question.lookup as usize].key;
             let filter = filter.as_deref().ok();
             if answer_once_read(table, part, false, filter, key, tickers, Observer::NONE) {
-                let after = AfterFilter::new(FilterUse::Queried, None);
+                let after = AfterFilter::new(FilterUse::Queried, table.index_part_beside(part));
                 self.maybes.push(Maybe { question, after });
             }
         }
