@@ -726,6 +726,30 @@ pub const BUGS: &[Bug] = &[
         program: "lib",
         test: "table::tests::parts::parts_of_several_tables_that_are_read_together_are_not_mistaken",
     },
+    Bug {
+        name: "a lookup does not go on in the next part of the index",
+        file: "src/lookup/in_table.rs",
+        old: "if part == index.parts {",
+        new: "if part <= index.parts {",
+        program: "lib",
+        test: "table::tests::forged_parts::a_key_whose_versions_are_in_two_parts_is_found_in_the_second",
+    },
+    Bug {
+        name: "a lookup gives up where the next part of the index is not in memory",
+        file: "src/lookup/in_table.rs",
+        old: "None => return Ok(InTable::Needs(Need::Index(part), filter)),",
+        new: "None => return Ok(InTable::Absent),",
+        program: "lib",
+        test: "table::tests::forged_parts::a_key_whose_versions_are_in_two_parts_is_found_in_the_second",
+    },
+    Bug {
+        name: "a lookup keeps the part of the index that it has left",
+        file: "src/lookup/need.rs",
+        old: "owner.filter(|owner| owner.part == index.part)",
+        new: "owner.filter(|owner| owner.part == index.part || true)",
+        program: "lib",
+        test: "table::tests::forged_parts::a_key_whose_versions_are_in_two_parts_is_found_in_the_second",
+    },
     // Reads.
     Bug {
         name: "a tombstone is an empty value",

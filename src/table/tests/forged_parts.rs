@@ -308,3 +308,51 @@ fn a_top_without_one_of_its_parts_hides_the_keys_of_this_part_only() {
         assert!(matches!(table.verify(), Err(Error::Corruption { .. })));
     }
 }
+
+/// A part of an index may end between two versions of a key, with a separator that lies between the
+/// two. No part of a table written here does, so this table is forged. A lookup that sees only the
+/// older version is led to the part of the newer one, and goes on in the next part.
+#[test]
+fn a_key_whose_versions_are_in_two_parts_is_found_in_the_second() {
+    // Versions of the first key fill several blocks, so all separators are internal keys.
+    let versions = (100..110).map(|sequence| internal_key(b"key0000", sequence, 1));
+    let others = (1..300).map(|i| internal_key(format!("key{i:04}").as_bytes(), 100, 1));
+    let entries = sorted(versions.chain(others).map(|key| (key, vec![7; 300])).collect());
+    let options = TableOptions { filter: "none".parse().unwrap(), ..options(Compression::None) };
+    let (bytes, _) = in_parts(&entries, options, 60);
+    let sound = opened(&bytes, &context(0));
+    let tops = sound.index.separators().unwrap();
+    let newest = key::pack(100, 1);
+    let parts = (1..sound.index.parts() - 1).filter(|&part| tops.separator(part).1 == newest);
+    let mut forgeries = 0;
+    for part in parts {
+        // The key at the end of the part gets an older version, in the place of the next key.
+        let user_key = tops.separator(part).0.to_vec();
+        let last = internal_key(&user_key, 100, 1);
+        let at = entries.iter().position(|(key, _)| *key == last).unwrap();
+        let next = &entries[at + 1].0;
+        let replace = |bytes: &[u8], handle, old: &[u8], new: &[u8]| {
+            forged(bytes, handle, |block| {
+                let start = block.windows(old.len()).position(|found| found == old).unwrap();
+                block[start..start + new.len()].copy_from_slice(new);
+            })
+        };
+        let older = sound.index_part(part + 1).unwrap().index.handle(0);
+        let bad = replace(&bytes, older, next, &internal_key(&user_key, 10, 1));
+        let separator = internal_key(&user_key, 50, 1);
+        let bad = replace(&bad, sound.index.handle(part), &last, &separator);
+        let bad = replace(&bad, sound.index_handle(), &last, &separator);
+        // At first nothing is in memory, then everything that the cache has room for.
+        for cache_bytes in [0, 4 << 20] {
+            let table = opened(&bad, &context(cache_bytes));
+            for _ in 0..2 {
+                for (sequence, is_there) in [(100, true), (60, true), (50, true), (9, false)] {
+                    let found = get(&table, &LookupKey::new(&user_key, sequence)).unwrap();
+                    assert_eq!(found.is_some(), is_there, "part {part}, sequence {sequence}");
+                }
+            }
+        }
+        forgeries += 1;
+    }
+    assert!(forgeries > 10, "{forgeries}");
+}
