@@ -2,7 +2,7 @@
 //! [`super`] explains the barriers, and the marks that save them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 use std::thread;
 
@@ -18,6 +18,12 @@ impl Retired for Dropped {}
 impl Drop for Dropped {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn wait_for(counter: &AtomicUsize, count: usize) {
+    while counter.load(Ordering::Acquire) < count {
+        thread::yield_now();
     }
 }
 
@@ -87,31 +93,32 @@ fn while_a_reader_stands_still_collecting_costs_no_barrier() {
 /// interrupted both processors by a barrier. Now threads that keep doing lookups cost no barrier.
 #[test]
 fn readers_that_come_again_cost_no_barrier() {
-    const COLLECTIONS: usize = 1000;
-    let lookups = AtomicUsize::new(0);
-    let stop = AtomicBool::new(false);
-    let barriers = thread::scope(|scope| {
+    const COLLECTIONS: usize = 50;
+    const ROUNDS: usize = 20;
+    let (collected, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let fewest = thread::scope(|scope| {
         scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                drop(pin());
-                lookups.fetch_add(1, Ordering::Release);
+            for lookups in 1..=ROUNDS * COLLECTIONS {
+                // They clear a mark that a collection has left, so no mark saves the next barrier.
+                (0..=MARKED_PINS).for_each(|_| drop(pin()));
+                ended.store(lookups, Ordering::Release);
+                wait_for(&collected, lookups);
             }
         });
-        let before = barrier::HEAVY_BARRIERS.get();
-        for _ in 0..COLLECTIONS {
-            retire(Arc::new(()), 1, 0);
-            let seen = lookups.load(Ordering::Acquire);
-            // The second lookup that ends after this load also began after it, and so announced the
-            // epoch that the collection above began.
-            while lookups.load(Ordering::Acquire) < seen + 2 {
-                thread::yield_now();
+        let round = |round: usize| {
+            let before = barrier::HEAVY_BARRIERS.get();
+            for lookups in round * COLLECTIONS + 1..=(round + 1) * COLLECTIONS {
+                wait_for(&ended, lookups);
+                // The reader is idle, and has announced the epoch that this collection ends.
+                retire(Arc::new(()), 1, 0);
+                collected.store(lookups, Ordering::Release);
             }
-        }
-        stop.store(true, Ordering::Relaxed);
-        barrier::HEAVY_BARRIERS.get() - before
+            barrier::HEAVY_BARRIERS.get() - before
+        };
+        (0..ROUNDS).map(round).min()
     });
-    // Idle threads of other tests cost some barriers.
-    assert!(barriers < COLLECTIONS / 2, "{barriers} barriers for nothing");
+    // Other tests cost some barriers: their threads are idle, and their collections end epochs.
+    assert!(fewest < Some(COLLECTIONS / 2), "{fewest:?} barriers in the round with the fewest");
 }
 
 /// Two threads that missed a small cache once took 1.7 times as long as with guards that were held
@@ -124,11 +131,6 @@ fn a_thread_that_reads_files_costs_no_barrier() {
     const READS: usize = 4 * MARKED_PINS as usize;
     const ROUNDS: usize = 20;
     let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let wait_for = |counter: &AtomicUsize, count: usize| {
-        while counter.load(Ordering::Acquire) < count {
-            thread::yield_now();
-        }
-    };
     let fewest = thread::scope(|scope| {
         scope.spawn(|| {
             for read in 1..=ROUNDS * READS {
