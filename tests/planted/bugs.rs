@@ -742,6 +742,14 @@ pub const BUGS: &[Bug] = &[
         program: "lib",
         test: "table::tests::forged_parts::a_key_whose_versions_are_in_two_parts_is_found_in_the_second",
     },
+    Bug {
+        name: "a lookup keeps the part of the index that it has left",
+        file: "src/lookup/need.rs",
+        old: "owner.filter(|owner| owner.part == index.part)",
+        new: "owner.filter(|owner| owner.part == index.part || true)",
+        program: "lib",
+        test: "table::tests::forged_parts::a_key_whose_versions_are_in_two_parts_is_found_in_the_second",
+    },
     // Reads.
     Bug {
         name: "a tombstone is an empty value",
