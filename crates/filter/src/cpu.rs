@@ -19,9 +19,8 @@
 //!
 //! Each type proves one list of features, which all families share.
 //!
-//! **There are no kernels of AVX-512.** They made the build of a filter up to a quarter faster, but
-//! a lookup in a database at most by a seventh, and the build of a table by a twentieth
-//! (`docs/filters.md`).
+//! **There are no kernels of AVX-512.** They made filters alone faster, but whole lookups and whole
+//! tables too little for their code.
 
 #[cfg(target_arch = "x86_64")]
 use core::sync::atomic::{AtomicU8, Ordering};
