@@ -162,10 +162,8 @@ impl Table {
         part: usize,
         fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
     ) -> Result<Lease<'static, TableIndex>> {
-        let stays = self.index.is_whole() && !self.evicts_whole;
-        let keeping = self.cache.policy().keeping_of_metadata(stays);
         let counters = self.block_file().counters();
-        let lease = self.index.load(part, keeping, counters, INDEX_TICKERS, || {
+        let lease = self.index.load(part, self.cache.policy(), counters, INDEX_TICKERS, || {
             let buffer = |len| self.cache.buffer(len);
             // Where filters and indexes fill the cache, a part takes as little memory as possible.
             let is_lean = !self.index.is_whole()

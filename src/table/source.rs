@@ -13,13 +13,13 @@
 
 use std::sync::Arc;
 
-use crate::cache::policy::Keeping;
+use crate::cache::policy::Policy;
 use crate::cache::slots::{Cached, Lease, Resident, Slots};
 use crate::cache::{BlockCache, BlockKind};
 use crate::error::{Error, Result};
 use crate::memory::LineBuf;
 use crate::stats::{Counters, Ticker};
-use crate::sync::Guard;
+use crate::sync::{Guard, pin};
 
 use super::format::file::BlockFile;
 use super::format::footer::BlockHandle;
@@ -81,6 +81,8 @@ pub(crate) struct Source<T: Cached> {
     slots: Slots<T>,
     /// The block that is the whole filter or index, or its top.
     handle: BlockHandle,
+    /// Whether one that is whole is evicted as parts are, even if it fills the cache.
+    evicts_whole: bool,
 }
 
 /// The tickers of a kind of block: of misses, of additions to the cache, and of inserted bytes.
@@ -93,9 +95,10 @@ impl<T: Cached> Source<T> {
         is_pinned: bool,
         handle: BlockHandle,
         top: Option<Top>,
+        evicts_whole: bool,
     ) -> Source<T> {
         let parts = top.as_ref().map_or(1, Top::len);
-        Source { slots: Slots::new(cache, parts, kind, is_pinned), top, handle }
+        Source { slots: Slots::new(cache, parts, kind, is_pinned), top, handle, evicts_whole }
     }
 
     /// How many parts there are: 1 if the filter or index is whole.
@@ -162,7 +165,7 @@ impl<T: Cached> Source<T> {
 
     /// The numbers of the parts that are not in memory.
     pub fn missing(&self) -> impl Iterator<Item = usize> {
-        (0..self.parts()).filter(|&part| self.peek(part, &crate::sync::pin()).is_none())
+        (0..self.parts()).filter(|&part| self.peek(part, &pin()).is_none())
     }
 
     /// Loads a part through the cache, and counts what happened. Hold no guard.
@@ -170,11 +173,12 @@ impl<T: Cached> Source<T> {
     pub(super) fn load(
         &self,
         part: usize,
-        keeping: Keeping,
+        policy: &Policy,
         counters: &Counters,
         tickers: LoadTickers,
         read: impl FnOnce() -> Result<(T, usize)>,
     ) -> Result<Lease<'static, T>> {
+        let keeping = policy.keeping_of_metadata(self.is_whole() && !self.evicts_whole);
         let mut was_read = false;
         counters.add(tickers[0], 1);
         let lease = self.slots.load(part, keeping, || {

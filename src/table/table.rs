@@ -108,8 +108,6 @@ pub(crate) struct Table {
     index_form: IndexForm,
     /// Whether filter and index stay in memory once they are loaded.
     pub(super) pins_metadata: bool,
-    /// Whether an index that is whole is evicted as parts are, even if it fills the cache.
-    pub(super) evicts_whole: bool,
     global_sequence: Option<SequenceNumber>,
     ranges: Option<Arc<RangeTombstones>>,
     metaindex: Vec<(String, BlockHandle)>,
@@ -243,8 +241,14 @@ impl Table {
         let names_bytes =
             metaindex.iter().map(|(name, _)| size_of::<(String, BlockHandle)>() + name.len());
         let pins_metadata = context.pin_metadata;
-        let index =
-            Source::new(&context.cache, BlockKind::Index, pins_metadata, index_handle, index_top);
+        let index = Source::new(
+            &context.cache,
+            BlockKind::Index,
+            pins_metadata,
+            index_handle,
+            index_top,
+            context.reads_every_filter,
+        );
         let filter = FilterSource::new(
             &context.cache,
             found,
@@ -266,7 +270,6 @@ impl Table {
             index_handle,
             index_form,
             pins_metadata,
-            evicts_whole: context.reads_every_filter,
             _reserved: context.cache.reserve(heap_bytes + BESIDE_TABLE_BYTES).expecting(metadata),
             cache: context.cache,
             global_sequence,

@@ -56,8 +56,6 @@ pub(crate) struct FilterSource {
     credits: Box<[Credit]>,
     /// Whether lookups read every part that they need.
     reads_every_part: bool,
-    /// Whether a whole filter is evicted as parts are, even if it fills the cache.
-    evicts_whole: bool,
     cache: Arc<BlockCache>,
 }
 
@@ -83,7 +81,8 @@ impl FilterSource {
         let extractor = properties.prefix_extractor().filter(|_| found.is_some());
         let stored = found.filter(|_| holds_whole_keys || extractor.is_some());
         let handle = found.map_or(BlockHandle::default(), |found| found.handle());
-        let parts = Source::new(cache, BlockKind::Filter, is_pinned, handle, top);
+        let evicts_whole = reads_every_filter;
+        let parts = Source::new(cache, BlockKind::Filter, is_pinned, handle, top, evicts_whole);
         FilterSource {
             stored,
             holds_whole_keys,
@@ -91,7 +90,6 @@ impl FilterSource {
             is_usual: holds_whole_keys && matches!(found, Some(StoredFilter::Full(..))),
             credits: Credit::of(parts.parts()),
             reads_every_part: reads_every_filter || is_pinned || parts.is_whole(),
-            evicts_whole: reads_every_filter,
             parts,
             cache: Arc::clone(cache),
         }
@@ -171,9 +169,7 @@ impl FilterSource {
         fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
     ) -> Result<Lease<'static, TableFilter>> {
         let stored = self.stored.expect("the table has a filter");
-        let stays = self.parts.is_whole() && !self.evicts_whole;
-        let keeping = self.cache.policy().keeping_of_metadata(stays);
-        self.parts.load(part, keeping, file.counters(), TICKERS, || {
+        self.parts.load(part, self.cache.policy(), file.counters(), TICKERS, || {
             let buffer = |len| self.cache.buffer(len);
             let filter = match self.decode(file, stored, part, fetch, buffer) {
                 // The filter that cannot be trusted is cached too, so that lookups do not read the
