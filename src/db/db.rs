@@ -27,6 +27,7 @@ use super::stats::published::PublishedStats;
 use super::stats::report::Stats;
 use super::write::batch::WriteBatch;
 use super::write::durability::Durability;
+use super::write::turns::Turns;
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
 use crate::slice::Slice;
@@ -87,6 +88,8 @@ pub(super) struct Handle {
     inner: Arc<Inner>,
     /// Held by the running [`Db::pop_first`].
     pub(super) pops: Mutex<(), rank::Pops>,
+    /// What orders the updates of one key, such as [`Db::fetch_update`].
+    pub(super) turns: Turns,
 }
 
 impl Drop for Handle {
@@ -216,7 +219,8 @@ impl Db {
     }
 
     pub(super) fn of(inner: Arc<Inner>) -> Db {
-        let handle = Handle { inner: Arc::clone(&inner), pops: Mutex::new(()) };
+        let (pops, turns) = (Mutex::new(()), Turns::new());
+        let handle = Handle { inner: Arc::clone(&inner), pops, turns };
         Db { inner, handle: Arc::new(handle) }
     }
 
