@@ -49,11 +49,12 @@ use crate::table::SstReader;
 ///
 /// # What is absent on purpose
 ///
-/// - **Transactions.** A [`WriteBatch`] is atomic and a [`Snapshot`] is consistent. Nothing detects
-///   that two writers changed the same key.
+/// - **Transactions.** A [`WriteBatch`] is atomic, a [`Snapshot`] is consistent, and
+///   [`Db::compare_and_swap`] and [`Db::fetch_update`] update one key atomically. Nothing reads and
+///   writes several keys atomically.
 /// - **Column families.** Open several databases, with one [block cache](Builder::block_cache), or
 ///   give each kind of key a prefix.
-/// - **Merge operators.** Read, change and write the value.
+/// - **Merge operators.** [`Db::update_fetch`] reads, changes and writes a value atomically.
 /// - **Custom comparators.** Keys are ordered by their bytes, so encode numbers big-endian.
 /// - **Time to live, and compaction filters.** Delete old entries yourself, with
 ///   [`Db::delete_range`] where their keys are adjacent.

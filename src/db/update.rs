@@ -254,3 +254,30 @@ impl Visit for NotesReadPoint<'_> {
         ToSlice.visit(value)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fs::{Fs, MemFs};
+    use crate::table::{SstWriter, TableOptions};
+
+    /// A read may come between the two steps by which an ingestion becomes visible: it has the read
+    /// state with the ingested table, and the sequence number from before it.
+    #[test]
+    fn an_update_sees_an_ingestion_that_became_visible_during_its_read() {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
+        db.put("other", "").unwrap();
+        let before = db.inner.read_point(None);
+        let mut writer = SstWriter::create_in(fs, "/table", TableOptions::default()).unwrap();
+        writer.put(b"key", b"ingested").unwrap();
+        writer.finish().unwrap();
+        db.ingest(&["/table"]).unwrap();
+        let state = db.inner.tree.reading.current();
+        let between = ReadPoint::new(state, before.sequence, false, &db.inner.database.status);
+        assert!(!db.inner.write_update(b"key", &None, Some(b"new"), between).unwrap());
+        assert_eq!(db.get("key").unwrap().unwrap(), b"ingested");
+    }
+}

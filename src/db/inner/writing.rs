@@ -40,6 +40,8 @@ pub(crate) struct Writer {
     pub wal: Option<LogWriter>,
     pub wal_number: u64,
     pub last_sequence: SequenceNumber,
+    /// The sequence number of the last ingestion since the opening; 0 if there was none.
+    pub last_ingestion: SequenceNumber,
     /// How long writers must still sleep while writes are delayed
     /// ([`WriteStall`](crate::WriteStall)). Each delayed group of writes adds the time that its
     /// bytes take at the allowed speed.

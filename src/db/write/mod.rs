@@ -25,6 +25,10 @@
 //! makes the database read-only, and so does a panic. The panic continues in the thread that led,
 //! while the other writers get an error.
 //!
+//! **An update of one key** (`db/update.rs`) is written only if nothing has changed the key since the
+//! update read it. The leader checks this between steps 1 and 2, in memory. It leaves the write out
+//! if the check fails, and the update reads again.
+//!
 //! **Deletions on a full disk.** If level 0 is full because compactions find no space, writers get
 //! an error. Batches that only delete are written all the same, because space becomes free by them:
 //! a table that a range deletion covers is dropped unread, which needs no space. So a group then
@@ -318,8 +322,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes a group for which the memtable has room. The steps: WAL, sync if requested, memtable,
-    /// visible.
+    /// Writes a group for which the memtable has room. The steps: preconditions, WAL, sync if
+    /// requested, memtable, visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
         let to_write;
         let group = match group.iter().any(|write| write.precondition.is_some()) {
@@ -401,8 +405,10 @@ impl Inner {
     ///
     /// While this thread leads, nobody else writes, and no ingestion enters the tree. If the read
     /// state of the read is still the current one, its newest memtable is the writer's, so this
-    /// memtable has every write since the read: only a change of the read state could have moved a
-    /// write to a table, dropped it there, or added an ingested table.
+    /// memtable has every write since the read, except for ingestions: only a change of the read
+    /// state could have moved a write to a table or dropped it there. An ingested table may be in
+    /// the read state although the read did not see it, because the table enters a read state a
+    /// moment before its sequence number is visible.
     fn has_changed(
         &self,
         writer: &Writer,
@@ -417,6 +423,7 @@ impl Inner {
         let memtable = &writer.tree.memtable;
         let newest = memtable.get(key, MAX_SEQUENCE).map_or(0, |(sequence, ..)| sequence);
         !self.tree.reading.is_current(&read.state, &guard)
+            || writer.last_ingestion > read.sequence
             || newest > read.sequence
             || memtable.covering(key, MAX_SEQUENCE, &guard) > read.sequence
             || earlier.iter().any(|write| write.batch.concerns(key))
