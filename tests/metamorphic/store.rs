@@ -282,9 +282,9 @@ impl Store {
 
     /// The closure must see the current value, and after it that of the write that came between.
     fn update(&mut self, key: Key, new: Option<Value>, mut meanwhile: Option<Write>) -> Result<()> {
-        let db = self.db().clone();
+        let (db, bytes) = (self.db().clone(), self.keys.bytes(key).to_vec());
         let mut failed = Ok(());
-        let updated = db.fetch_update(self.keys.bytes(key), |seen| {
+        let updated = db.fetch_update(bytes, |seen| {
             let current = self.model.now().get(&key).map(Value::bytes);
             // A write that failed may have happened.
             assert!(failed.is_err() || seen == current.as_deref(), "fetch_update");
