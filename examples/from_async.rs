@@ -125,13 +125,36 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 async fn visit(db: &AsyncDb, user: &str) -> maypole::Result<u64> {
     let key = format!("visits/{user}");
     db.call(move |db| {
-        // Reads and writes in one call, so that a request takes one round trip to the threads.
-        let visits = db.get_with(&key, |count| count.try_into().map_or(0, u64::from_be_bytes))?;
-        let visits = visits.unwrap_or(0) + 1;
-        db.put(&key, visits.to_be_bytes())?;
-        Ok(visits)
+        // Reads and writes in one call, so that a request takes one round trip to the threads. A
+        // `get` and a `put` would lose visits, because another thread may put in between.
+        let visits = db.update_fetch(&key, |count| {
+            let count = count.and_then(|count| count.try_into().ok());
+            Some((count.map_or(0, u64::from_be_bytes) + 1).to_be_bytes())
+        })?;
+        Ok(visits.map_or(0, u64::from_be_bytes))
     })
     .await
+}
+
+/// Ada visits `visits` times from each of `clients` at the same time. Returns how many of the visits
+/// were counted.
+pub fn rush(clients: usize, visits: u64) -> Result<u64, Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    let db = AsyncDb::new(Db::open(dir.path())?, clients);
+    thread::scope(|scope| {
+        let client = || {
+            block_on(async {
+                for _ in 0..visits {
+                    visit(&db, "Ada").await?;
+                }
+                Ok::<(), maypole::Error>(())
+            })
+        };
+        let clients: Vec<_> = (0..clients).map(|_| scope.spawn(client)).collect();
+        clients.into_iter().try_for_each(|client| client.join().expect("a client that ends"))
+    })?;
+    // The visit after the last one.
+    Ok(block_on(visit(&db, "Ada"))? - 1)
 }
 
 /// Runs the example, and prints to `out`.
@@ -147,8 +170,10 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         let (count, last) = (db.call(|db| db.len()), db.call(|db| db.last_key_value()));
         let (count, last) = (count.await?, last.await?);
         writeln!(out, "{count} users, the last is {:?}", last.map(|(key, _)| key))?;
-        Ok(())
-    })
+        Ok::<(), maypole::Error>(())
+    })?;
+    writeln!(out, "4 clients visit 250 times each: {} visits", rush(4, 250)?)?;
+    Ok(())
 }
 
 #[allow(dead_code, reason = "a test runs the example without it")]

@@ -67,10 +67,10 @@ pub use error::{Error, Result};
 pub use {
     cache::{BlockCache, BlockKind, KindUsage, PinMetadata},
     db::{
-        BatchOperation, Builder, ColumnFamily, DamagedTable, Db, DbCursor, DbIterator,
-        DestroyReport, Durability, ExportReport, FileStats, HeldByCursors, ImportReport, KeyBounds,
-        LevelStats, Loss, PublishedStats, RepairReport, RocksDb, Snapshot, Stats, VerifyReport,
-        WarmUpReport, WriteBatch, WriteStall, WriteStallCause, explain,
+        BatchOperation, Builder, ColumnFamily, CompareAndSwapError, DamagedTable, Db, DbCursor,
+        DbIterator, DestroyReport, Durability, ExportReport, FileStats, HeldByCursors,
+        ImportReport, KeyBounds, LevelStats, Loss, PublishedStats, RepairReport, RocksDb, Snapshot,
+        Stats, VerifyReport, WarmUpReport, WriteBatch, WriteStall, WriteStallCause, explain,
     },
     encoding::key::SequenceNumber,
     filter_policy::FilterPolicy,

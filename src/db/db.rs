@@ -27,6 +27,7 @@ use super::stats::published::PublishedStats;
 use super::stats::report::Stats;
 use super::write::batch::WriteBatch;
 use super::write::durability::Durability;
+use super::write::turns::Turns;
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
 use crate::slice::Slice;
@@ -48,11 +49,12 @@ use crate::table::SstReader;
 ///
 /// # What is absent on purpose
 ///
-/// - **Transactions.** A [`WriteBatch`] is atomic and a [`Snapshot`] is consistent. Nothing detects
-///   that two writers changed the same key.
+/// - **Transactions.** A [`WriteBatch`] is atomic, a [`Snapshot`] is consistent, and
+///   [`Db::compare_and_swap`] and [`Db::fetch_update`] update one key atomically. Nothing reads and
+///   writes several keys atomically.
 /// - **Column families.** Open several databases, with one [block cache](Builder::block_cache), or
 ///   give each kind of key a prefix.
-/// - **Merge operators.** Read, change and write the value.
+/// - **Merge operators.** [`Db::update_fetch`] reads, changes and writes a value atomically.
 /// - **Custom comparators.** Keys are ordered by their bytes, so encode numbers big-endian.
 /// - **Time to live, and compaction filters.** Delete old entries yourself, with
 ///   [`Db::delete_range`] where their keys are adjacent.
@@ -87,6 +89,8 @@ pub(super) struct Handle {
     inner: Arc<Inner>,
     /// Held by the running [`Db::pop_first`].
     pub(super) pops: Mutex<(), rank::Pops>,
+    /// What orders the updates of one key, such as [`Db::fetch_update`].
+    pub(super) turns: Turns,
 }
 
 impl Drop for Handle {
@@ -216,7 +220,8 @@ impl Db {
     }
 
     pub(super) fn of(inner: Arc<Inner>) -> Db {
-        let handle = Handle { inner: Arc::clone(&inner), pops: Mutex::new(()) };
+        let (pops, turns) = (Mutex::new(()), Turns::new());
+        let handle = Handle { inner: Arc::clone(&inner), pops, turns };
         Db { inner, handle: Arc::new(handle) }
     }
 

@@ -4,6 +4,7 @@
 //! [`Guard::lend`] keeps only the block or the memtable of the value alive.
 
 use super::inner::reading::Reading;
+use super::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::lookup::{
@@ -11,7 +12,7 @@ use crate::lookup::{
 };
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
-use crate::sync::{Guard, pin};
+use crate::sync::{Guard, Held, pin};
 use crate::table::LookupKey;
 
 /// Returns the value of `key`. `snapshot` is the sequence number of a snapshot, or `None` for the
@@ -51,10 +52,11 @@ pub(super) fn lookup<V: Visit>(
     key: &[u8],
     snapshot: Option<SequenceNumber>,
     observer: Observer<'_>,
-    visit: V,
+    mut visit: V,
 ) -> Result<Option<V::Out>> {
     let guard = pin();
     let (held, sequence) = reading.load_read_point(snapshot, &guard);
+    visit.begin(&held, sequence);
     let sources = &held.get().sources;
     let tickers = reading.counters().on_thread(&guard);
     let scope = &Scope { guard: &guard, tickers, observer };
@@ -154,6 +156,10 @@ pub(super) enum ValueRef<'a> {
 /// What a lookup does with the value that it finds.
 pub(super) trait Visit {
     type Out;
+
+    /// Called first, with what the lookup reads.
+    #[inline(always)]
+    fn begin(&mut self, _state: &Held<'_, ReadState>, _sequence: SequenceNumber) {}
 
     fn visit(self, value: ValueRef<'_>) -> Self::Out;
 }

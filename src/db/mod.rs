@@ -7,7 +7,7 @@
 //!   open, recover, close  open/  closing.rs
 //!   read                  get.rs  iter/ (iter/marks/: what cursors jump over)
 //!                         explain/ (a lookup, watched)
-//!   write                 write/
+//!   write                 write/  update.rs (compare_and_swap, fetch_update)
 //!   flush, compact        flush.rs  background/
 //!   the whole database    maintenance/ (copy, ingest, verify, destroy)  repair/
 //!   short calls over these  convenience.rs (len, first, last, sizes)
@@ -43,6 +43,7 @@ mod rocks;
 mod snapshot;
 mod snapshots;
 mod stats;
+mod update;
 mod write;
 
 mod convenience;
@@ -57,6 +58,7 @@ pub use repair::{Loss, RepairReport};
 pub use rocks::{ColumnFamily, ExportReport, ImportReport, RocksDb};
 pub use snapshot::Snapshot;
 pub use stats::{DamagedTable, FileStats, HeldByCursors, LevelStats, PublishedStats, Stats};
+pub use update::CompareAndSwapError;
 pub use write::batch::{BatchOperation, WriteBatch};
 pub use write::durability::Durability;
 pub use write::write_stall::{WriteStall, WriteStallCause};

@@ -398,9 +398,10 @@ fn the_example_of_async_code_awaits_its_calls() {
     crosses_an_await::<(Db, maypole::Snapshot, maypole::DbIterator, maypole::DbCursor, Slice)>();
     let mut out = Vec::new();
     crate::from_async::run(&mut out).unwrap();
-    let shown =
-        "Ada: visit 1\nMary: visit 1\nAda: visit 2\n2 users, the last is Some(b\"visits/Mary\")\n";
+    let shown = "Ada: visit 1\nMary: visit 1\nAda: visit 2\n2 users, the last is Some(b\"visits/Mary\")\n\
+         4 clients visit 250 times each: 1000 visits\n";
     assert_eq!(String::from_utf8(out).unwrap(), shown);
+    assert_eq!(crate::from_async::rush(4, 10_000).unwrap(), 40_000);
 }
 
 #[test]

@@ -81,6 +81,10 @@ fn calls(own: &mut Inherited, dir: &Path) {
     forked("delete_range", db.delete_range("a", "b"));
     forked("write_opt", db.write_opt(maypole::WriteBatch::new(), Durability::Sync));
     forked("pop_first", db.pop_first());
+    forked("compare_and_swap", db.compare_and_swap("a", Some("b"), Some("c")));
+    forked("fetch_update", db.fetch_update("a", |_| Some("b")));
+    forked("update_fetch", db.update_fetch("a", |_| Some("b")));
+    forked("take", db.take("a"));
     forked("persist", db.persist());
     forked("flush", db.flush());
     forked("compact_range", db.compact_range(..));

@@ -82,6 +82,7 @@ mod soak;
 mod still;
 mod tidying;
 mod trouble;
+mod updates;
 mod writers;
 
 #[path = "../../examples/from_async.rs"]

@@ -75,6 +75,12 @@ fn writes(db: &Db, key: &str, value: &str) -> Outcome {
     db.delete_range(from, to)?;
     db.delete_range("", last_key)?;
     assert_eq!(db.pop_first()?, None);
+    let (old, new) = (None::<&str>, Some("1"));
+    let change = |value: Option<&[u8]>| value.map(|value| [value, b"!"].concat());
+    db.compare_and_swap(key, old, new)??;
+    assert_eq!(db.fetch_update(key, change)?.unwrap(), b"1");
+    assert_eq!(db.update_fetch(key, change)?.unwrap(), b"1!!");
+    assert_eq!(db.take(key)?.unwrap(), b"1!!");
     db.put(key, value)?;
     db.persist()?;
     Ok(())

@@ -92,6 +92,18 @@ pub enum Operation {
         count: u32,
     },
     PopFirst,
+    /// Swaps the value of a key, from the current value or from one that it does not have.
+    Swap {
+        key: Key,
+        new: Option<Value>,
+        expects_current: bool,
+    },
+    /// Updates a key by a closure. Meanwhile, another write may change the key.
+    Update {
+        key: Key,
+        new: Option<Value>,
+        meanwhile: Option<Write>,
+    },
     Persist,
     /// Threads that work at the same time, each with its turns. No key is written by two of them.
     Together(Vec<Vec<Turn>>),

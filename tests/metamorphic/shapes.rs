@@ -270,6 +270,29 @@ impl Draw {
         }
     }
 
+    /// Updates of single keys, in a tree that changes.
+    pub(super) fn updates(&mut self) {
+        for _ in 0..self.rng.random_range(1..15) {
+            let key = self.near();
+            let new = (!self.one_in(4)).then(|| self.value());
+            let operation = match self.rng.random_range(0..5) {
+                0 => Operation::Flush,
+                1 | 2 => Operation::Swap { key, new, expects_current: !self.one_in(4) },
+                _ => {
+                    let near = [key, self.near()][self.rng.random_range(0..2)];
+                    let write = match self.rng.random_range(0..6) {
+                        0 | 1 => Some(Write::Put(near, self.value())),
+                        2 => Some(Write::Delete(near)),
+                        3 => Some(Write::DeleteRange(near, (near + 2).min(self.keys))),
+                        _ => None,
+                    };
+                    Operation::Update { key, new, meanwhile: write }
+                }
+            };
+            self.push(operation);
+        }
+    }
+
     pub(super) fn queue(&mut self) {
         for _ in 0..self.rng.random_range(1..15) {
             self.push(Operation::PopFirst);

@@ -13,7 +13,7 @@ use maypole::{Db, Durability, Error, Result, Snapshot, Ticker, WriteBatch};
 
 use super::disks::Disk;
 use super::held::{HeldCursor, HeldIterator};
-use super::keys::{Key, Universe};
+use super::keys::{Key, Universe, Value};
 use super::model::{MAX_DOUBTFUL, Map, Model, Write};
 use super::operation::{Leave, Operation, Program};
 use super::settings::Settings;
@@ -134,6 +134,8 @@ impl Store {
                 (0..count).try_for_each(|i| self.delete((first + step * i) % self.keys.count()))
             }
             Operation::PopFirst => self.pop_first(),
+            &Operation::Swap { key, new, expects_current } => self.swap(key, new, expects_current),
+            &Operation::Update { key, new, meanwhile } => self.update(key, new, meanwhile),
             Operation::Persist => {
                 self.db().persist()?;
                 self.model.sync();
@@ -259,6 +261,43 @@ impl Store {
         }
     }
 
+    fn swap(&mut self, key: Key, new: Option<Value>, expects_current: bool) -> Result<()> {
+        let current = self.model.now().get(&key).map(Value::bytes);
+        let other = current.is_none().then(|| b"a value that no key has".to_vec());
+        let expected = if expects_current { &current } else { &other };
+        let bytes = new.as_ref().map(Value::bytes);
+        match self.db().compare_and_swap(self.keys.bytes(key), expected.as_ref(), bytes) {
+            Ok(swapped) => {
+                let found = swapped.err().map(|error| error.current.map(|found| found.to_vec()));
+                assert_eq!(found, (!expects_current).then_some(current), "compare_and_swap");
+                match expects_current {
+                    true => self.wrote(set(key, new), Ok(())),
+                    false => Ok(()),
+                }
+            }
+            Err(error) if expects_current => self.wrote(set(key, new), Err(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The closure must see the current value, and after it that of the write that came between.
+    fn update(&mut self, key: Key, new: Option<Value>, mut meanwhile: Option<Write>) -> Result<()> {
+        let (db, bytes) = (self.db().clone(), self.keys.bytes(key).to_vec());
+        let mut failed = Ok(());
+        let updated = db.fetch_update(bytes, |seen| {
+            let current = self.model.now().get(&key).map(Value::bytes);
+            // A write that failed may have happened.
+            assert!(failed.is_err() || seen == current.as_deref(), "fetch_update");
+            if let Some(write) = meanwhile.take() {
+                let done = write_batch(&db, &self.keys, &[write], false);
+                failed = self.wrote(vec![write], done);
+            }
+            new.as_ref().map(Value::bytes)
+        });
+        let done = self.wrote(set(key, new), updated.map(drop));
+        failed.and(done)
+    }
+
     /// Writes tables as another program would, and ingests them in one call.
     fn ingest(&mut self, files: &[Vec<Write>]) -> Result<()> {
         let mut paths = Vec::new();
@@ -365,4 +404,9 @@ pub(super) fn write_batch(db: &Db, keys: &Universe, writes: &[Write], sync: bool
     }
     let durability = if sync { Durability::Sync } else { Durability::Buffered };
     db.write_opt(batch, durability)
+}
+
+/// The write that gives a key this value, or none.
+fn set(key: Key, new: Option<Value>) -> Vec<Write> {
+    vec![new.map_or(Write::Delete(key), |value| Write::Put(key, value))]
 }

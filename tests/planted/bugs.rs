@@ -30,6 +30,39 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "durability::a_failed_append_is_told_to_every_writer_of_the_group",
     },
+    // Updates of one key.
+    Bug {
+        name: "an update does not notice that its read state was replaced",
+        file: "src/db/write/mod.rs",
+        old: "!self.tree.reading.is_current(&read.state, &guard)",
+        new: "(false && !self.tree.reading.is_current(&read.state, &guard))",
+        program: "db",
+        test: "updates::an_update_sees_every_write_that_comes_between",
+    },
+    Bug {
+        name: "an update does not notice a range deletion in the memtable",
+        file: "src/db/write/mod.rs",
+        old: "|| memtable.covering(key, MAX_SEQUENCE, &guard) > read.sequence",
+        new: "",
+        program: "db",
+        test: "updates::an_update_sees_every_write_that_comes_between",
+    },
+    Bug {
+        name: "an update does not see the earlier writes of its group",
+        file: "src/db/write/mod.rs",
+        old: "|| earlier.iter().any(|write| write.batch.concerns(key))",
+        new: "|| (false && earlier.iter().any(|write| write.batch.concerns(key)))",
+        program: "db",
+        test: "updates::two_updates_of_one_group_see_each_other",
+    },
+    Bug {
+        name: "an update does not notice an ingestion that became visible during its read",
+        file: "src/db/write/mod.rs",
+        old: "|| writer.last_ingestion > read.sequence",
+        new: "",
+        program: "lib",
+        test: "db::update::tests::an_update_sees_an_ingestion_that_became_visible_during_its_read",
+    },
     // The order of level 0, and the end of compactions.
     Bug {
         name: "a merge within level 0 starts behind a file of the same flush",

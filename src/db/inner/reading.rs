@@ -103,6 +103,12 @@ impl Reading {
         self.read_state.load_arc(&pin())
     }
 
+    /// Whether `state` is still the current read state. A state that was replaced never becomes the
+    /// current one again, and the caller's reference keeps its address from being reused.
+    pub fn is_current(&self, state: &Arc<ReadState>, guard: &Guard) -> bool {
+        std::ptr::eq(self.read_state.load(guard), &**state)
+    }
+
     /// Replaces the memtables and tables that readers see from now on.
     pub fn publish(&self, tree: &TreeState) {
         let read_state = Arc::new(ReadState::of(tree, &self.counters, &self.marks));

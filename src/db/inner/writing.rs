@@ -16,10 +16,13 @@
 //! opening that makes the directory writable.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::db::iter::marks::Keeper;
 use crate::db::open::recover::PendingWritable;
+use crate::db::read_state::ReadPoint;
 use crate::db::write::batch::WriteBatch;
 use crate::db::write::durability::Durability;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
@@ -37,6 +40,8 @@ pub(crate) struct Writer {
     pub wal: Option<LogWriter>,
     pub wal_number: u64,
     pub last_sequence: SequenceNumber,
+    /// The sequence number of the last ingestion since the opening; 0 if there was none.
+    pub last_ingestion: SequenceNumber,
     /// How long writers must still sleep while writes are delayed
     /// ([`WriteStall`](crate::WriteStall)). Each delayed group of writes adds the time that its
     /// bytes take at the allowed speed.
@@ -57,6 +62,33 @@ pub(crate) struct TreeWriter {
 pub(crate) struct Write {
     pub batch: WriteBatch,
     pub durability: Durability,
+    /// Of an update (`db/update.rs`), whose batch has one operation.
+    pub precondition: Option<Arc<Precondition>>,
+}
+
+/// The precondition of an update: nothing has changed its key since it read the key. The leader
+/// checks it and leaves the write out if it fails. That is no error of the write, because the
+/// update reads the key again.
+pub(crate) struct Precondition {
+    /// What the update has read.
+    pub read: ReadPoint,
+    failed: AtomicBool,
+}
+
+impl Precondition {
+    pub fn new(read: ReadPoint) -> Precondition {
+        Precondition { read, failed: AtomicBool::new(false) }
+    }
+
+    /// Called by the leader. The answer to the write orders this before the call of
+    /// [`Precondition::has_failed`].
+    pub fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
 }
 
 /// Guards what only the leader uses, and queues the writes that wait for a leader.

@@ -155,7 +155,7 @@ fn enter(inner: &Inner, copied: &mut Vec<FileMeta>) -> Result<()> {
     }
     writer.tree.marks.publish(inner.tree.reading.marks());
     list(inner, &writer, synced, opened, sequence, copied)?;
-    writer.last_sequence = sequence;
+    (writer.last_sequence, writer.last_ingestion) = (sequence, sequence);
     drop((writer, ingesting));
     // Waits for a short time until no lookup uses the replaced read state, and frees it.
     drain(READERS_PATIENCE);

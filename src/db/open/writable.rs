@@ -161,6 +161,7 @@ fn assemble(
         wal,
         wal_number,
         last_sequence,
+        last_ingestion: 0,
         owed_wait: Duration::ZERO,
         tree: TreeWriter { memtable: writing, marks: Keeper::default() },
     };

@@ -190,6 +190,16 @@ impl WriteBatch {
         Operations { decoder: Decoder::new(&self.operations) }
     }
 
+    /// Whether one of the writes puts or removes `key`.
+    pub(crate) fn concerns(&self, key: &[u8]) -> bool {
+        self.iter().any(|write| match write {
+            BatchOperation::Put { key: written, .. } | BatchOperation::Delete { key: written } => {
+                written == key
+            }
+            BatchOperation::DeleteRange { start, end } => start <= key && key < end,
+        })
+    }
+
     /// The operations in the encoding of a WAL record.
     pub(crate) fn encoded(&self) -> &[u8] {
         &self.operations

@@ -25,6 +25,10 @@
 //! makes the database read-only, and so does a panic. The panic continues in the thread that led,
 //! while the other writers get an error.
 //!
+//! **An update of one key** (`db/update.rs`) is written only if nothing has changed the key since the
+//! update read it. The leader checks this between steps 1 and 2, in memory. It leaves the write out
+//! if the check fails, and the update reads again.
+//!
 //! **Deletions on a full disk.** If level 0 is full because compactions find no space, writers get
 //! an error. Batches that only delete are written all the same, because space becomes free by them:
 //! a table that a range deletion covers is dropped unread, which needs no space. So a group then
@@ -36,24 +40,26 @@
 
 pub(crate) mod batch;
 pub(crate) mod durability;
+pub(crate) mod turns;
 pub(crate) mod write_stall;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use self::batch::{MAX_BATCH_BYTES, WriteBatch, record_header};
+use self::batch::{MAX_BATCH_BYTES, Operation, WriteBatch, record_header};
 use self::durability::Durability;
 use self::write_stall::{Pressure, WriteStall, WriteStallCause, wait_for, write_stall_for};
 use super::inner::Inner;
 use super::inner::database::Database;
 use super::inner::tree_state::Frozen;
-use super::inner::writing::{LeadingWriter, Write, Writer, sequence_after};
+use super::inner::writing::{LeadingWriter, Precondition, Write, Writer, sequence_after};
 use super::open::writable::take_over;
-use crate::encoding::key::EntryKind;
+use super::read_state::ReadPoint;
+use crate::encoding::key::{EntryKind, MAX_SEQUENCE};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::stats::Ticker;
-use crate::sync::Waiting;
+use crate::sync::{Waiting, pin};
 use crate::wal::LogWriter;
 
 /// A group is full at this size, so that the first of many writers does not wait for all of them.
@@ -66,6 +72,10 @@ const MAX_WAIT: Duration = Duration::from_millis(10);
 
 /// How long a stopped writer sleeps when nothing wakes it.
 const STOP_PATIENCE: Duration = Duration::from_millis(100);
+
+/// An update joins a group only if at most this many operations come before it, because the leader
+/// compares their keys with the key of the update.
+const MOST_COMPARED: usize = 256;
 
 /// Which stops of writers ([`WriteStall::Stop`]) a group passes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,7 +125,25 @@ impl Inner {
                 Durability::Sync => self.sync_wals(),
             };
         }
-        let write = Write { batch, durability };
+        self.lead_or_queue(Write { batch, durability, precondition: None })
+    }
+
+    /// Writes `batch`, which has one operation, if nothing has changed its key since `read`. Returns
+    /// whether it was written.
+    pub(crate) fn commit_if_unchanged(&self, batch: WriteBatch, read: ReadPoint) -> Result<bool> {
+        batch.check()?;
+        self.database.status.check_writable()?;
+        let precondition = Arc::new(Precondition::new(read));
+        self.lead_or_queue(Write {
+            batch,
+            durability: Durability::Buffered,
+            precondition: Some(Arc::clone(&precondition)),
+        })?;
+        Ok(!precondition.has_failed())
+    }
+
+    #[inline]
+    fn lead_or_queue(&self, write: Write) -> Result<()> {
         if let Some(mut writer) = self.database.writing.try_lead() {
             self.database.counters().add(Ticker::WriteDoneBySelf, 1);
             let work = Unfinished { inner: self, writer: &mut writer, group: Vec::new() };
@@ -132,7 +160,7 @@ impl Inner {
     fn lead(&self, writer: &mut LeadingWriter<'_>) {
         let mut work = Unfinished { inner: self, writer, group: Vec::new() };
         let room = self.make_room(work.writer, Passing::None);
-        let mut bytes = 0;
+        let (mut bytes, mut operations) = (0, 0);
         // Whether the first batch only deletes. Looked at if there is no room.
         let mut deletes = None;
         // The first batch always fits, because no batch is larger than a record may be.
@@ -143,6 +171,10 @@ impl Inner {
                     return false;
                 }
             }
+            if write.precondition.is_some() && operations > MOST_COMPARED {
+                return false;
+            }
+            operations += write.batch.len();
             let before = bytes;
             bytes += write.batch.size_bytes();
             before < GROUP_BYTES && bytes <= MAX_BATCH_BYTES
@@ -290,9 +322,20 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes a group for which the memtable has room. The steps: WAL, sync if requested, memtable,
-    /// visible.
+    /// Writes a group for which the memtable has room. The steps: preconditions, WAL, sync if
+    /// requested, memtable, visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
+        let to_write;
+        let group = match group.iter().any(|write| write.precondition.is_some()) {
+            false => group,
+            true => {
+                to_write = self.check_preconditions(writer, group);
+                &to_write[..]
+            }
+        };
+        if group.is_empty() {
+            return Ok(());
+        }
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
         if self.tree.reading.marks().has_proposals() {
             self.hear_cursors(writer)?;
@@ -341,6 +384,49 @@ impl Inner {
 
         self.database.sequences.set_visible(last);
         Ok(())
+    }
+
+    /// Returns the writes of the group whose preconditions hold, and fails the others.
+    fn check_preconditions<'w>(&self, writer: &Writer, group: &[&'w Write]) -> Vec<&'w Write> {
+        let mut to_write = Vec::with_capacity(group.len());
+        for &write in group {
+            match &write.precondition {
+                Some(of_update) if self.has_changed(writer, &of_update.read, write, &to_write) => {
+                    of_update.fail();
+                }
+                _ => to_write.push(write),
+            }
+        }
+        to_write
+    }
+
+    /// Whether the key of an update may have changed since `read`. `earlier` holds the writes of the
+    /// group that come before the update.
+    ///
+    /// While this thread leads, nobody else writes, and no ingestion enters the tree. If the read
+    /// state of the read is still the current one, its newest memtable is the writer's, so this
+    /// memtable has every write since the read, except for ingestions: only a change of the read
+    /// state could have moved a write to a table or dropped it there. An ingested table may be in
+    /// the read state although the read did not see it, because the table enters a read state a
+    /// moment before its sequence number is visible.
+    fn has_changed(
+        &self,
+        writer: &Writer,
+        read: &ReadPoint,
+        update: &Write,
+        earlier: &[&Write],
+    ) -> bool {
+        let Some(Ok(Operation { key, .. })) = update.batch.operations().next() else {
+            return false;
+        };
+        let guard = pin();
+        let memtable = &writer.tree.memtable;
+        let newest = memtable.get(key, MAX_SEQUENCE).map_or(0, |(sequence, ..)| sequence);
+        !self.tree.reading.is_current(&read.state, &guard)
+            || writer.last_ingestion > read.sequence
+            || newest > read.sequence
+            || memtable.covering(key, MAX_SEQUENCE, &guard) > read.sequence
+            || earlier.iter().any(|write| write.batch.concerns(key))
     }
 
     /// Cuts the keys of the group's puts out of all marks (`iter/marks/`). Called before the group
