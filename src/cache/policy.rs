@@ -205,11 +205,6 @@ impl Credit {
         self.0.load(Ordering::Relaxed)
     }
 
-    #[cfg(test)]
-    pub fn eighths(&self) -> u32 {
-        self.get()
-    }
-
     fn set(&self, credit: u32) {
         self.0.store(credit, Ordering::Relaxed);
     }

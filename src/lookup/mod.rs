@@ -57,8 +57,6 @@ mod unfinished;
 mod walk;
 
 #[cfg(test)]
-pub(crate) use self::many::read_parts;
-#[cfg(test)]
 pub(crate) use self::probe::search_and_read as get_in_table;
 pub(crate) use self::{
     found::Found,

@@ -6,7 +6,7 @@ use maypole::{Compression, Db, WriteBatch};
 
 use crate::files;
 
-const KEYS: u64 = 120_000;
+const KEYS: u64 = 60_000;
 
 fn key(n: u64) -> [u8; 8] {
     n.to_be_bytes()

@@ -291,7 +291,7 @@ fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothin
     };
     let (all, changes) = (calls(Target::Any), calls(Target::Changes));
     assert!(changes > 300, "{changes} changes");
-    let step = env("MAYPOLE_FAULT_STEP", 5) as usize;
+    let step = env("MAYPOLE_FAULT_STEP", 11) as usize;
     let (mut runs, mut noticed) = (0, 0);
     for (kind, fault) in (0..).zip([Fault::Io, Fault::NoSpace]) {
         let once = (kind % step..all as usize).step_by(step).map(|nth| (nth as u64, false));

@@ -33,7 +33,7 @@
 //!
 //! | VARIABLE | DEFAULT | MEANING |
 //! |---|---:|---|
-//! | `MAYPOLE_METAMORPHIC_SECONDS` | 10 | how long new seeds are run |
+//! | `MAYPOLE_METAMORPHIC_SECONDS` | 4 | how long new seeds are run |
 //! | `MAYPOLE_METAMORPHIC_FIRST` | 1 | the first of these seeds |
 //! | `MAYPOLE_METAMORPHIC_SEED` | | runs this seed alone |
 //! | `MAYPOLE_METAMORPHIC_SHORTEN` | 60 | for how many seconds a failing program is shortened |
@@ -163,7 +163,7 @@ fn whatever_the_options_are_the_store_shows_what_was_written() {
             );
         }
         None => {
-            let time = Duration::from_secs(env("SECONDS").unwrap_or(10));
+            let time = Duration::from_secs(env("SECONDS").unwrap_or(4));
             run_seeds(env("FIRST").unwrap_or(1), time);
         }
     }

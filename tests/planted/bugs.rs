@@ -756,8 +756,8 @@ pub const BUGS: &[Bug] = &[
         file: "src/lookup/many/parts.rs",
         old: "std::ptr::eq(table, other.0) && part == other.1",
         new: "!std::ptr::eq(table, std::ptr::null()) && part == other.1",
-        program: "lib",
-        test: "table::tests::parts::parts_of_several_tables_that_are_read_together_are_not_mistaken",
+        program: "db",
+        test: "parts::every_read_finds_what_is_there",
     },
     Bug {
         name: "a lookup does not go on in the next part of the index",

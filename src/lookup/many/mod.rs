@@ -48,7 +48,7 @@ use crate::table::{LookupKey, Table};
 use self::blocks::{BlockBatch, read_blocks};
 use self::filters::{Maybe, Question, query_filters};
 use self::open::{GONE, OpenLookup, TOGETHER};
-pub(crate) use self::parts::read_parts;
+use self::parts::read_parts;
 use super::filter::{AfterFilter, FilterUse, absent_part, answer_once_read};
 use super::found::{hit_ticker, range_deletion};
 use super::in_table::{

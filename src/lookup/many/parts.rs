@@ -14,7 +14,7 @@ use crate::table::source::Source;
 use crate::table::table_index::TableIndex;
 
 /// What [`read_parts`] can read: a filter or an index, whole, or a part of it.
-pub(crate) trait MetadataPart: Cached + Sized {
+pub(super) trait MetadataPart: Cached + Sized {
     /// The ticker that counts a use of a part in memory.
     const HIT: Ticker;
 
@@ -70,7 +70,7 @@ impl MetadataPart for TableIndex {
 /// Reads parts that were not in memory a moment ago, and caches them. A part that `wanted` lists
 /// several times is read once. Parts are read at the same time; then whole filters and
 /// indexes are read one after the other. The results are in the order of `wanted`. Hold no guard.
-pub(crate) fn read_parts<T: MetadataPart>(
+pub(super) fn read_parts<T: MetadataPart>(
     reader: &OverlappedReader,
     wanted: &[(&Table, usize)],
 ) -> Vec<Result<Lease<'static, T>>> {

@@ -245,11 +245,6 @@ impl FilterSource {
         }
     }
 
-    #[cfg(test)]
-    pub fn credit(&self, part: usize) -> u32 {
-        self.credits[part].eighths()
-    }
-
     pub fn heap_bytes(&self) -> usize {
         self.parts.heap_bytes() + size_of_val(&*self.credits)
     }

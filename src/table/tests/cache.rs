@@ -56,29 +56,6 @@ fn a_lookup_reads_filter_index_and_one_block_once_and_then_nothing() {
 }
 
 #[test]
-fn an_absent_key_reads_no_block_unless_the_filter_is_fooled_and_then_one() {
-    let context = context(1 << 20);
-    let table = table(&keys(2000), options(Compression::None), &context);
-    assert!(has(&table, "k000500"));
-    let (mut useful, mut fooled) = (0, 0);
-    for i in 0..1999 {
-        let tickers = [BloomUseful, BloomFullPositive, DataBlocksExamined, BloomFullTruePositive];
-        let moved = counted(&context, &tickers, || {
-            assert!(!has(&table, &format!("k{:06}", 2 * i + 1)));
-        });
-        assert!(moved == [1, 0, 0, 0] || moved == [0, 1, 1, 0], "{moved:?}");
-        useful += moved[0];
-        fooled += moved[1];
-    }
-    let file = table.file_counters().sums();
-    assert_eq!(file.filter.useful, useful);
-    assert_eq!(file.filter.full_positive, fooled + 1);
-    assert_eq!(file.filter.full_true_positive, 1, "the present key looked up first");
-    // 10 bits a key: about 1 %.
-    assert!((2..60).contains(&fooled), "{fooled}");
-}
-
-#[test]
 fn a_tombstone_and_an_older_version_are_true_positives_and_an_invisible_one_is_not() {
     let context = context(1 << 20);
     let entries = vec![(internal_key(b"dead", 9, 0), vec![]), (internal_key(b"new", 9, 1), vec![])];
@@ -155,21 +132,6 @@ fn whole_ones_that_fill_the_cache_stay_until_their_table_is_closed() {
     assert_eq!(context.cache.pinned_usage(), 0);
 }
 
-#[test]
-fn pinned_metadata_survives_any_number_of_data_blocks() {
-    let context = TableContext { pin_metadata: true, ..context(80_000) };
-    let table = table(&keys(3000), options(Compression::None), &context);
-    assert!(has(&table, "k000000"));
-    let tickers = [BlockCacheFilterMiss, BlockCacheIndexMiss];
-    let moved = counted(&context, &tickers, || {
-        for i in 0..3000 {
-            assert!(has(&table, &format!("k{:06}", 2 * i)));
-        }
-    });
-    assert_eq!(moved, [0, 0]);
-    assert!(context.cache.pinned_usage() > 0);
-}
-
 /// The time that filters save was once computed from an assumed cost of a read. Now it is computed
 /// from a measured cost: one in eight reads of blocks is timed. A lookup that finds everything in
 /// the cache does not read the clock.
@@ -178,80 +140,13 @@ fn reads_of_blocks_are_timed_at_misses_alone() {
     let context = context(1 << 20);
     let table = table(&keys(3000), options(Compression::None), &context);
     let tickers = [FileReads, FileReadsTimed, FileReadNanos];
-    let index = table.index_part(0).unwrap();
-    let blocks = index.index.len().min(40);
+    let blocks = table.properties().number("rocksdb.num.data.blocks").unwrap();
     let missed = counted(&context, &tickers, || {
-        (0..blocks).for_each(|i| drop(table.read_block(&index, i).unwrap()));
+        (0..3000).for_each(|i| assert!(has(&table, &format!("k{:06}", 2 * i))));
     });
-    assert_eq!(missed[0], blocks as u64);
+    assert_eq!(missed[0], blocks + 2, "all data blocks, the filter and the index");
     assert!(missed[1].abs_diff(missed[0] / 8) <= 1 && missed[2] > 0, "{missed:?}");
-    assert!(has(&table, "k000000"));
     assert_eq!(counted(&context, &tickers, || assert!(has(&table, "k000000"))), [0; 3]);
-}
-
-#[test]
-fn a_scan_past_the_cache_leaves_it_alone_and_reads_ahead() {
-    use crate::cursor::Cursor;
-    use crate::table::{ScanOptions, TableCursor};
-    let context = context(1 << 20);
-    let table = table(&keys(3000), options(Compression::None), &context);
-    let reads_of = |scan: ScanOptions| {
-        counted(&context, &[FileReads, BlockCacheDataAdd], || {
-            let mut cursor = TableCursor::new(Arc::clone(&table), scan.clone());
-            cursor.seek_to_first().unwrap();
-            while cursor.valid() {
-                cursor.next().unwrap();
-            }
-        })
-    };
-    let blocks = table.properties().number("rocksdb.num.data.blocks").unwrap();
-    assert!(has(&table, "k000000"));
-    // The first block is resident.
-    assert_eq!(
-        reads_of(ScanOptions { fill_cache: false, ..ScanOptions::default() }),
-        [blocks - 1, 0]
-    );
-    let ahead = reads_of(ScanOptions {
-        fill_cache: false,
-        goes_on: true,
-        read_ahead_bytes: 64 << 10,
-        ..ScanOptions::default()
-    });
-    assert!(ahead[0] <= 2 + table.footer().metaindex.offset / (60 << 10), "{ahead:?}");
-    assert_eq!(reads_of(ScanOptions::default()), [blocks - 1, blocks - 1]);
-    assert_eq!(reads_of(ScanOptions::default()), [0, 0]);
-}
-
-#[test]
-fn reads_ahead_grow_while_a_scan_goes_on_and_end_before_a_resident_block() {
-    use crate::cursor::Cursor;
-    use crate::table::{ScanOptions, TableCursor};
-    let scan = ScanOptions { read_ahead_bytes: 64 << 10, ..ScanOptions::default() };
-    let walk = |context: &TableContext, table: &Arc<Table>| {
-        counted(context, &[FileReads, FileReadBytes, BlockCacheDataAdd], || {
-            let mut cursor = TableCursor::new(Arc::clone(table), scan.clone());
-            cursor.seek_to_first().unwrap();
-            let mut entries = 0;
-            while cursor.valid() {
-                entries += 1;
-                cursor.next().unwrap();
-            }
-            assert_eq!(entries, 3000);
-        })
-    };
-    let context = context(1 << 20);
-    let table = table(&keys(3000), options(Compression::None), &context);
-    assert!(has(&table, "k003000"));
-    let blocks = table.properties().number("rocksdb.num.data.blocks").unwrap();
-    let data_bytes = table.properties().number("rocksdb.data.size").unwrap();
-    let moved = walk(&context, &table);
-    let (reads, bytes, added) = (moved[0], moved[1], moved[2]);
-    assert_eq!(added, blocks - 1);
-    // The scan reads one block alone, then 8, 16 and 32 KiB, and then 64 KiB at a time. One read
-    // may be shorter, because no read ends with the block that is in memory.
-    assert!(reads <= 6 + data_bytes / (60 << 10), "{reads} reads of {blocks} blocks");
-    assert!(bytes < data_bytes, "{bytes} bytes read of {data_bytes}: no block twice");
-    assert_eq!(walk(&context, &table), [0, 0, 0]);
 }
 
 /// A cached block has key heads: the first bytes of its keys, side by side. Key heads in an
@@ -264,14 +159,15 @@ fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
         for (compression, block_bytes) in
             [(Compression::None, 4096), (Compression::Lz4, 4096), (Compression::None, 100_000)]
         {
-            let values = (0..20_000).map(|i| (i * 7919) % (2 * value_bytes + 1));
-            let entries = keys(20_000).into_iter().zip(values);
+            let values = (0..10_000).map(|i| (i * 7919) % (2 * value_bytes + 1));
+            let entries = keys(10_000).into_iter().zip(values);
             let entries: Entries = entries.map(|((key, _), len)| (key, vec![7; len])).collect();
             let options = TableOptions { block_bytes, ..options(compression) };
             let table = table(&entries, options, &context(64 << 20));
             let index = table.index_part(0).unwrap();
             let (mut behind, mut heads_bytes, mut data_bytes) = (0, 0, 0);
             for i in 0..index.index.len() {
+                // The face shows no block, and nothing but the block knows where its heads are.
                 let block = table.read_block(&index, i).unwrap();
                 let (bytes, heads) = (block.bytes().as_ptr_range(), block.heads());
                 let is_behind = heads.as_ptr() >= bytes.end

@@ -1,20 +1,15 @@
 //! Reads of damaged tables: they return an error or the right result, never a wrong result, and
 //! never panic.
 
-use super::parts::{in_parts, numbered};
+use super::parts::{layout_of, numbered};
 use super::range_del::{assert_has_ranges, table_bytes, table_bytes_in_parts};
 use super::round_trip::file_of;
 use super::*;
 use crate::cursor::Cursor;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
-use crate::filter::FilterEncoding;
-use crate::lookup::read_parts;
-use crate::memory::LineBuf;
 use crate::stats::Ticker;
-use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::format::checksum::ChecksumKind;
-use crate::table::table_index::TableIndex;
 use crate::table::{FilterKeys, LookupKey, ScanOptions, TableCursor};
 
 fn small_table(compression: Compression) -> (Entries, Vec<u8>) {
@@ -74,7 +69,7 @@ fn sample(
 
 /// A table of about 45 KiB. Its filter has several parts, and so has its index.
 fn sample_in_parts(
-    (filter, encoding): (&str, FilterEncoding),
+    (filter, format): (&str, &str),
     compression: Compression,
     cache_bytes: usize,
 ) -> Sample {
@@ -83,10 +78,9 @@ fn sample_in_parts(
         TableOptions { block_bytes: 200, filter: filter.parse().unwrap(), ..options(compression) };
     // In smaller parts, a bumped ribbon would have too few keys.
     let (bytes, _) = table_bytes_in_parts(&entries, options, Some(600));
-    let table = Table::open(file_of(&bytes), context(cache_bytes)).unwrap();
-    let stored = table.filter.stored().unwrap();
-    assert!(matches!(stored, StoredFilter::Parted(_, found) if found == encoding), "{filter}");
-    assert!(table.filter.parts.parts() > 2 && table.index.parts() > 4, "{filter}");
+    let layout = layout_of(&bytes);
+    assert_eq!(layout.filter_format(), Some(format), "{filter}");
+    assert!(layout.filter_parts.len() > 2 && layout.index_parts.len() > 4, "{filter}");
     let name = format!("{filter} in parts, {compression:?}, {cache_bytes} bytes of cache");
     Sample { name, entries, bytes, cache_bytes }
 }
@@ -259,7 +253,7 @@ fn flipped_bits_and_truncations_of_every_family_are_seen_or_harmless() {
 #[test]
 fn flipped_bits_and_truncations_of_tables_in_parts_are_seen_or_harmless() {
     let filters =
-        [("bloom(10)", FilterEncoding::RocksDb), ("burr(7)", FilterEncoding::BumpedRibbon)];
+        [("bloom(10)", "rocksdb.BuiltinBloomFilter"), ("burr(7)", "maypole.BumpedRibbon")];
     let compressions = Compression::ALL.into_iter().cycle();
     let caches = filters.into_iter().flat_map(|filter| [(filter, 0), (filter, CACHE_BYTES)]);
     for ((filter, cache_bytes), compression) in caches.zip(compressions) {
@@ -301,7 +295,7 @@ fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_misse
     let entries: Entries = (0..600u32)
         .map(|i| (internal_key(format!("key{i:05}").as_bytes(), 7, 1), vec![i as u8; 40]))
         .collect();
-    for filter in ["none", "bloom(10)", "burr(7)", "fuse(9)"] {
+    for filter in ["none", "bloom(10)"] {
         let options = TableOptions {
             filter: filter.parse().unwrap(),
             block_bytes: 600,
@@ -309,13 +303,10 @@ fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_misse
         };
         let (bytes, _) = table_bytes(&entries, options);
         let table = Table::open(file_of(&bytes), context(0)).unwrap();
-        let index = table.read_index(LineBuf::zeroed).unwrap();
-        let extent = |i: usize| {
-            let handle = index.handle(i);
-            handle.offset as usize..handle.end().unwrap() as usize
-        };
+        let blocks = data_blocks(&table);
+        let extent = |i: usize| blocks[i].offset as usize..blocks[i].end().unwrap() as usize;
         let (mut swaps, mut copies) = (Figures::default(), Figures::default());
-        for (i, j) in (0..index.len()).flat_map(|i| (0..index.len()).map(move |j| (i, j))) {
+        for (i, j) in (0..blocks.len()).flat_map(|i| (0..blocks.len()).map(move |j| (i, j))) {
             if i == j || extent(i).len() != extent(j).len() {
                 continue;
             }
@@ -346,10 +337,7 @@ fn damage_that_passes_the_checksum_never_panics() {
     let table = Table::open(file_of(&bytes), context(0)).unwrap();
     let mut handles: Vec<_> = table.metaindex().iter().map(|&(_, handle)| handle).collect();
     handles.extend([table.footer().metaindex, table.footer().index.unwrap()]);
-    {
-        let index = table.index_part(0).unwrap();
-        handles.extend((0..index.index.len()).map(|i| index.index.handle(i)));
-    }
+    handles.extend(data_blocks(&table));
     for handle in handles {
         let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
         for at in start..end {
@@ -378,7 +366,7 @@ fn damage_that_passes_the_checksum_never_panics() {
 fn a_block_with_keys_and_values_apart_is_not_supported_rather_than_damaged() {
     let (entries, mut bytes) = small_table(Compression::None);
     let table = Table::open(file_of(&bytes), context(0)).unwrap();
-    let handle = table.read_index(LineBuf::zeroed).unwrap().handle(0);
+    let handle = data_blocks(&table)[0];
     let end = (handle.offset + handle.bytes) as usize;
     bytes[end - 1] |= 1 << 4;
     let covered = &bytes[handle.offset as usize..=end];
@@ -397,8 +385,7 @@ fn a_block_with_keys_and_values_apart_is_not_supported_rather_than_damaged() {
 #[test]
 fn a_damaged_filter_costs_reads_and_loses_no_key() {
     let (entries, bytes) = small_table(Compression::None);
-    let whole = Table::open(file_of(&bytes), context(0)).unwrap();
-    let filter = whole.filter.stored().unwrap().handle();
+    let filter = layout_of(&bytes).filter();
     let mut bad = bytes.clone();
     // One bit of the filter is flipped, and its checksum is left as it was.
     bad[filter.offset as usize + 3] ^= 0x10;
@@ -413,108 +400,4 @@ fn a_damaged_filter_costs_reads_and_loses_no_key() {
     assert_eq!(sums.get(Ticker::BloomFullPositive), entries.len() as u64);
     assert_eq!(sums.get(Ticker::BlockCacheFilterMiss), 1, "the damage is read once");
     assert!(matches!(table.verify(), Err(Error::Corruption { .. })), "but it is told");
-}
-
-#[test]
-fn each_read_may_fail_once_and_the_next_lookup_succeeds() {
-    use crate::fs::{Fault, FaultFs, Operation, Target};
-    let entries = mixed_entries(200);
-    let mem = MemFs::new();
-    write(&mem, "t.sst", &entries, options(Compression::None));
-    let (key, value) = &entries[100];
-    let lookup = LookupKey::new(key::user_key(key), key::sequence(key));
-    // Opening makes read 0, of the file's tail. The lookup makes reads 1 to 3: of the filter, the
-    // index and the data block.
-    for nth in 0..4 {
-        let fs = FaultFs::new(Arc::new(mem.clone()));
-        fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);
-        let opened = open(&fs, "t.sst", &context(1 << 20));
-        assert_eq!(opened.is_err(), nth < 1, "read {nth}");
-        let Ok(table) = opened else { continue };
-        // A filter that could not be read says maybe.
-        assert_eq!(get(&table, &lookup).is_err(), nth > 1, "read {nth}");
-        assert_eq!(fs.faults(), 1);
-        assert_eq!(get(&table, &lookup).unwrap().unwrap().1, *value);
-    }
-}
-
-/// The test above reads a small table whose filter and index are whole. Here they are read in parts,
-/// by lookups and by [`read_parts`]. With the larger cache, some parts stay in memory.
-#[test]
-fn each_read_of_a_part_may_fail_once_and_the_next_lookup_succeeds() {
-    use crate::fs::{DescriptorPool, Fault, FaultFs, Operation, OverlappedReader, Target};
-    let entries = many_entries();
-    let (bytes, _) = in_parts(&entries, options(Compression::None), 4096);
-    let reader = OverlappedReader::by_threads(&DescriptorPool::new(64));
-    // Present keys far apart, and next to each of them a key that is absent. Each is looked up
-    // twice, so that filters are passed by and read again.
-    let present = entries.iter().step_by(1999).map(|(key, _)| key::user_key(key).to_vec());
-    let keys: Vec<Vec<u8>> =
-        present.flat_map(|key| [key.clone(), [&key[..], b"?"].concat()]).collect();
-    let lookups: Vec<_> = keys.iter().map(|key| LookupKey::new(key, MAX_SEQUENCE)).collect();
-    let is_present = |i: usize| i.is_multiple_of(2);
-    for cache_bytes in [0, SMALL_CACHE] {
-        let mem = MemFs::new();
-        let mut file = mem.create(Path::new("t.sst")).unwrap();
-        file.append(&bytes).unwrap();
-        file.sync().unwrap();
-        let (mut refused, mut failed, mut harmless) = (0, 0, 0);
-        for nth in 0.. {
-            let fs = FaultFs::new(Arc::new(mem.clone()));
-            fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);
-            let Ok(table) = open(&fs, "t.sst", &context(cache_bytes)) else {
-                refused += 1;
-                continue;
-            };
-            let mut attempt = |read: &dyn Fn() -> Result<()>| {
-                let before = fs.faults();
-                match read() {
-                    Ok(()) => harmless += fs.faults() - before,
-                    Err(Error::Io { .. }) if fs.faults() > before => {
-                        failed += 1;
-                        read().unwrap();
-                    }
-                    Err(error) => panic!("read {nth}: {error}"),
-                }
-            };
-            for (i, lookup) in lookups.iter().enumerate().flat_map(|lookup| [lookup; 2]) {
-                let expected = expected_get(&entries, lookup.user_key, MAX_SEQUENCE);
-                assert_eq!(expected.is_some(), is_present(i));
-                attempt(&|| {
-                    let found = get(&table, lookup)?;
-                    let found = found.as_ref().map(|(kind, value)| (*kind, &value[..]));
-                    assert_eq!(found, expected, "read {nth}: {:?}", lookup.user_key);
-                    Ok(())
-                });
-            }
-            attempt(&|| {
-                let parts = lookups.iter().map(|lookup| (&*table, table.filter.locate(lookup)));
-                let parts: Vec<_> = parts.collect();
-                let filters = read_parts::<TableFilter>(&reader, &parts);
-                for (i, filter) in filters.into_iter().enumerate() {
-                    let answer = filter?.may_contain(&lookups[i]);
-                    assert!(answer == FilterAnswer::Maybe || !is_present(i), "read {nth}");
-                }
-                Ok(())
-            });
-            attempt(&|| {
-                let part_of =
-                    |it: &LookupKey<'_>| table.index.locate_near(it.user_key, it.trailer());
-                let parts: Vec<_> = lookups.iter().map(|it| (&*table, part_of(it))).collect();
-                let indexes = read_parts::<TableIndex>(&reader, &parts);
-                for (i, index) in indexes.into_iter().enumerate() {
-                    let index = index?;
-                    let block = index.index.find(lookups[i].user_key, lookups[i].trailer());
-                    assert!(index.part == parts[i].1 && block < index.index.len());
-                }
-                Ok(())
-            });
-            assert!(table.index.parts() > 5 && table.filter.parts.parts() > 2);
-            if fs.faults() == 0 {
-                break;
-            }
-        }
-        // Reads at opening, reads of indexes and data blocks, and reads of filters by lookups.
-        assert!(refused > 0 && failed > 10 && harmless > 2, "{refused}, {failed}, {harmless}");
-    }
 }

@@ -7,7 +7,7 @@
 //! filter part names the keys of the part. So a part in the place of another hides the keys that it
 //! does not hold, as any filter with wrong bits does. [`Table::verify`] counts these keys.
 
-use super::parts::{forged, in_parts, keys_of, numbered, opened};
+use super::parts::{forged, in_parts, keys_of, layout_of, numbered, opened};
 use super::*;
 use crate::cursor::Cursor;
 use crate::encoding::coding::put_varint;
@@ -45,17 +45,17 @@ fn encoded(handle: BlockHandle, len: usize) -> Vec<u8> {
 }
 
 /// The file after the top of the filter says that part `part` is at `new`.
-fn with_filter_handle(bytes: &[u8], sound: &Table, part: usize, new: BlockHandle) -> Vec<u8> {
-    let old = encoded(sound.filter.parts.handle(part), 0);
-    forged(bytes, sound.filter.stored().unwrap().handle(), |top| {
+fn with_filter_handle(bytes: &[u8], sound: &Layout, part: usize, new: BlockHandle) -> Vec<u8> {
+    let old = encoded(sound.filter_parts[part].handle, 0);
+    forged(bytes, sound.filter(), |top| {
         let at = top.windows(old.len()).position(|found| found == old).unwrap();
         top[at..at + old.len()].copy_from_slice(&encoded(new, old.len()));
     })
 }
 
 /// The file after part `part` of the filter was replaced by `content`, which is not longer.
-fn with_filter_part(bytes: &[u8], sound: &Table, part: usize, content: &[u8]) -> Vec<u8> {
-    let old = sound.filter.parts.handle(part);
+fn with_filter_part(bytes: &[u8], sound: &Layout, part: usize, content: &[u8]) -> Vec<u8> {
+    let old = sound.filter_parts[part].handle;
     let new = BlockHandle { bytes: content.len() as u64, ..old };
     assert!(new.bytes <= old.bytes);
     let (mut bad, start) = (bytes.to_vec(), old.offset as usize);
@@ -123,13 +123,13 @@ fn a_filter_part_that_is_no_filter_is_felt_in_its_range_only() {
         ("ribbon(7)", "bloom(5)", true),
     ] {
         let bytes = with_filter(filter);
-        let sound = opened(&bytes, &context(0));
+        let sound = layout_of(&bytes);
         let other_bytes = with_filter(other);
-        let other_table = opened(&other_bytes, &context(0));
-        assert_eq!(sound.filter_encoding() == other_table.filter_encoding(), is_understood);
+        let other_layout = layout_of(&other_bytes);
+        assert_eq!(sound.filter_format() == other_layout.filter_format(), is_understood);
         assert_eq!(look_up(&bytes, |_| false), Found::default(), "{filter}");
-        for part in [0, 3, sound.filter.parts.parts() - 1] {
-            let is_in_part = |key: &LookupKey<'_>| sound.filter.locate(key) == part;
+        for part in [0, 3, sound.filter_parts.len() - 1] {
+            let is_in_part = |key: &LookupKey<'_>| sound.filter_part_of(key.user_key) == part;
             let in_part = entries().into_iter().filter(|(key, _)| {
                 let user_key = key::user_key(key);
                 let absent = [user_key, b"?"].concat();
@@ -141,8 +141,8 @@ fn a_filter_part_that_is_no_filter_is_felt_in_its_range_only() {
             });
             let untrusted = 2 * in_part.count() as u64;
             assert!(untrusted > 0);
-            let own = sound.filter.parts.handle(part);
-            let others = block_of(&other_bytes, other_table.filter.parts.handle(part));
+            let own = sound.filter_parts[part].handle;
+            let others = block_of(&other_bytes, other_layout.filter_parts[part].handle);
             let zeros = vec![0; own.bytes as usize];
             for (content, untrusted) in [
                 (&[][..], untrusted),
@@ -164,9 +164,9 @@ fn a_filter_part_that_is_no_filter_is_felt_in_its_range_only() {
 #[test]
 fn a_filter_part_beyond_the_end_of_the_file_makes_all_parts_untrusted() {
     let bytes = with_filter("bloom(10)");
-    let sound = opened(&bytes, &context(0));
-    for part in [0, 3, sound.filter.parts.parts() - 1] {
-        let own = sound.filter.parts.handle(part);
+    let sound = layout_of(&bytes);
+    for part in [0, 3, sound.filter_parts.len() - 1] {
+        let own = sound.filter_parts[part].handle;
         let beyond = BlockHandle { offset: (1 << 21) - 1, ..own };
         assert!(beyond.offset > bytes.len() as u64);
         let longer = BlockHandle { bytes: (1 << 14) - 1, ..own };
@@ -184,10 +184,10 @@ fn a_filter_part_beyond_the_end_of_the_file_makes_all_parts_untrusted() {
 fn a_filter_part_in_the_place_of_another_hides_keys_that_verify_counts() {
     for filter in ["bloom(10)", "ribbon(7)", "burr(7)"] {
         let bytes = with_filter(filter);
-        let sound = opened(&bytes, &context(0));
-        let content = block_of(&bytes, sound.filter.parts.handle(4));
+        let sound = layout_of(&bytes);
+        let content = block_of(&bytes, sound.filter_parts[4].handle);
         let bad = with_filter_part(&bytes, &sound, 3, content);
-        let is_in_part = |key: &LookupKey<'_>| sound.filter.locate(key) == 3;
+        let is_in_part = |key: &LookupKey<'_>| sound.filter_part_of(key.user_key) == 3;
         let found = look_up(&bad, is_in_part);
         assert_eq!((found.failed, found.untrusted), (0, 0), "{filter}");
         assert!(found.lost.iter().all(|key| is_in_part(&LookupKey::new(key, MAX_SEQUENCE))));
@@ -221,25 +221,15 @@ fn top_of(entries: &[(Vec<u8>, BlockHandle)], bytes: usize) -> Vec<u8> {
 /// The file with another top of the filter or of the index. `change` gets the entries of the top.
 fn with_top(
     bytes: &[u8],
-    sound: &Table,
+    sound: &Layout,
     of_filter: bool,
     change: impl FnOnce(&mut Vec<(Vec<u8>, BlockHandle)>),
 ) -> Vec<u8> {
-    // The filter and the index are cut at the same keys.
-    let separators = sound.index.separators().unwrap();
     let (top, parts) = match of_filter {
-        true => (sound.filter.stored().unwrap().handle(), sound.filter.parts.parts()),
-        false => (sound.index_handle(), sound.index.parts()),
+        true => (sound.filter(), &sound.filter_parts),
+        false => (sound.index, &sound.index_parts),
     };
-    let handle = |part| match of_filter {
-        true => sound.filter.parts.handle(part),
-        false => sound.index.handle(part),
-    };
-    let separator = |part| match part + 1 == parts {
-        true => separators.separator(separators.len() - 1).0.to_vec(),
-        false => separators.separator(part).0.to_vec(),
-    };
-    let mut entries: Vec<_> = (0..parts).map(|part| (separator(part), handle(part))).collect();
+    let mut entries: Vec<_> = parts.iter().map(|it| (it.user_key.clone(), it.handle)).collect();
     assert_eq!(top_of(&entries, top.bytes as usize), block_of(bytes, top));
     change(&mut entries);
     let forged_top = top_of(&entries, top.bytes as usize);
@@ -252,7 +242,7 @@ fn with_top(
 #[test]
 fn tops_whose_parts_overlap_count_as_absent() {
     let bytes = with_filter("bloom(10)");
-    let sound = opened(&bytes, &context(0));
+    let sound = layout_of(&bytes);
     let all = entries().len();
     let repeat: fn(&mut BlockHandle, BlockHandle) = |handle, before| *handle = before;
     let overlap: fn(&mut BlockHandle, BlockHandle) = |handle, before| {
@@ -285,9 +275,9 @@ fn tops_whose_parts_overlap_count_as_absent() {
 #[test]
 fn a_top_without_one_of_its_parts_hides_the_keys_of_this_part_only() {
     let bytes = with_filter("bloom(10)");
-    let sound = opened(&bytes, &context(0));
-    for part in [0, 3, sound.filter.parts.parts() - 1] {
-        let is_in_part = |key: &LookupKey<'_>| sound.filter.locate(key) == part;
+    let sound = layout_of(&bytes);
+    for part in [0, 3, sound.filter_parts.len() - 1] {
+        let is_in_part = |key: &LookupKey<'_>| sound.filter_part_of(key.user_key) == part;
         let bad = with_top(&bytes, &sound, true, |entries| drop(entries.remove(part)));
         let found = look_up(&bad, is_in_part);
         assert_eq!((found.failed, found.untrusted), (0, 0), "part {part}");
@@ -295,7 +285,7 @@ fn a_top_without_one_of_its_parts_hides_the_keys_of_this_part_only() {
         let misses = opened(&bad, &context(0)).verify().unwrap().filter_misses;
         assert_eq!(misses, found.lost.len() as u64, "part {part}");
     }
-    for part in [0, 3, sound.index.parts() - 1] {
+    for part in [0, 3, sound.index_parts.len() - 1] {
         let bad = with_top(&bytes, &sound, false, |entries| drop(entries.remove(part)));
         let is_lost = |key: &[u8]| sound.index_part_of(key, u64::MAX) == part;
         let keys = entries().into_iter().map(|(key, _)| key);
@@ -320,14 +310,14 @@ fn a_key_whose_versions_are_in_two_parts_is_found_in_the_second() {
     let entries = sorted(versions.chain(others).map(|key| (key, vec![7; 300])).collect());
     let options = TableOptions { filter: "none".parse().unwrap(), ..options(Compression::None) };
     let (bytes, _) = in_parts(&entries, options, 60);
-    let sound = opened(&bytes, &context(0));
-    let tops = sound.index.separators().unwrap();
+    let sound = layout_of(&bytes);
     let newest = key::pack(100, 1);
-    let parts = (1..sound.index.parts() - 1).filter(|&part| tops.separator(part).1 == newest);
+    let parts =
+        (1..sound.index_parts.len() - 1).filter(|&part| sound.index_parts[part].trailer == newest);
     let mut forgeries = 0;
     for part in parts {
         // The key at the end of the part gets an older version, in the place of the next key.
-        let user_key = tops.separator(part).0.to_vec();
+        let user_key = sound.index_parts[part].user_key.clone();
         let last = internal_key(&user_key, 100, 1);
         let at = entries.iter().position(|(key, _)| *key == last).unwrap();
         let next = &entries[at + 1].0;
@@ -337,17 +327,20 @@ fn a_key_whose_versions_are_in_two_parts_is_found_in_the_second() {
                 block[start..start + new.len()].copy_from_slice(new);
             })
         };
-        let older = sound.index_part(part + 1).unwrap().index.handle(0);
+        // The first block of the next part.
+        let older = sound.data_block_of(&user_key, newest) + 1;
+        let older = sound.data[older].handle;
         let bad = replace(&bytes, older, next, &internal_key(&user_key, 10, 1));
         let separator = internal_key(&user_key, 50, 1);
-        let bad = replace(&bad, sound.index.handle(part), &last, &separator);
-        let bad = replace(&bad, sound.index_handle(), &last, &separator);
+        let bad = replace(&bad, sound.index_parts[part].handle, &last, &separator);
+        let bad = replace(&bad, sound.index, &last, &separator);
         // At first nothing is in memory, or only the second part. In the second round everything
         // is, if the cache has room for anything.
         for (cache_bytes, has_second) in [(0, false), (4 << 20, false), (4 << 20, true)] {
             let table = opened(&bad, &context(cache_bytes));
             if has_second {
-                table.index_part(part + 1).unwrap();
+                let in_second = &sound.index_parts[part + 1].user_key;
+                get(&table, &LookupKey::new(in_second, MAX_SEQUENCE)).unwrap();
             }
             for _ in 0..2 {
                 for (sequence, is_there) in [(60, true), (50, true), (100, true), (9, false)] {

@@ -3,6 +3,7 @@
 mod cache;
 mod damage;
 mod forged_parts;
+mod layout;
 mod parts;
 mod prefix;
 mod range_del;
@@ -16,6 +17,7 @@ mod walk;
 use std::path::Path;
 use std::sync::Arc;
 
+use self::layout::Layout;
 use super::format::footer::BlockHandle;
 use super::{
     Compression, Dialect, LookupKey, MetadataForm, Table, TableBuilder, TableContext, TableOptions,
@@ -27,18 +29,9 @@ use crate::encoding::key::{SequenceNumber, internal_key};
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::fs::{Fs, MemFs};
-use crate::memory::LineBuf;
 use crate::slice::Slice;
 use crate::stats::Counters;
 use crate::sync::pin;
-
-/// A cache size in bytes that is too small for the filter and the index of [`many_entries`].
-const SMALL_CACHE: usize = 40 << 10;
-
-/// Entries whose filter and whose index have many parts each.
-fn many_entries() -> Entries {
-    mixed_entries(16_000)
-}
 
 /// Internal keys and values, in the order of a table.
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -83,8 +76,7 @@ fn options(compression: Compression) -> TableOptions {
 
 /// The data blocks of a table, as its index lists them.
 fn data_blocks(table: &Table) -> Vec<BlockHandle> {
-    let index = table.read_index(LineBuf::zeroed).unwrap();
-    (0..index.len()).map(|i| index.handle(i)).collect()
+    Layout::of(table).data.iter().map(|block| block.handle).collect()
 }
 
 fn write(

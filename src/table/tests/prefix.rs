@@ -1,5 +1,6 @@
 //! Filters that hold prefixes, alone or together with whole keys.
 
+use super::parts::{layout_of, opened};
 use super::*;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::stats::Ticker;
@@ -71,7 +72,7 @@ fn without_a_key_in_the_domain_there_is_no_filter_and_no_denial() {
     let options = TableOptions { filter_keys, ..options(Compression::None) };
     let context = context(1 << 20);
     let table = table(&entries, options, &context);
-    assert!(table.filter.stored().is_none());
+    assert!(table.filter_info().is_none());
     assert!(table.range_may_match(b"abc", Some(b"abd")));
     assert!(get(&table, &LookupKey::new(b"a", MAX_SEQUENCE)).unwrap().is_some());
     assert!(get(&table, &LookupKey::new(b"abc", MAX_SEQUENCE)).unwrap().is_none());
@@ -84,16 +85,11 @@ fn a_damaged_filter_of_prefixes_says_maybe_and_is_counted() {
     let filter_keys = FilterKeys::Prefix(extractor("fixed(4)"));
     let mem = MemFs::new();
     write(&mem, "t.sst", &entries, TableOptions { filter_keys, ..options(Compression::None) });
-    let handle = open(&mem, "t.sst", &context(0)).unwrap().filter.stored().unwrap().handle();
-    let file = mem.open(Path::new("t.sst")).unwrap();
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_exact_at(0, &mut bytes).unwrap();
+    let mut bytes = mem.read(Path::new("t.sst")).unwrap();
+    let handle = layout_of(&bytes).filter();
     bytes[handle.offset as usize] ^= 1;
-    let mut damaged = mem.create(Path::new("bad.sst")).unwrap();
-    damaged.append(&bytes).unwrap();
-    damaged.sync().unwrap();
     let context = context(1 << 20);
-    let table = open(&mem, "bad.sst", &context).unwrap();
+    let table = opened(&bytes, &context);
     assert!(table.range_may_match(b"none", Some(b"nonf")));
     assert!(get(&table, &LookupKey::new(b"none", MAX_SEQUENCE)).unwrap().is_none());
     let sums = context.counters.sums();

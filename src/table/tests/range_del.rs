@@ -52,10 +52,7 @@ pub fn table_bytes_in_parts(
     }
     ranges.for_each(|range| builder.add_range(range).unwrap());
     let summary = builder.finish().unwrap();
-    let file = fs.open(path).unwrap();
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_exact_at(0, &mut bytes).unwrap();
-    (bytes, summary)
+    (fs.read(path).unwrap(), summary)
 }
 
 pub fn assert_has_ranges(table: &Table, what: &dyn std::fmt::Display) {
@@ -87,7 +84,7 @@ fn ranges_come_back_beside_the_entries_and_count_as_rocksdb_counts_them() {
             if entries.is_empty() {
                 assert_eq!(summary.smallest, internal_key(b"a", 9, 15));
                 assert_eq!(summary.largest, key::range_end(b"user000033"));
-                assert!(table.filter.stored().is_none() && summary.data_blocks == 0);
+                assert!(table.filter_info().is_none() && summary.data_blocks == 0);
                 assert_eq!(get(&table, &LookupKey::new(b"a", MAX_SEQUENCE)).unwrap(), None);
                 let mut cursor = TableCursor::new(table, ScanOptions::default());
                 cursor.seek_to_first().unwrap();

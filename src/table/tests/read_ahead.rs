@@ -4,15 +4,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Entries, context, open, options, write};
+use super::layout::Layout;
+use super::{Entries, context, data_blocks, get, open, options, write};
 use crate::cursor::Cursor;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, internal_key};
 use crate::error::{Error, Result};
 use crate::fs::{Fault, FaultFs, Fs, MemFs, Operation, RandomAccessFile, Target, write_atomic};
-use crate::memory::LineBuf;
 use crate::stats::Ticker;
-use crate::table::{Compression, ScanOptions, Table, TableBuilder, TableContext, TableCursor};
+use crate::table::{
+    Compression, LookupKey, ScanOptions, Table, TableBuilder, TableContext, TableCursor,
+};
 
 const ENTRIES: u32 = 20_000;
 
@@ -96,7 +98,7 @@ fn a_scan_reads_large_pieces_in_both_directions_and_nothing_twice() {
                 true => made(ENTRIES),
                 false => (MemFs::new(), context.clone(), Arc::clone(&table)),
             };
-            drop(table.load_index(0));
+            table.load_metadata().unwrap();
             let [count, bytes] = reads(&context, || {
                 let mut cursor = TableCursor::new(Arc::clone(&table), scan(fill_cache, [None; 2]));
                 let (mut seen, end) = walk_all(&mut cursor, backward);
@@ -120,7 +122,7 @@ fn a_bounded_scan_reads_nothing_beyond_its_bounds() {
     for (fill_cache, backward) in [(true, false), (true, true), (false, false), (false, true)] {
         let (_, context, table) = made(ENTRIES);
         let (lower, upper) = (ENTRIES / 4, ENTRIES / 4 + 2000);
-        drop(table.load_index(0));
+        table.load_metadata().unwrap();
         let [_, bytes] = reads(&context, || {
             let options = scan(fill_cache, [Some(lower), Some(upper)]);
             let mut cursor = TableCursor::new(Arc::clone(&table), options);
@@ -145,7 +147,7 @@ fn a_bounded_scan_reads_nothing_beyond_its_bounds() {
 #[test]
 fn a_short_scan_reads_a_block_and_little_more() {
     let (_, context, table) = made(ENTRIES);
-    drop(table.load_index(0));
+    table.load_metadata().unwrap();
     let mut most = [0, 0];
     for start in (0..ENTRIES - 10).step_by(997) {
         let [count, bytes] = reads(&context, || {
@@ -161,7 +163,7 @@ fn a_short_scan_reads_a_block_and_little_more() {
 #[test]
 fn a_cursor_that_turns_around_sees_every_entry_and_reads_little_twice() {
     let (_, context, table) = made(ENTRIES);
-    drop(table.load_index(0));
+    table.load_metadata().unwrap();
     let [_, bytes] = reads(&context, || {
         let mut cursor = TableCursor::new(Arc::clone(&table), scan(false, [None; 2]));
         cursor.seek_to_first().unwrap();
@@ -202,7 +204,7 @@ fn blocks_larger_than_the_first_reads_are_read_ahead_too() {
 #[test]
 fn a_file_shorter_than_one_read_is_read_once() {
     let (_, context, table) = made(200);
-    drop(table.load_index(0));
+    table.load_metadata().unwrap();
     let [count, bytes] = reads(&context, || {
         let mut cursor = TableCursor::new(Arc::clone(&table), scan(false, [None; 2]));
         cursor.seek_to_first().unwrap();
@@ -220,15 +222,15 @@ fn a_scan_reads_on_over_single_blocks_in_memory_and_ends_before_many() {
         let (fs, ..) = made(ENTRIES);
         let context = context(16 << 20);
         let table = open(&fs, "t.sst", &context).unwrap();
-        let index = table.load_index(0).unwrap();
-        let blocks = index.index.len();
-        let many = blocks / 4..blocks / 2;
-        for i in (0..blocks).filter(|i| i % 10 == 3 || many.contains(i)) {
-            let handle = index.index.handle(i);
-            let read = || table.block_file().read_stored(handle, LineBuf::zeroed);
-            table.load_block(&index, i, read).unwrap();
+        let blocks = data_blocks(&table);
+        let many = blocks.len() / 4..blocks.len() / 2;
+        let layout = Layout::of(&table);
+        let block_of = |n: u32| layout.data_block_of(&user_key(n), u64::MAX);
+        let is_wanted = |i: usize| i % 10 == 3 || many.contains(&i);
+        for n in (0..ENTRIES).filter(|&n| is_wanted(block_of(n))) {
+            get(&table, &LookupKey::new(&user_key(n), MAX_SEQUENCE)).unwrap();
         }
-        let held = index.index.handle(many.end).offset - index.index.handle(many.start).offset;
+        let held = blocks[many.end].offset - blocks[many.start].offset;
         let [count, bytes] = reads(&context, || {
             let mut cursor = TableCursor::new(Arc::clone(&table), scan(true, [None; 2]));
             let (seen, end) = walk_all(&mut cursor, backward);
@@ -243,8 +245,8 @@ fn a_scan_reads_on_over_single_blocks_in_memory_and_ends_before_many() {
 
 /// The number of entries before block `i`.
 fn entries_before(table: &Table, i: usize) -> usize {
-    let index = table.read_index(LineBuf::zeroed).unwrap();
-    (0..ENTRIES).take_while(|&n| index.find(&user_key(n), u64::MAX) < i).count()
+    let layout = Layout::of(table);
+    (0..ENTRIES).take_while(|&n| layout.data_block_of(&user_key(n), u64::MAX) < i).count()
 }
 
 /// One read covers a damaged block and sound blocks. The scan returns all entries before the
@@ -253,7 +255,7 @@ fn entries_before(table: &Table, i: usize) -> usize {
 fn damage_within_a_read_is_named_by_its_block() {
     let (fs, _, table) = made(ENTRIES);
     let damaged = 700;
-    let handle = table.read_index(LineBuf::zeroed).unwrap().handle(damaged);
+    let handle = data_blocks(&table)[damaged];
     let mut bytes = fs.read(Path::new("t.sst")).unwrap();
     bytes[handle.offset as usize + 100] ^= 1;
     write_atomic(&fs, Path::new("bad.sst"), &bytes).unwrap();
@@ -303,7 +305,7 @@ impl RandomAccessFile for BadSector {
 #[test]
 fn what_the_device_cannot_read_costs_no_entry_before_it() {
     let (fs, _, table) = made(ENTRIES);
-    let handle = table.read_index(LineBuf::zeroed).unwrap().handle(700);
+    let handle = data_blocks(&table)[700];
     let inner = fs.open(Path::new("t.sst")).unwrap();
     let file = Arc::new(BadSector { inner, at: handle.offset + 50 });
     let bad = Table::open(file, context(1 << 20)).unwrap();
@@ -326,7 +328,7 @@ fn a_read_ahead_that_fails_once_is_made_up_for() {
     for nth in 0..20 {
         let fs = FaultFs::new(Arc::new(mem.clone()));
         let table = open(&fs, "t.sst", &context(1 << 20)).unwrap();
-        drop(table.load_index(0));
+        table.load_metadata().unwrap();
         fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);
         let mut cursor = TableCursor::new(table, scan(true, [None; 2]));
         // The first read of the scan is for one block only. If it fails, there is no shorter read

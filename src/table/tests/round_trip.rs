@@ -148,7 +148,7 @@ fn keys_and_values_of_a_mebibyte_are_entries_like_others() {
 #[test]
 fn a_table_without_entries_is_empty() {
     let table = table(&[], options(Compression::Lz4), &context(1 << 20));
-    assert!(table.filter.stored().is_none());
+    assert!(table.filter_info().is_none());
     assert_reads_as(&table, &[]);
     let found = get(&table, &LookupKey::new(b"k", MAX_SEQUENCE)).unwrap();
     assert_eq!(found, None);
@@ -159,7 +159,7 @@ fn no_filter_means_no_filter_block_and_all_the_answers() {
     let entries = mixed_entries(100);
     let options = TableOptions { filter: FilterSpec::NONE, ..options(Compression::None) };
     let table = table(&entries, options, &context(1 << 20));
-    assert!(table.filter.stored().is_none());
+    assert!(table.filter_info().is_none());
     assert_reads_as(&table, &entries);
 }
 
@@ -228,27 +228,22 @@ fn keys_out_of_order_and_senseless_options_are_refused() {
     }
 }
 
-/// The bytes of the table in `file`, with checksums of `kind` and the footer of the format version
+/// The table `file`, with checksums of `kind` and the footer of the format version
 /// `version`.
-fn restamped(file: &dyn RandomAccessFile, version: u32, kind: ChecksumKind) -> Vec<u8> {
-    let reader = Table::open(reopen(file), context(0)).unwrap();
+fn restamped(file: &[u8], version: u32, kind: ChecksumKind) -> Vec<u8> {
+    let reader = Table::open(file_of(file), context(0)).unwrap();
     let footer = *reader.footer();
-    let mut handles: Vec<BlockHandle> = {
-        let index = reader.index_part(0).unwrap();
-        (0..index.index.len()).map(|i| index.index.handle(i)).collect()
-    };
+    let mut handles = data_blocks(&reader);
     handles.extend(reader.metaindex().iter().map(|&(_, handle)| handle));
     handles.extend([footer.index.unwrap(), footer.metaindex]);
-    let length = file.len() as usize;
-    let mut bytes = vec![0; length];
-    file.read_exact_at(0, &mut bytes).unwrap();
+    let mut bytes = file.to_vec();
     let base = if version >= 6 { 0x1234_5678 } else { 0 };
     let stamp = |bytes: &mut Vec<u8>, handle: BlockHandle| {
         let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize + 1);
         let sum = kind.of(&bytes[start..end]).wrapping_add(checksum_context(base, handle.offset));
         bytes[end..end + 4].copy_from_slice(&sum.to_le_bytes());
     };
-    bytes.truncate(length - FOOTER_BYTES);
+    bytes.truncate(bytes.len() - FOOTER_BYTES);
     if version < 6 {
         handles.iter().for_each(|&handle| stamp(&mut bytes, handle));
         let mut end = crate::table::format::footer::Footer::encode_plain(
@@ -290,12 +285,6 @@ fn restamped(file: &dyn RandomAccessFile, version: u32, kind: ChecksumKind) -> V
     bytes
 }
 
-fn reopen(file: &dyn RandomAccessFile) -> Arc<dyn RandomAccessFile> {
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_exact_at(0, &mut bytes).unwrap();
-    file_of(&bytes)
-}
-
 /// A file that holds `bytes`.
 pub(super) fn file_of(bytes: &[u8]) -> Arc<dyn RandomAccessFile> {
     let fs = MemFs::new();
@@ -311,10 +300,10 @@ fn every_format_version_with_every_checksum_is_read() {
     for compression in Compression::ALL {
         let fs = MemFs::new();
         write(&fs, "t.sst", &entries, options(compression));
-        let file = fs.open(Path::new("t.sst")).unwrap();
+        let file = fs.read(Path::new("t.sst")).unwrap();
         for version in 2..=7 {
             for kind in (0..=4).map(|id| ChecksumKind::from_byte(id).unwrap()) {
-                let bytes = restamped(&*file, version, kind);
+                let bytes = restamped(&file, version, kind);
                 let table = Table::open(file_of(&bytes), context(1 << 20)).unwrap();
                 assert_eq!(table.footer().format_version, version);
                 assert_reads_as(&table, &entries);
@@ -376,9 +365,7 @@ fn an_ingested_table_shows_the_sequence_number_it_was_given() {
 #[test]
 fn a_sequence_number_that_rocksdb_wrote_into_the_file_is_taken_and_other_edits_are_not() {
     let fs = external(&[(b"a", Some(b"1")), (b"b", None)]);
-    let file = fs.open(Path::new("e.sst")).unwrap();
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_exact_at(0, &mut bytes).unwrap();
+    let mut bytes = fs.read(Path::new("e.sst")).unwrap();
     let name = b"external_sst_file.global_seqno";
     // The value follows the property's name. Only the last bytes of the name are searched for,
     // because prefix compression may have cut its front.
