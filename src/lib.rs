@@ -63,14 +63,15 @@ pub use maypole_filter as filter;
 pub use maypole_filter::hash64;
 
 pub use encoding::text;
-pub use error::{Error, Result};
+pub use error::{Conflict, Error, Result};
 pub use {
     cache::{BlockCache, BlockKind, KindUsage, PinMetadata},
     db::{
         BatchOperation, Builder, ColumnFamily, CompareAndSwapError, DamagedTable, Db, DbCursor,
         DbIterator, DestroyReport, Durability, ExportReport, FileStats, HeldByCursors,
         ImportReport, KeyBounds, LevelStats, Loss, PublishedStats, RepairReport, RocksDb, Snapshot,
-        Stats, VerifyReport, WarmUpReport, WriteBatch, WriteStall, WriteStallCause, explain,
+        Stats, Transaction, TransactionCursor, TransactionIterator, VerifyReport, WarmUpReport,
+        WriteBatch, WriteStall, WriteStallCause, explain,
     },
     encoding::key::SequenceNumber,
     filter_policy::FilterPolicy,

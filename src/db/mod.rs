@@ -8,6 +8,7 @@
 //!   read                  get.rs  iter/ (iter/marks/: what cursors jump over)
 //!                         explain/ (a lookup, watched)
 //!   write                 write/  update.rs (compare_and_swap, fetch_update)
+//!   transactions          transaction/ (a snapshot, own writes, validation)
 //!   flush, compact        flush.rs  background/
 //!   the whole database    maintenance/ (copy, ingest, verify, destroy)  repair/
 //!   short calls over these  convenience.rs (len, first, last, sizes)
@@ -43,6 +44,7 @@ mod rocks;
 mod snapshot;
 mod snapshots;
 mod stats;
+mod transaction;
 mod update;
 mod write;
 
@@ -58,6 +60,7 @@ pub use repair::{Loss, RepairReport};
 pub use rocks::{ColumnFamily, ExportReport, ImportReport, RocksDb};
 pub use snapshot::Snapshot;
 pub use stats::{DamagedTable, FileStats, HeldByCursors, LevelStats, PublishedStats, Stats};
+pub use transaction::{Transaction, TransactionCursor, TransactionIterator};
 pub use update::CompareAndSwapError;
 pub use write::batch::{BatchOperation, WriteBatch};
 pub use write::durability::Durability;
