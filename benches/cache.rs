@@ -45,8 +45,8 @@ mod slice;
 mod sync {
     pub(crate) use crate::timed::{Condvar, Mutex, lock, try_lock};
     pub(crate) use crate::untimed_sync::{
-        Guard, Padded, Part, PerProcess, Process, Retired, atomic, collect, drain, drop_at_once,
-        pin, rank, retire, thread_index,
+        Guard, OwnedMemory, Padded, PerProcess, Process, Retired, atomic, collect, drain,
+        drop_at_once, pin, rank, retire, thread_index,
     };
 }
 #[path = "../src/sync/mod.rs"]

@@ -136,16 +136,16 @@ impl<'a, 'w> Dump<'a, 'w> {
         let outer = self.end;
         self.end = end.clamp(self.position, outer);
         let printed = print(self);
-        let rest = self.remaining().len();
+        let remaining = self.remaining().len();
         let result = match printed {
             Err(Stop::Print(error)) => Err(error),
-            Err(Stop::Unclear(reason)) if rest == 0 => {
+            Err(Stop::Unclear(reason)) if remaining == 0 => {
                 self.remark(format_args!("not understood: {reason}"))
             }
             Err(Stop::Unclear(reason)) => {
-                self.field(rest, format_args!("not understood: {reason}"))
+                self.field(remaining, format_args!("not understood: {reason}"))
             }
-            Ok(()) => self.field(rest, "not understood: more bytes than are expected here"),
+            Ok(()) => self.field(remaining, "not understood: more bytes than are expected here"),
         };
         self.end = outer;
         result
@@ -154,9 +154,9 @@ impl<'a, 'w> Dump<'a, 'w> {
     /// Prints the next `count` bytes as one field. If the part has fewer bytes left, prints those.
     pub fn field(&mut self, count: usize, meaning: impl Display) -> fmt::Result {
         let field = &self.remaining()[..count.min(self.remaining().len())];
-        let shown = if field.len() > self.longest_field { CUT_FIELD_BYTES } else { field.len() };
+        let printed = if field.len() > self.longest_field { CUT_FIELD_BYTES } else { field.len() };
         let mut hex = String::with_capacity(3 * LINE_BYTES);
-        for (i, line) in field[..shown].chunks(LINE_BYTES).enumerate() {
+        for (i, line) in field[..printed].chunks(LINE_BYTES).enumerate() {
             hex.clear();
             for byte in line {
                 write!(hex, "{byte:02x} ")?;
@@ -167,9 +167,9 @@ impl<'a, 'w> Dump<'a, 'w> {
                 _ => writeln!(self.out, "{}", hex.trim_end())?,
             }
         }
-        if shown < field.len() {
-            self.offset(shown)?;
-            writeln!(self.out, "… {} more bytes", field.len() - shown)?;
+        if printed < field.len() {
+            self.offset(printed)?;
+            writeln!(self.out, "… {} more bytes", field.len() - printed)?;
         }
         self.position += field.len();
         Ok(())

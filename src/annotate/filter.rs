@@ -178,13 +178,16 @@ fn binary_fuse(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     // If a segment has four slots of an odd number of bits, it does not end at the end of a byte.
     // Then all segments are printed as one field.
     let segment_bits = segment_slots * bits;
-    let shown = if segment_bits % 8 == 0 { segments.min(SEGMENTS_SHOWN) } else { 0 };
-    for segment in 0..shown {
+    let printed = if segment_bits % 8 == 0 { segments.min(SEGMENTS_SHOWN) } else { 0 };
+    for segment in 0..printed {
         let what = format_args!("segment {segment}: {segment_slots} slots of {bits} bits");
         dump.field(segment_bits / 8, what)?;
     }
-    let others = segments - shown;
-    dump.field(slot_bytes - shown * segment_bits / 8, format_args!("the other {others} segments"))?;
+    let others = segments - printed;
+    dump.field(
+        slot_bytes - printed * segment_bits / 8,
+        format_args!("the other {others} segments"),
+    )?;
     dump.fixed32("segments in which the first slot of a key can lie")?;
     dump.byte("log2 of the slots of a segment")?;
     dump.byte("bits of a slot")?;

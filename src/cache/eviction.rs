@@ -33,7 +33,7 @@
 use std::sync::Arc;
 
 use super::kind::{BlockKind, KindUsage};
-use super::ring::{Entry, Header, MAX_METADATA_CHANCES, MAX_SECOND_CHANCES, Ring, RingName};
+use super::ring::{CacheEntry, Header, MAX_METADATA_CHANCES, MAX_SECOND_CHANCES, Ring, RingName};
 
 /// While data has less than 1/8 of the bytes that the rings may take, a new data block first
 /// displaces metadata that was not used during the last turns of the hand. So the filters of cold
@@ -66,7 +66,7 @@ pub(super) struct CacheState {
     /// evicted so far.
     stamp: usize,
     /// Evicted values, collected until there are enough bytes to retire together.
-    pub leaving: Vec<Arc<dyn Entry>>,
+    pub leaving: Vec<Arc<dyn CacheEntry>>,
     pub leaving_bytes: usize,
     /// Whether the filters and indexes of all open tables would fill the cache if all were in
     /// memory. If so, a new data block may displace any metadata.
@@ -112,7 +112,12 @@ impl CacheState {
 
     /// Evicts values, if `may_evict` is set, until `entry` fits into `room_bytes` together with all
     /// that is charged. Returns whether the entry is kept: if it fits, or if it is pinned.
-    pub fn make_room(&mut self, room_bytes: usize, may_evict: bool, entry: &dyn Entry) -> bool {
+    pub fn make_room(
+        &mut self,
+        room_bytes: usize,
+        may_evict: bool,
+        entry: &dyn CacheEntry,
+    ) -> bool {
         let header = entry.header();
         if header.ring() == RingName::Pinned {
             self.evict_to(room_bytes.saturating_sub(header.charge_bytes));
@@ -158,7 +163,7 @@ impl CacheState {
     }
 
     /// Removes from its ring the data block to evict next.
-    fn next_data(&mut self) -> Option<Arc<dyn Entry>> {
+    fn next_data(&mut self) -> Option<Arc<dyn CacheEntry>> {
         for step in 0.. {
             if !self.probation_leaves() {
                 break;
@@ -194,7 +199,7 @@ impl CacheState {
             || self.rings[RingName::Protected as usize].is_empty()
     }
 
-    fn evict(&mut self, victim: Arc<dyn Entry>) {
+    fn evict(&mut self, victim: Arc<dyn CacheEntry>) {
         // SAFETY: the mutex guards `self`, and the victim came out of its ring just now.
         unsafe { victim.empty_slot(self.stamp) };
         let header = victim.header();
@@ -206,20 +211,20 @@ impl CacheState {
     }
 
     /// Evicts a fresh value for which the rings have no room. The value is already in its slot.
-    pub fn turn_away(&mut self, entry: Arc<dyn Entry>) {
+    pub fn turn_away(&mut self, entry: Arc<dyn CacheEntry>) {
         self.add(Arc::clone(&entry), 0);
         self.evict_now(&*entry);
     }
 
     /// Evicts `entry`, which is in its ring.
-    pub fn evict_now(&mut self, entry: &dyn Entry) {
+    pub fn evict_now(&mut self, entry: &dyn CacheEntry) {
         let victim = self.rings[entry.header().ring() as usize].take(entry);
         self.evict(victim);
     }
 
     /// Adds `entry`, for which there is room. `stamp` is what the value's last eviction left in the
     /// slot, or 0.
-    pub fn add(&mut self, entry: Arc<dyn Entry>, stamp: usize) {
+    pub fn add(&mut self, entry: Arc<dyn CacheEntry>, stamp: usize) {
         let header = entry.header();
         let blocks = self.by_kind[BlockKind::Data as usize].entries;
         if header.ring() == RingName::Probation {
@@ -242,7 +247,7 @@ impl CacheState {
     }
 
     /// Takes `entry` out of its ring.
-    pub fn remove(&mut self, entry: &dyn Entry) -> Arc<dyn Entry> {
+    pub fn remove(&mut self, entry: &dyn CacheEntry) -> Arc<dyn CacheEntry> {
         self.uncharge(entry.header());
         self.rings[entry.header().ring() as usize].take(entry)
     }

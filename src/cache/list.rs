@@ -37,7 +37,7 @@ use crate::sync::{self, Guard, lock, pin};
 use super::BlockCache;
 use super::kind::BlockKind;
 use super::policy::Keeping;
-use super::ring::{Entry, Header, RingName};
+use super::ring::{CacheEntry, Header, RingName};
 use super::slots::{Cached, Lease, Leave, Removed, Resident, SlotAddress, charge_bytes};
 
 /// The place of a resident in a list.
@@ -166,7 +166,7 @@ impl<T: Cached<Link = Link<T>>> ResidentList<T> {
         let slot = SlotAddress(Arc::as_ptr(first));
         let link = Link { number: Some(number), ..Link::default() };
         let resident = Arc::new(Resident { header, slot, value, link });
-        let entry: Arc<dyn Entry> = resident.clone();
+        let entry: Arc<dyn CacheEntry> = resident.clone();
         let evicted = self.cache.insert_at_once(entry, 0, || {
             resident.link.next.store(first.load(Ordering::Relaxed), Ordering::Relaxed);
             // Release: a reader that loads the pointer sees the value and its link.

@@ -40,7 +40,7 @@ use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, Padded, lock, rank, thread_index};
 
 use super::kind::BlockKind;
-use super::ring::{Entry, Header, prefetch_entry};
+use super::ring::{CacheEntry, Header, prefetch_entry};
 
 /// A value goes through a miss buffer only if at least this many values of its size fit into it.
 /// With fewer, misses would take the mutex nearly as often as without a miss buffer.
@@ -102,7 +102,7 @@ pub(super) struct MissBufferState {
     pub fresh: Vec<Fresh>,
     pub fresh_bytes: usize,
     /// Evicted values that no reader can reach.
-    spare: Vec<Arc<dyn Entry>>,
+    spare: Vec<Arc<dyn CacheEntry>>,
     spare_bytes: usize,
     /// Buffers, the oldest first.
     buffers: VecDeque<LineBuf>,
@@ -113,7 +113,7 @@ pub(super) struct MissBufferState {
 
 /// A value on its way to a ring.
 pub(super) struct Fresh {
-    pub entry: Arc<dyn Entry>,
+    pub entry: Arc<dyn CacheEntry>,
     /// The stamp that the value's last eviction left in its slot, or 0.
     pub stamp: usize,
 }
@@ -185,9 +185,9 @@ impl MissBuffers {
 
     /// Moves values from `data` to the spare values of this thread's miss buffer, as many as fit.
     /// No reader can reach the values in `data`.
-    pub fn take_spare(&self, data: &mut Vec<Arc<dyn Entry>>) {
+    pub fn take_spare(&self, data: &mut Vec<Arc<dyn CacheEntry>>) {
         self.with_buffer(|MissBufferState { spare, spare_bytes, .. }| {
-            let takes = |entry: &mut Arc<dyn Entry>| {
+            let takes = |entry: &mut Arc<dyn CacheEntry>| {
                 let bytes = *spare_bytes + entry.header().charge_bytes;
                 let takes = bytes <= self.most_unused_bytes();
                 if takes {
@@ -268,7 +268,7 @@ impl MissBufferState {
         Some(taken.reused(len))
     }
 
-    pub fn push(&mut self, entry: Arc<dyn Entry>, stamp: usize) {
+    pub fn push(&mut self, entry: Arc<dyn CacheEntry>, stamp: usize) {
         entry.header().set_cached();
         self.fresh_bytes += entry.header().charge_bytes;
         self.fresh.push(Fresh { entry, stamp });

@@ -55,14 +55,14 @@ use std::sync::Arc;
 use crate::memory::LineBuf;
 use crate::sync;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, rank, try_lock};
+use crate::sync::{Condvar, Mutex, OwnedMemory, Process, Retired, lock, rank, try_lock};
 
 use eviction::CacheState;
 pub use kind::{BlockKind, KindUsage, PinMetadata};
 use miss_buffers::{Fresh, MissBufferState, MissBuffers, portion_bytes};
 use policy::{MetadataBytes, Policy};
 use pool::Pool;
-use ring::{Entry, part_at};
+use ring::{CacheEntry, memory_at};
 
 /// The number of places where threads sleep while another thread loads the value that they need.
 /// Slots share these places, so a thread that is woken for another slot checks its own slot and
@@ -163,7 +163,7 @@ impl WaitingPlace {
 struct Evicted {
     cache: Arc<BlockCache>,
     bytes: usize,
-    entries: Vec<Arc<dyn Entry>>,
+    entries: Vec<Arc<dyn CacheEntry>>,
 }
 
 impl BlockCache {
@@ -332,7 +332,7 @@ impl BlockCache {
     /// the caller retires when it holds no lock.
     fn insert(
         self: &Arc<BlockCache>,
-        entry: Arc<dyn Entry>,
+        entry: Arc<dyn CacheEntry>,
         stamp: usize,
         publish: impl FnOnce(),
     ) -> Option<Arc<Evicted>> {
@@ -345,7 +345,7 @@ impl BlockCache {
     /// Puts `entry` into the miss buffer of this thread.
     fn insert_fresh(
         self: &Arc<BlockCache>,
-        entry: Arc<dyn Entry>,
+        entry: Arc<dyn CacheEntry>,
         stamp: usize,
         publish: impl FnOnce(),
     ) -> Option<Arc<Evicted>> {
@@ -371,7 +371,7 @@ impl BlockCache {
     /// Makes room for `entry` and puts it into its ring.
     fn insert_at_once(
         self: &Arc<BlockCache>,
-        entry: Arc<dyn Entry>,
+        entry: Arc<dyn CacheEntry>,
         stamp: usize,
         publish: impl FnOnce(),
     ) -> Option<Arc<Evicted>> {
@@ -483,8 +483,8 @@ impl Drop for Reservation {
 }
 
 impl Retired for Evicted {
-    fn part_at(&self, address: usize) -> Option<Part> {
-        part_at(&self.entries, address)
+    fn memory_at(&self, address: usize) -> Option<OwnedMemory> {
+        memory_at(&self.entries, address)
     }
 }
 
@@ -494,9 +494,9 @@ impl Drop for Evicted {
     fn drop(&mut self) {
         let miss_buffers = &self.cache.miss_buffers;
         // Metadata is dropped under no lock, because dropping an index takes the cache's mutex.
-        let is_metadata = |entry: &mut Arc<dyn Entry>| entry.header().kind != BlockKind::Data;
+        let is_metadata = |entry: &mut Arc<dyn CacheEntry>| entry.header().kind != BlockKind::Data;
         let metadata = self.entries.extract_if(.., is_metadata);
-        metadata.filter_map(Entry::into_buffer).for_each(|buffer| miss_buffers.keep(buffer));
+        metadata.filter_map(CacheEntry::into_buffer).for_each(|buffer| miss_buffers.keep(buffer));
         if !self.entries.is_empty() {
             miss_buffers.take_spare(&mut self.entries);
         }

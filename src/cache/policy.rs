@@ -221,17 +221,17 @@ impl Credit {
         self.get() >= if is_joint { JOINT_PRICE } else { READ }
     }
 
-    /// Whether the part has said "no" each time that it was read lately, so that it is read without
-    /// the index.
+    /// Whether each lookup that read the part lately was rejected by it, so that the part is read
+    /// without the index.
     #[inline]
-    pub fn says_only_no(&self) -> bool {
+    pub fn only_rejects(&self) -> bool {
         self.get() >= ONLY_ABSENT
     }
 
     /// Notes what the part has said after it was read. `is_joint`: as in [`Credit::pays`].
-    pub fn was_read(&self, says_maybe: bool, is_joint: bool) {
+    pub fn was_read(&self, maybe: bool, is_joint: bool) {
         let (credit, price) = (self.get(), if is_joint { JOINT_PRICE } else { READ });
-        self.set(match says_maybe {
+        self.set(match maybe {
             true => credit.min(READ).saturating_sub(price),
             // The "no" has saved a read, and reading the part has cost `price`.
             false if credit < READ => (credit + READ - price).min(READ),

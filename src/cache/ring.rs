@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::memory::{LineBuf, prefetch};
-use crate::sync::Part;
+use crate::sync::OwnedMemory;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use super::kind::BlockKind;
@@ -81,7 +81,7 @@ pub(super) struct Header {
 }
 
 /// A value of any type that the cache owns.
-pub(super) trait Entry: Send + Sync + 'static {
+pub(super) trait CacheEntry: Send + Sync + 'static {
     fn header(&self) -> &Header;
 
     /// Hides the value from new readers, and leaves `stamp` in its slot.
@@ -166,14 +166,14 @@ impl Header {
 }
 
 /// Returns the entry that holds the byte at this address.
-pub(super) fn part_at(entries: &[Arc<dyn Entry>], address: usize) -> Option<Part> {
+pub(super) fn memory_at(entries: &[Arc<dyn CacheEntry>], address: usize) -> Option<OwnedMemory> {
     let owner = entries.iter().find(|entry| entry.holds(address))?;
     let heap_bytes = owner.header().charge_bytes;
-    Some(Part { owner: Arc::<dyn Entry>::clone(owner), heap_bytes })
+    Some(OwnedMemory { owner: Arc::<dyn CacheEntry>::clone(owner), heap_bytes })
 }
 
 /// Prefetches the reference counts of an entry, and its header.
-pub(super) fn prefetch_entry(entry: &Arc<dyn Entry>) {
+pub(super) fn prefetch_entry(entry: &Arc<dyn CacheEntry>) {
     let start = Arc::as_ptr(entry).cast::<u8>();
     prefetch(start.wrapping_sub(2 * size_of::<usize>()));
     prefetch(start.wrapping_add(size_of::<Header>()));
@@ -183,7 +183,7 @@ pub(super) fn prefetch_entry(entry: &Arc<dyn Entry>) {
 #[derive(Default)]
 pub(super) struct Ring {
     /// The entries, from the hand on.
-    queue: VecDeque<Arc<dyn Entry>>,
+    queue: VecDeque<Arc<dyn CacheEntry>>,
     /// The position of the first entry.
     first: u32,
 }
@@ -191,7 +191,7 @@ pub(super) struct Ring {
 impl Ring {
     /// The most heap bytes that a ring takes for an entry: a queue that has just doubled is half
     /// empty.
-    pub const ENTRY_BYTES: usize = 2 * size_of::<Arc<dyn Entry>>();
+    pub const ENTRY_BYTES: usize = 2 * size_of::<Arc<dyn CacheEntry>>();
 
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
@@ -201,14 +201,14 @@ impl Ring {
         self.queue.len()
     }
 
-    pub fn push(&mut self, entry: Arc<dyn Entry>) {
+    pub fn push(&mut self, entry: Arc<dyn CacheEntry>) {
         let position = self.first.wrapping_add(self.queue.len() as u32);
         entry.header().set_position(position);
         self.queue.push_back(entry);
     }
 
     /// Takes `entry` out of this ring.
-    pub fn take(&mut self, entry: &dyn Entry) -> Arc<dyn Entry> {
+    pub fn take(&mut self, entry: &dyn CacheEntry) -> Arc<dyn CacheEntry> {
         let position = entry.header().position.load(Ordering::Relaxed);
         let index = position.wrapping_sub(self.first) as usize;
         let entry = self.queue.swap_remove_front(index).expect("the entry is in this ring");
@@ -221,7 +221,7 @@ impl Ring {
 
     /// Takes out the next unused entry, or, after `chances` used entries, the next entry, used or
     /// not. `None` if the ring is empty.
-    pub fn sweep(&mut self, mut chances: usize) -> Option<Arc<dyn Entry>> {
+    pub fn sweep(&mut self, mut chances: usize) -> Option<Arc<dyn CacheEntry>> {
         match self.next_unused(&mut chances) {
             Some(entry) => Some(entry),
             None => self.next(),
@@ -229,7 +229,7 @@ impl Ring {
     }
 
     /// Examines up to `steps` entries, and takes out the first unused one.
-    pub fn next_unused(&mut self, steps: &mut usize) -> Option<Arc<dyn Entry>> {
+    pub fn next_unused(&mut self, steps: &mut usize) -> Option<Arc<dyn CacheEntry>> {
         while *steps > 0 {
             *steps -= 1;
             let entry = self.next()?;
@@ -244,7 +244,7 @@ impl Ring {
     /// Takes out the entry that the hand meets next, used or not. Prefetches one of the entries
     /// that the hand meets soon, and the slot of another, because both may have left the
     /// processor's caches during a whole turn.
-    pub fn next(&mut self) -> Option<Arc<dyn Entry>> {
+    pub fn next(&mut self) -> Option<Arc<dyn CacheEntry>> {
         let entry = self.queue.pop_front()?;
         self.first = self.first.wrapping_add(1);
         if let Some(soon) = self.queue.get(SLOT_AHEAD) {
@@ -267,7 +267,7 @@ mod tests {
     /// An entry whose number is its charge.
     struct Numbered(Header);
 
-    impl Entry for Numbered {
+    impl CacheEntry for Numbered {
         fn header(&self) -> &Header {
             &self.0
         }
@@ -293,7 +293,7 @@ mod tests {
         Arc::new(Numbered(Header::new(BlockKind::Filter, RingName::Metadata, number)))
     }
 
-    fn number(entry: &dyn Entry) -> usize {
+    fn number(entry: &dyn CacheEntry) -> usize {
         entry.header().charge_bytes
     }
 

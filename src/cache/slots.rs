@@ -72,11 +72,11 @@ use std::sync::Arc;
 use crate::memory::{LINE_BYTES, LineArray, LineBuf, prefetch};
 use crate::slice::StableBytes;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use crate::sync::{self, Guard, Part, Retired, lock, pin};
+use crate::sync::{self, Guard, OwnedMemory, Retired, lock, pin};
 
 use super::kind::BlockKind;
 use super::policy::Keeping;
-use super::ring::{Entry, Header, Ring, RingName, part_at};
+use super::ring::{CacheEntry, Header, Ring, RingName, memory_at};
 use super::{BlockCache, WaitingPlace};
 
 /// Dropping a `Slots` goes through this many slots each time it holds the cache's mutex.
@@ -263,7 +263,7 @@ impl<T: Cached> Deref for Resident<T> {
     }
 }
 
-impl<T: Cached> Entry for Resident<T> {
+impl<T: Cached> CacheEntry for Resident<T> {
     fn header(&self) -> &Header {
         &self.header
     }
@@ -519,7 +519,7 @@ impl<T: Cached> Slots<T> {
         let header = Header::new(self.kind, ring, charge_bytes::<T>(heap_bytes));
         let slot = SlotAddress(&raw const self.array[i].resident);
         let resident = Arc::new(Resident { header, slot, value, link: T::Link::default() });
-        let entry: Arc<dyn Entry> = resident.clone();
+        let entry: Arc<dyn CacheEntry> = resident.clone();
         let leaving = self.cache.insert(entry, claim.stamp(), || claim.publish(&resident));
         // The claim ends before evicted values are dropped, because a thread may wait for this
         // claim.
@@ -652,11 +652,11 @@ impl<T: Cached> Drop for Claim<'_, T> {
 }
 
 /// Residents that leave the rings because their slots or their list is dropped.
-pub(super) struct Removed(pub(super) Vec<Arc<dyn Entry>>);
+pub(super) struct Removed(pub(super) Vec<Arc<dyn CacheEntry>>);
 
 impl Retired for Removed {
-    fn part_at(&self, address: usize) -> Option<Part> {
-        part_at(&self.0, address)
+    fn memory_at(&self, address: usize) -> Option<OwnedMemory> {
+        memory_at(&self.0, address)
     }
 }
 

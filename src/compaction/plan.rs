@@ -152,7 +152,7 @@ impl Unavailable {
     }
 
     /// A copy without the running compactions and ingestions: only damaged files are unavailable.
-    pub fn at_rest(&self) -> Unavailable {
+    pub fn without_running(&self) -> Unavailable {
         let (damaged, vain) = (self.damaged.clone(), self.vain.clone());
         Unavailable { damaged, vain, ..Unavailable::default() }
     }

@@ -86,8 +86,8 @@ pub(super) fn lookup<V: Visit>(
             Ok(InTable::Absent) if candidate.end(scope) => return Ok(None),
             Ok(InTable::Absent) => {}
             Ok(InTable::Found(ref found)) => {
-                let shows_value = candidate.end_with(found, key, scope)?;
-                return Ok(shows_value.then(|| visit.visit(ValueRef::Block(found, &guard))));
+                let is_live = candidate.end_with(found, key, scope)?;
+                return Ok(is_live.then(|| visit.visit(ValueRef::Block(found, &guard))));
             }
             Err(error) => return Err(error),
             Ok(InTable::Needs(need, filter)) => {
@@ -208,9 +208,9 @@ impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
         // SAFETY: a lookup is called under no guard and takes one, so this is the thread's only
         // one. After `visit` the lookup uses nothing that it reached under the guard. A memtable
         // lives at least as long as the read state of this lookup, which owns it. This read state
-        // is freed by retirement, and its `Retired::part_at` finds the memtable. A block is retired
-        // when the cache evicts it, or passed to `drop_at_once` when the array of cache slots that
-        // it is in is dropped. In both cases `Retired::part_at` finds the block.
+        // is freed by retirement, and its `Retired::memory_at` finds the memtable. A block is
+        // retired when the cache evicts it, or passed to `drop_at_once` when the array of cache
+        // slots that it is in is dropped. In both cases `Retired::memory_at` finds the block.
         unsafe { guard.lend(value, read) }
     }
 }

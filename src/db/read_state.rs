@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::lookup::Sources;
 use crate::memtable::Memtable;
 use crate::stats::Counters;
-use crate::sync::{Part, Process, Retired};
+use crate::sync::{OwnedMemory, Process, Retired};
 
 /// What readers of a tree see.
 pub(crate) struct ReadState {
@@ -53,13 +53,13 @@ impl ReadState {
 
 impl Retired for ReadState {
     /// The memtable that holds the byte at `address`. It is kept while a callback still reads a
-    /// value in it, although the read state itself is freed. A read state has no other parts to
-    /// keep. Blocks are parts of other objects: of what the cache has evicted, and of what tables
-    /// have removed from their slots.
-    fn part_at(&self, address: usize) -> Option<Part> {
+    /// value in it, although the read state itself is freed. A read state owns no other memory to
+    /// keep. Blocks belong to other objects: to what the cache has evicted, and to what tables have
+    /// removed from their slots.
+    fn memory_at(&self, address: usize) -> Option<OwnedMemory> {
         let memtable = self.sources.memtables().find(|memtable| memtable.holds(address))?;
         let owner = Arc::<Memtable>::clone(memtable);
-        Some(Part { owner, heap_bytes: memtable.bytes() })
+        Some(OwnedMemory { owner, heap_bytes: memtable.bytes() })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::background::rest::needed_snapshot_released;
+use super::background::idle::needed_snapshot_released;
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
 use super::get;

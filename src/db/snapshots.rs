@@ -4,7 +4,7 @@
 //! number is at most that number.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::btree_map;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -48,7 +48,7 @@ impl SnapshotList {
     /// releases this is false, and they cost only one more comparison.
     pub fn release(&self, sequence: SequenceNumber) -> bool {
         let mut live = lock(&self.live);
-        let Entry::Occupied(mut entry) = live.entry(sequence) else { return false };
+        let btree_map::Entry::Occupied(mut entry) = live.entry(sequence) else { return false };
         entry.get_mut().count -= 1;
         if entry.get().count > 0 {
             return false;

@@ -44,7 +44,7 @@ impl SystemFs {
     }
 
     /// Opens a regular file for reading.
-    pub fn open_to_read(&self, path: &Path) -> io::Result<(Descriptor, Metadata)> {
+    pub fn open_read_only(&self, path: &Path) -> io::Result<(Descriptor, Metadata)> {
         check_regular(with_descriptor(|| {
             #[cfg(target_os = "linux")]
             if self.is_direct {

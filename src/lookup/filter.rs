@@ -32,8 +32,8 @@ use super::tally::FilterTally;
 /// The most keys for which a filter is queried at once.
 const HASHES: usize = 32;
 
-/// What the filter of a table says of a key.
-pub(super) enum FilterSays {
+/// The result of a query of a table's filter.
+pub(super) enum Membership {
     /// The table holds no entry of the key.
     No,
     Maybe(AfterFilter),
@@ -81,55 +81,55 @@ pub(crate) enum FilterUse {
     PassedBy,
 }
 
-impl FilterSays {
+impl Membership {
     #[inline(always)]
-    fn of(maybe: bool, index_part: impl FnOnce() -> Option<usize>) -> FilterSays {
+    fn of(maybe: bool, index_part: impl FnOnce() -> Option<usize>) -> Membership {
         match maybe {
-            true => FilterSays::maybe(FilterUse::Queried, index_part()),
-            false => FilterSays::No,
+            true => Membership::maybe(FilterUse::Queried, index_part()),
+            false => Membership::No,
         }
     }
 
     #[inline(always)]
-    fn maybe(filter: FilterUse, index_part: Option<usize>) -> FilterSays {
-        FilterSays::Maybe(AfterFilter::new(filter, index_part))
+    fn maybe(filter: FilterUse, index_part: Option<usize>) -> Membership {
+        Membership::Maybe(AfterFilter::new(filter, index_part))
     }
 }
 
 /// What the filter of `table` says of `key`.
 #[inline(always)]
-pub(super) fn query(table: &Table, key: &LookupKey<'_>, scope: &Scope<'_>) -> FilterSays {
+pub(super) fn query(table: &Table, key: &LookupKey<'_>, scope: &Scope<'_>) -> Membership {
     if let Some(filter) = table.filter.usual(scope.guard)
         && let Some(maybe) = filter.answer_for(key.hash)
     {
         let answer = if maybe { FilterAnswer::Maybe } else { FilterAnswer::No };
         scope.observer.tell(|it| it.filter_answered(table, filter, key, false, answer));
         FilterTally::record_hit(maybe, table, scope);
-        return FilterSays::of(maybe, || None);
+        return Membership::of(maybe, || None);
     }
     query_other(table, key, scope)
 }
 
 /// [`query`] in all cases but the usual one.
 #[inline(never)]
-fn query_other(table: &Table, key: &LookupKey<'_>, scope: &Scope<'_>) -> FilterSays {
+fn query_other(table: &Table, key: &LookupKey<'_>, scope: &Scope<'_>) -> Membership {
     query_part(table, table.filter.locate(key), key, scope)
 }
 
 /// [`query`] of the filter's part `part`, which can hold the key.
-fn query_part(table: &Table, part: usize, key: &LookupKey<'_>, scope: &Scope<'_>) -> FilterSays {
+fn query_part(table: &Table, part: usize, key: &LookupKey<'_>, scope: &Scope<'_>) -> Membership {
     let Some(query) = table.filter.query_for(key) else {
-        return FilterSays::maybe(FilterUse::Impossible, None);
+        return Membership::maybe(FilterUse::Impossible, None);
     };
     let Some(filter) = table.filter.parts.peek(part, scope.guard) else {
-        return FilterSays::Absent(part);
+        return Membership::Absent(part);
     };
     scope.tickers.add(Ticker::BlockCacheFilterHit, 1);
     let maybe = answer(table, Some(filter), key, &query, scope);
     if !maybe || table.filter.has_paid(part) {
         filter.mark_used();
     }
-    FilterSays::of(maybe, || table.index_part_beside(part))
+    Membership::of(maybe, || table.index_part_beside(part))
 }
 
 /// Whether `filter`, the filter of `table` or its part for `key`, answers "maybe". `filter` is
@@ -163,7 +163,7 @@ pub(super) fn answer(
 
 /// What a search does about part `part` of the filter, which is not in memory: it needs the part, or
 /// it passes the part by. `is_joint`: as in
-/// [`is_worth_a_read`](crate::table::filter::source::FilterSource::is_worth_a_read).
+/// [`should_read`](crate::table::filter::source::FilterSource::should_read).
 #[cold]
 #[inline(never)]
 pub(super) fn absent_part(
@@ -173,7 +173,7 @@ pub(super) fn absent_part(
     tickers: ThreadTickers<'_>,
     observer: Observer<'_>,
 ) -> Result<AfterFilter, Need> {
-    if table.filter.is_worth_a_read(part, is_joint) {
+    if table.filter.should_read(part, is_joint) {
         return Err(Need::Filter(part));
     }
     tickers.add(Ticker::BloomPassedBy, 1);
@@ -221,13 +221,13 @@ pub(super) fn query_many(
     table: &Table,
     keys: &[&LookupKey<'_>],
     scope: &Scope<'_>,
-    mut tell: impl FnMut(usize, FilterSays),
+    mut tell: impl FnMut(usize, Membership),
 ) {
     let usual = table.filter.usual(scope.guard);
     let usual = usual.filter(|it| it.hash_kind() == HashKind::Hash64 && it.untrusted().is_none());
     for (first, keys) in (0..).step_by(HASHES).zip(keys.chunks(HASHES)) {
         let Some(filter) = usual else {
-            query_parts(table, keys, scope, |i, says| tell(first + i, says));
+            query_parts(table, keys, scope, |i, membership| tell(first + i, membership));
             continue;
         };
         let (mut hashes, mut answers) = ([0; HASHES], [false; HASHES]);
@@ -241,7 +241,7 @@ pub(super) fn query_many(
         let tally = FilterTally { hits, noes: hits - maybes, maybes, untrusted: 0 };
         tally.record(table, scope);
         for (i, &maybe) in answers.iter().enumerate() {
-            tell(first + i, FilterSays::of(maybe, || None));
+            tell(first + i, Membership::of(maybe, || None));
         }
     }
 }
@@ -251,7 +251,7 @@ fn query_parts(
     table: &Table,
     keys: &[&LookupKey<'_>],
     scope: &Scope<'_>,
-    mut tell: impl FnMut(usize, FilterSays),
+    mut tell: impl FnMut(usize, Membership),
 ) {
     let mut parts = [0; HASHES];
     for (part, key) in parts.iter_mut().zip(keys) {

@@ -50,10 +50,10 @@ pub(super) fn range_deletion(file: &TableFile, key: &LookupKey<'_>) -> SequenceN
     file.table.ranges().map_or(0, |ranges| ranges.covering(key.user_key, key.sequence))
 }
 
-/// Whether the newest entry of a key shows a value. Returns false if the entry is a tombstone, or
+/// Whether the newest entry of a key is a live value. Returns false if the entry is a tombstone, or
 /// older than the range deletion at `deleted_at` (0: none).
 #[inline(always)]
-pub(super) fn shows_value(
+pub(super) fn is_live(
     table: &Table,
     key: &LookupKey<'_>,
     found: &Found<'_>,

@@ -23,7 +23,7 @@ use crate::table::index::{GROUP, Group};
 use crate::table::table_index::TableIndex;
 use crate::table::{LookupKey, Table};
 
-use super::filter::{self, AfterFilter, FilterSays, FilterUse};
+use super::filter::{self, AfterFilter, FilterUse, Membership};
 use super::found::Found;
 use super::joint::joint_read;
 use super::need::Need;
@@ -45,9 +45,9 @@ pub(super) fn search<'g>(
     scope: &Scope<'g>,
 ) -> Result<InTable<'g>> {
     match filter::query(table, key, scope) {
-        FilterSays::No => Ok(InTable::Absent),
-        FilterSays::Maybe(after) => search_index(table, key, after, scope),
-        FilterSays::Absent(part) => search_without_filter(table, part, key, scope),
+        Membership::No => Ok(InTable::Absent),
+        Membership::Maybe(after) => search_index(table, key, after, scope),
+        Membership::Absent(part) => search_without_filter(table, part, key, scope),
     }
 }
 

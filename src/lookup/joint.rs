@@ -97,7 +97,7 @@ pub(super) fn joint_read(
     guard: &Guard,
 ) -> Option<JointRead> {
     let (filter, index) = (&table.filter.parts, &table.index);
-    if filter.is_whole() || index.is_whole() || table.filter.says_only_no(part) {
+    if filter.is_whole() || index.is_whole() || table.filter.only_rejects(part) {
         return None;
     }
     let beside = table.index_part_beside(part);

@@ -5,7 +5,7 @@ use crate::stats::ThreadTickers;
 use crate::table::{LookupKey, Table};
 use crate::version::Version;
 
-use super::found::{Found, hit_ticker, range_deletion, shows_value};
+use super::found::{Found, hit_ticker, is_live, range_deletion};
 use super::observer::Observer;
 use super::probe::search_and_read;
 
@@ -39,7 +39,7 @@ pub(super) fn find_in_mixed(
         }
         if let Some((found, table)) = newest {
             tickers.add(hit_ticker(level[0].level), 1);
-            return Ok(shows_value(table, key, &found, deleted_at)?.then_some(found));
+            return Ok(is_live(table, key, &found, deleted_at)?.then_some(found));
         }
         if deleted_at > 0 {
             return Ok(None);

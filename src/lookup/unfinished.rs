@@ -74,8 +74,8 @@ impl Unfinished {
             let needed = loop {
                 match step {
                     InTable::Found(found) => {
-                        let shows_value = candidate.end_with(&found, key, scope)?;
-                        return Ok(shows_value.then(|| found.into_owned()));
+                        let is_live = candidate.end_with(&found, key, scope)?;
+                        return Ok(is_live.then(|| found.into_owned()));
                     }
                     InTable::Absent if candidate.end(scope) => return Ok(None),
                     InTable::Absent => {}

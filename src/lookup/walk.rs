@@ -6,8 +6,8 @@ use crate::sync::Guard;
 use crate::table::LookupKey;
 use crate::version::{TableFile, Version};
 
-use super::filter::{self, AfterFilter, FilterSays};
-use super::found::{Found, hit_ticker, range_deletion, shows_value};
+use super::filter::{self, AfterFilter, Membership};
+use super::found::{Found, hit_ticker, is_live, range_deletion};
 use super::in_table::{InTable, search_index, search_without_filter};
 use super::scope::Scope;
 use super::sources::FileRun;
@@ -66,9 +66,9 @@ impl<'g> Walk<'g> {
             };
             scope.observer.tell(|it| it.file_reached(file, deleted_at));
             let after = match filter::query(&file.table, key, scope) {
-                FilterSays::Maybe(after) => Ok(after),
-                FilterSays::Absent(part) => Err(part),
-                FilterSays::No => {
+                Membership::Maybe(after) => Ok(after),
+                Membership::Absent(part) => Err(part),
+                Membership::No => {
                     scope.observer.tell(|it| it.file_left(run, file, None));
                     if deleted_at > 0 {
                         return None;
@@ -103,7 +103,7 @@ impl<'g> Candidate<'g> {
     ) -> Result<bool> {
         scope.observer.tell(|it| it.file_left(self.run, self.file, Some(found)));
         scope.tickers.add(hit_ticker(self.run.level), 1);
-        shows_value(&self.file.table, key, found, self.deleted_at)
+        is_live(&self.file.table, key, found, self.deleted_at)
     }
 
     /// The search has found no entry. Returns whether the walk ends here: every version of the key

@@ -71,7 +71,7 @@ pub(super) enum LogEnd {
 
 /// One record, assembled from its fragments and uncompressed.
 #[derive(Debug)]
-pub(super) struct Record<'a> {
+pub(super) struct LogicalRecord<'a> {
     pub payload: &'a [u8],
     /// The offset in the file of its first fragment, for errors.
     pub offset: u64,
@@ -138,13 +138,13 @@ impl RecordLog {
     /// # Errors
     /// [`Error::Unsupported`] if the log needs a feature that this build does not have,
     /// [`Error::Io`] if the file cannot be read.
-    pub fn next(&mut self) -> Result<Option<Record<'_>>> {
+    pub fn next(&mut self) -> Result<Option<LogicalRecord<'_>>> {
         let Some(offset) = self.assemble()? else { return Ok(None) };
         if !self.is_compressed || self.pieces.is_empty() {
-            return Ok(Some(Record { payload: &self.pieces, offset }));
+            return Ok(Some(LogicalRecord { payload: &self.pieces, offset }));
         }
         match uncompress_frame(&self.pieces, &mut self.uncompressed) {
-            Ok(()) => Ok(Some(Record { payload: &self.uncompressed, offset })),
+            Ok(()) => Ok(Some(LogicalRecord { payload: &self.uncompressed, offset })),
             Err(crate::table::format::compression::read::Failure::Unsupported(what)) => {
                 Err(self.refused(unsupported(what), offset))
             }
@@ -228,13 +228,13 @@ impl RecordLog {
     /// block in memory has no further record. In the second case the caller calls again, which
     /// reads the next block.
     fn fragment(&mut self) -> Result<Option<Fragment>> {
-        let rest = self.block.len() - self.at;
+        let remaining = self.block.len() - self.at;
         let is_last_block = self.block_offset + self.block.len() as u64 == self.file.len();
         let offset = self.block_offset + self.at as u64;
-        if rest < HEADER_BYTES {
+        if remaining < HEADER_BYTES {
             match is_last_block {
                 // A whole block may end with too few bytes for a header.
-                true if rest == 0 || self.block.len() == BLOCK_BYTES => {
+                true if remaining == 0 || self.block.len() == BLOCK_BYTES => {
                     self.end = Some(match self.first_offset {
                         None => LogEnd::Clean,
                         Some(_) => LogEnd::CutOff,
@@ -259,7 +259,7 @@ impl RecordLog {
         let is_short_of_file = is_last_block && self.block.len() < BLOCK_BYTES;
         let is_recyclable = matches!(kind, 5..=8 | 11 | 131);
         let header_bytes = if is_recyclable { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
-        if rest >= header_bytes && is_recyclable {
+        if remaining >= header_bytes && is_recyclable {
             if fixed32(&header[HEADER_BYTES..]) != self.number {
                 // These bytes belong to the log that this one overwrites.
                 self.end = Some(LogEnd::Clean);
@@ -271,12 +271,12 @@ impl RecordLog {
             }
         }
         let end = header_bytes + length;
-        if rest < end {
+        if remaining < end {
             match is_short_of_file {
                 true => self.end = Some(LogEnd::CutOff),
                 false => self.damaged(
                     offset,
-                    format_args!("a record of at most {rest} bytes, to the block's end"),
+                    format_args!("a record of at most {remaining} bytes, to the block's end"),
                     format_args!("{end} bytes"),
                 ),
             }

@@ -29,7 +29,7 @@ pub(crate) use combining::{CombiningLock, Leading, Waiting};
 pub(crate) use mutex::{Condvar, Mutex, MutexGuard, lock, try_lock};
 pub(crate) use process::{OpenIn, PerProcess, Process};
 pub(crate) use reclaim::{
-    Guard, Part, Retired, assert_no_guard, before_reading, collect, drain, drop_at_once,
+    Guard, OwnedMemory, Retired, assert_no_guard, before_reading, collect, drain, drop_at_once,
     held_by_readers, pin, retire, thread_index,
 };
 

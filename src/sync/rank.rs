@@ -147,7 +147,7 @@ ranks! {
     /// `memtable/arena.rs`: the chunks of one arena.
     ArenaChunks,
     /// `sync/reclaim/collector.rs`: what waits for its drop. Nothing is dropped under it.
-    Garbage,
+    Bags,
     /// `sync/reclaim/collector.rs`: the records of all threads. A thread enters at its first pin.
     Registry,
 }

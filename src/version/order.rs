@@ -50,11 +50,11 @@ pub(crate) fn find_disorder(
     version: &Version,
     mut goes_on: impl FnMut() -> Result<()>,
 ) -> Result<Option<Error>> {
-    let sources = Sources::of(version);
-    if version.is_mixed() || sources.runs.len() < 2 {
+    let checked = CheckedRuns::of(version);
+    if version.is_mixed() || checked.runs.len() < 2 {
         return Ok(None);
     }
-    let mut cursor = sources.cursor();
+    let mut cursor = checked.cursor();
     // The versions of the current key that were read, newest first: the deepest source of any of
     // them, and the sequence number of its newest version.
     let mut seen: Option<(Vec<u8>, usize, SequenceNumber)> = None;
@@ -70,7 +70,7 @@ pub(crate) fn find_disorder(
                 Some((last, deepest, newest)) if key::is_same(last, key) => {
                     if source < *deepest {
                         let (newer, older) = ((source, sequence), (*deepest, *newest));
-                        return Ok(Some(sources.misordered(key, newer, older)));
+                        return Ok(Some(checked.misordered(key, newer, older)));
                     }
                     if source > *deepest {
                         (*deepest, *newest) = (source, sequence);
@@ -78,7 +78,7 @@ pub(crate) fn find_disorder(
                 }
                 _ => seen = Some((key.to_vec(), source, sequence)),
             }
-            let disorder = sources.compare_with_ranges(key, source, sequence);
+            let disorder = checked.compare_with_ranges(key, source, sequence);
             if disorder.is_some() {
                 return Ok(disorder);
             }
@@ -91,15 +91,15 @@ pub(crate) fn find_disorder(
 }
 
 /// The files of each source of a version, newest source first.
-struct Sources {
+struct CheckedRuns {
     runs: Vec<Vec<Arc<TableFile>>>,
     /// The sources with range deletions: each with the range deletions of its files, in the order of
     /// the files.
     ranges: Vec<(usize, Vec<Arc<RangeTombstones>>)>,
 }
 
-impl Sources {
-    fn of(version: &Version) -> Sources {
+impl CheckedRuns {
+    fn of(version: &Version) -> CheckedRuns {
         let [level_0, deeper @ ..] = &version.levels;
         let runs = level_0.iter().map(|file| vec![Arc::clone(file)]);
         let runs = runs.chain(deeper.iter().filter(|files| !files.is_empty()).cloned());
@@ -109,7 +109,7 @@ impl Sources {
                 files.iter().filter_map(|file| file.table.ranges().cloned()).collect();
             (!sets.is_empty()).then_some((source, sets))
         });
-        Sources { ranges: ranges.collect(), runs }
+        CheckedRuns { ranges: ranges.collect(), runs }
     }
 
     fn cursor(&self) -> MergingCursor<LevelCursor> {
@@ -222,9 +222,9 @@ pub(crate) fn assert_change(
 /// The keys that a reader at `sequence` sees in the tables, each with the sequence number of the
 /// version that it sees.
 fn visible(version: &Version, sequence: SequenceNumber) -> Result<Vec<(Vec<u8>, SequenceNumber)>> {
-    let sources = Sources::of(version);
-    let mut cursor = sources.cursor();
-    let (mut shown, mut last) = (Vec::new(), None);
+    let checked = CheckedRuns::of(version);
+    let mut cursor = checked.cursor();
+    let (mut keys, mut last) = (Vec::new(), None);
     cursor.seek_to_first()?;
     while cursor.valid() {
         let (key, own) = (user_key(cursor.key()), key::sequence(cursor.key()));
@@ -233,13 +233,14 @@ fn visible(version: &Version, sequence: SequenceNumber) -> Result<Vec<(Vec<u8>, 
             let kind = EntryKind::of_point(key::kind_byte(cursor.key()));
             let is_tombstone =
                 matches!(kind, Some(EntryKind::Deletion | EntryKind::SingleDeletion));
-            let mut ranges = sources.ranges.iter();
-            let is_hidden = ranges.any(|(_, sets)| Sources::covering(sets, key, sequence) > own);
+            let mut ranges = checked.ranges.iter();
+            let is_hidden =
+                ranges.any(|(_, sets)| CheckedRuns::covering(sets, key, sequence) > own);
             if !is_tombstone && !is_hidden {
-                shown.push((key.to_vec(), own));
+                keys.push((key.to_vec(), own));
             }
         }
         cursor.next()?;
     }
-    Ok(shown)
+    Ok(keys)
 }

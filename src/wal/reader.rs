@@ -247,8 +247,8 @@ impl ReadWindow {
     /// Like [`ReadWindow::bytes`], but returns all bytes from `offset` on that are in memory, at
     /// least `count`.
     fn from(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
-        let rest = self.file.len().saturating_sub(offset);
-        if count as u64 > rest {
+        let remaining = self.file.len().saturating_sub(offset);
+        if count as u64 > remaining {
             return Ok(None);
         }
         let inside =
@@ -257,7 +257,7 @@ impl ReadWindow {
             // The buffer is taken out of the window while it is filled, so that the window is empty
             // after a failed read.
             let mut bytes = std::mem::take(&mut self.bytes);
-            let wanted = rest.min(READ_BYTES.max(count as u64)) as usize;
+            let wanted = remaining.min(READ_BYTES.max(count as u64)) as usize;
             // A record may have gigabytes. If memory is short, return an error instead of aborting.
             if bytes.try_reserve_exact(wanted.saturating_sub(bytes.len())).is_err() {
                 let cause = ErrorKind::OutOfMemory.into();

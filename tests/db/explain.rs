@@ -126,11 +126,11 @@ impl Sums {
         if let Some(filter) = &table.filter {
             let verdict = filter.verdict;
             self.useful += u64::from(verdict == FilterVerdict::No);
-            let maybe = verdict.says_maybe() && verdict != FilterVerdict::PassedBy;
+            let maybe = verdict.is_maybe() && verdict != FilterVerdict::PassedBy;
             self.positive += u64::from(maybe);
             self.true_positive += u64::from(maybe && table.found.is_some());
             self.untrusted += u64::from(verdict == FilterVerdict::Untrusted);
-            assert_eq!(filter.query.says_maybe(), verdict.says_maybe(), "{filter:?}");
+            assert_eq!(filter.query.is_maybe(), verdict.is_maybe(), "{filter:?}");
         }
         self.blocks += table.blocks.len() as u64;
         let filter = table.filter.as_ref().map(|filter| filter.cost);

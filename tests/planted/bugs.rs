@@ -165,8 +165,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "every idle thread costs a barrier at every collection",
         file: "src/sync/reclaim/mod.rs",
-        old: "shown.held || !record.is_marked()",
-        new: "shown.held || record.index < usize::MAX",
+        old: "announced.held || !record.is_marked()",
+        new: "announced.held || record.index < usize::MAX",
         program: "lib",
         test: "sync::reclaim::tests::an_idle_thread_costs_one_barrier_until_it_comes_again",
     },
@@ -205,11 +205,11 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "new writes wait for a look until a deletion is due",
-        file: "src/db/background/rest.rs",
+        file: "src/db/background/idle.rs",
         old: "if wait != Some(LOOK_EVERY) {",
         new: "if wait.is_none() {",
         program: "lib",
-        test: "db::background::rest::tests::new_writes_are_looked_at_soon_although_a_deletion_is_due_much_later",
+        test: "db::background::idle::tests::new_writes_are_looked_at_soon_although_a_deletion_is_due_much_later",
     },
     Bug {
         name: "a search for blocks knows only the compression types that Maypole writes",
@@ -263,8 +263,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "what a callback has read stays for good",
         file: "src/sync/reclaim/lending.rs",
-        old: "kept.extract_if(.., |kept| !kept.loan.is_on())",
-        new: "kept.extract_if(.., |kept| kept.loan.address == 0)",
+        old: "lent.extract_if(.., |lent| !lent.loan.is_on())",
+        new: "lent.extract_if(.., |lent| lent.loan.address == 0)",
         program: "db",
         test: "still::each_thread_that_stands_still_holds_one_block",
     },
@@ -746,8 +746,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "of many keys whose filter parts are absent, those past the first 32 are forgotten",
         file: "src/lookup/filter.rs",
-        old: "query_parts(table, keys, scope, |i, says| tell(first + i, says));",
-        new: "query_parts(table, keys, scope, |i, says| tell(first.min(0) + i, says));",
+        old: "query_parts(table, keys, scope, |i, membership| tell(first + i, membership));",
+        new: "query_parts(table, keys, scope, |i, membership| tell(first.min(0) + i, membership));",
         program: "db",
         test: "parts::every_read_finds_what_is_there",
     },
@@ -819,8 +819,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "multi_get looks for a key in the index part of another filter part",
         file: "src/lookup/filter.rs",
-        old: "FilterSays::of(maybe, || table.index_part_beside(part))",
-        new: "FilterSays::of(maybe, || Some(part / 2))",
+        old: "Membership::of(maybe, || table.index_part_beside(part))",
+        new: "Membership::of(maybe, || Some(part / 2))",
         program: "db",
         test: "lookups::one_key_many_keys_and_explain_find_and_count_the_same",
     },
@@ -1372,7 +1372,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a failed checkpoint leaves its files",
         file: "src/db/maintenance/checkpoint.rs",
-        old: "let _ = remove_rest(fs, dir);",
+        old: "let _ = remove_unfinished(fs, dir);",
         new: "",
         program: "db",
         test: "copies::a_copy_that_fails_leaves_nothing_and_can_be_made_again",

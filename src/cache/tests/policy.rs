@@ -83,7 +83,7 @@ impl Simulated {
             }
         } else {
             let is_joint =
-                self.index.peek(part, &guard).is_none() && !self.credits[part].says_only_no();
+                self.index.peek(part, &guard).is_none() && !self.credits[part].only_rejects();
             if self.credits[part].pays(is_joint) {
                 self.reads += 1;
                 self.disk.load(&self.filter, part, BYTES);

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rest;
+use super::idle;
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
 use crate::error::Result;
@@ -48,23 +48,23 @@ impl Inner {
 
     /// Like [`Inner::install`], but neither syncs the directory, because the caller has made the
     /// names of the tables durable, nor waits for readers. `edit` is called while no other change
-    /// of the tree can begin. `shown` is called once readers can see the new tree, before any
+    /// of the tree can begin. `published` is called once readers can see the new tree, before any
     /// compaction can start from it.
     pub(crate) fn change_tree(
         &self,
         opened: Vec<Arc<TableFile>>,
         edit: impl FnOnce(&mut TreeState) -> VersionEdit,
         also: impl FnOnce(&mut TreeState),
-        shown: impl FnOnce(),
+        published: impl FnOnce(),
     ) -> Result<()> {
         let database = &self.database;
         database.catalog.change(&database.store, &self.tree, opened, edit, |state| {
             also(state);
             self.tree.publish(state);
-            shown();
+            published();
             self.schedule(state);
         })?;
-        rest::await_rest(self);
+        idle::watch_for_idle(self);
         Ok(())
     }
 

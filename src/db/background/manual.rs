@@ -155,7 +155,7 @@ impl Inner {
                 let most = state.idle_threads;
                 return Ok(Some(state.start(plan, &self.tree.options.shape, most, Caller::User)));
             }
-            let unblocked = state.unavailable.at_rest();
+            let unblocked = state.unavailable.without_running();
             state.claimed = plan(free, &unblocked).or_else(|| plan(u64::MAX, &unblocked));
             if state.claimed.is_none() {
                 return Ok(None);

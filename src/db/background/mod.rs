@@ -9,17 +9,17 @@
 //!   all of them ──► install.rs        a change of the tree, durable and then visible
 //!   jobs.rs, pool.rs, attempts.rs     how jobs start, wait for space and end; their threads
 //!   timer.rs                          what is done at certain times
-//!   rest.rs                           what is removed when the tree comes to rest
+//!   idle.rs                           what is removed when the tree is idle
 //! ```
 
 pub(in crate::db) mod attempts;
 pub(in crate::db) mod cleanups;
 mod compactions;
 mod flushes;
+pub(in crate::db) mod idle;
 pub(in crate::db) mod install;
 pub(in crate::db) mod jobs;
 mod manual;
 mod pool;
-pub(in crate::db) mod rest;
 pub(in crate::db) mod schedule;
 pub(in crate::db) mod timer;

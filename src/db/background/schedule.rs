@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::cleanups::Cleanup;
 use super::pool::{COMPACTIONS, FLUSHES, Pool};
 use super::timer::TurnWork;
-use super::{jobs, rest, timer};
+use super::{idle, jobs, timer};
 use crate::db::inner::Inner;
 use crate::db::inner::tree::StateGuard;
 use crate::db::inner::tree_state::TreeState;
@@ -34,7 +34,7 @@ pub(crate) fn start(inner: &Arc<Inner>) {
         static PUBLISH: TurnWork = TurnWork(publish::turn);
         timer::add(inner, Duration::ZERO, &PUBLISH);
     }
-    rest::await_rest(inner);
+    idle::watch_for_idle(inner);
 }
 
 impl Inner {

@@ -34,7 +34,7 @@ pub(crate) struct Reading {
     read_state: ArcCell<ReadState>,
     /// Every read state that a reader may still hold, the current one last. Closing keeps their
     /// tables open.
-    read_states: Mutex<Vec<Shown>, rank::ReadStates>,
+    read_states: Mutex<Vec<ReadableState>, rank::ReadStates>,
     /// The intervals of keys in which cursors show nothing ([`crate::db::iter::marks`]).
     marks: Arc<Marks>,
     /// Reads the blocks that one `multi_get` misses, many at a time.
@@ -45,15 +45,15 @@ pub(crate) struct Reading {
 }
 
 /// A read state that was the current one, or is it now.
-struct Shown {
+struct ReadableState {
     state: Weak<ReadState>,
     /// When another one became current.
     replaced: Option<Instant>,
 }
 
-impl Shown {
-    fn now(state: &Arc<ReadState>) -> Shown {
-        Shown { state: Arc::downgrade(state), replaced: None }
+impl ReadableState {
+    fn now(state: &Arc<ReadState>) -> ReadableState {
+        ReadableState { state: Arc::downgrade(state), replaced: None }
     }
 }
 
@@ -62,7 +62,7 @@ impl Reading {
         let (marks, counters) = (Arc::new(Marks::new()), Arc::clone(&store.context.counters));
         let read_state = Arc::new(ReadState::of(tree, &counters, &marks));
         Reading {
-            read_states: Mutex::new(vec![Shown::now(&read_state)]),
+            read_states: Mutex::new(vec![ReadableState::now(&read_state)]),
             read_state: ArcCell::new(read_state),
             marks,
             overlapped: OverlappedReader::new(&store.descriptors),
@@ -116,8 +116,8 @@ impl Reading {
         if let Some(current) = read_states.last_mut() {
             current.replaced = Some(Instant::now());
         }
-        read_states.retain(|shown| shown.state.strong_count() > 0);
-        read_states.push(Shown::now(&read_state));
+        read_states.retain(|readable| readable.state.strong_count() > 0);
+        read_states.push(ReadableState::now(&read_state));
         drop(read_states);
         self.read_state.replace(read_state);
     }
@@ -128,9 +128,9 @@ impl Reading {
         // Without this, read states that only wait for their collection would count as held.
         collect();
         let read_states = lock(&self.read_states);
-        let earlier = read_states.iter().filter_map(|shown| {
-            let replaced = shown.replaced?;
-            Some((shown.state.upgrade()?, replaced))
+        let earlier = read_states.iter().filter_map(|readable| {
+            let replaced = readable.replaced?;
+            Some((readable.state.upgrade()?, replaced))
         });
         earlier.collect()
     }
@@ -170,9 +170,10 @@ impl Reading {
     /// holds, because the next owner of the directory may delete their names.
     pub fn keep_tables_of_readers_open(&self) {
         let current = self.current();
-        let shown = lock(&self.read_states);
-        let read_states: Vec<_> = shown.iter().filter_map(|shown| shown.state.upgrade()).collect();
-        drop(shown);
+        let readable = lock(&self.read_states);
+        let read_states: Vec<_> =
+            readable.iter().filter_map(|readable| readable.state.upgrade()).collect();
+        drop(readable);
         for read_state in read_states {
             // Only a reader can hold a state that is not the current one. The current state has a
             // reader if it has more than three references, because the field `read_state` and the

@@ -40,7 +40,7 @@ pub(crate) struct Tree {
     stalls_writers: AtomicBool,
     /// The ranges in which cursors passed many hidden entries.
     pub cleanups: Mutex<Cleanups, rank::Cleanups>,
-    pub rest: Rest,
+    pub idle: IdleWatch,
 }
 
 pub(crate) type StateGuard<'a> = MutexGuard<'a, TreeState, rank::TreeState>;
@@ -54,7 +54,7 @@ impl Tree {
             state: Mutex::new(state),
             changed: Condvar::new(),
             cleanups: Mutex::default(),
-            rest: Rest::default(),
+            idle: IdleWatch::default(),
         }
     }
 
@@ -95,16 +95,16 @@ impl Tree {
     }
 }
 
-/// What the timer knows of the tree (`background/rest.rs`).
+/// What the timer knows of the tree (`background/idle.rs`).
 #[derive(Default)]
-pub(crate) struct Rest {
-    /// Whether the timer is to look at the tree soon, to see if it has come to rest.
+pub(crate) struct IdleWatch {
+    /// Whether the timer is to look at the tree soon, to see if it is idle.
     is_awaited: AtomicBool,
     /// The sequence number of the last visible write when the timer last looked at the tree.
     visible_at_look: AtomicU64,
 }
 
-impl Rest {
+impl IdleWatch {
     pub fn is_awaited(&self) -> bool {
         self.is_awaited.load(Ordering::Relaxed)
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   DbCursor        what the user sees                              seek, next, prev
 //!   MergingCursor   all versions of all sources, internal keys
-//!   Source …        memtables, and levels of tables                 sources.rs
+//!   SourceCursor …  memtables, and levels of tables                 sources.rs
 //! ```
 //!
 //! For each key, the cursor shows the newest version up to its own sequence number. It shows no
@@ -26,7 +26,7 @@
 
 use super::bounds::Bounds;
 use super::range_del::RangeDelAggregator;
-use super::sources::{Source, sources};
+use super::sources::{SourceCursor, sources};
 use crate::cursor::merging::MergingCursor;
 use crate::cursor::{Cursor, next_by_copy};
 use crate::db::read_state::ReadPoint;
@@ -69,7 +69,7 @@ use crate::stats::Ticker;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DbCursor {
-    pub(super) merged: MergingCursor<Source>,
+    pub(super) merged: MergingCursor<SourceCursor>,
     pub(super) point: ReadPoint,
     pub(super) bounds: Bounds,
     /// Which entries range deletions hide; `None` where there are no range deletions.
@@ -353,7 +353,7 @@ impl DbCursor {
         }
         let Some(step) = self.merged.step() else { return self.next_by_copy() };
         // Nearly every entry is the only version of its key, and a value.
-        if step.repeats || !self.is_shown(step.trailer) || self.checks_keys {
+        if step.repeats || !self.is_visible(step.trailer) || self.checks_keys {
             return self.find_forward(step.repeats, false);
         }
         Ok(())
@@ -361,7 +361,7 @@ impl DbCursor {
 
     /// Whether this is the trailer (sequence number and kind) of a value that the cursor may see.
     #[inline(always)]
-    fn is_shown(&self, trailer: u64) -> bool {
+    fn is_visible(&self, trailer: u64) -> bool {
         trailer >> 8 <= self.point.sequence && trailer as u8 == EntryKind::Value as u8
     }
 

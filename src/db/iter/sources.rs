@@ -19,7 +19,7 @@ use crate::version::{LevelCursor, TableFile, Version};
     clippy::large_enum_variant,
     reason = "sources are few, and a box would add a load to each step"
 )]
-pub(crate) enum Source {
+pub(crate) enum SourceCursor {
     Memtable(MemtableCursor),
     Level(LevelCursor<LevelFiles>),
 }
@@ -40,22 +40,22 @@ impl Deref for LevelFiles {
     }
 }
 
-impl Source {
+impl SourceCursor {
     /// Whether all entries have smaller sequence numbers than `sequence`. Returns false for every
     /// memtable: writers may still add entries with larger numbers to the active one, and a source
     /// does not know whether its memtable is the active one.
     pub fn is_older_than(&self, sequence: SequenceNumber) -> bool {
         match self {
-            Source::Memtable(_) => false,
-            Source::Level(cursor) => cursor.newest_sequence() < sequence,
+            SourceCursor::Memtable(_) => false,
+            SourceCursor::Level(cursor) => cursor.newest_sequence() < sequence,
         }
     }
 
     /// Sets whether blocks that are read from now on enter the block cache. By default they do.
     pub fn set_fill_cache(&mut self, fill_cache: bool) {
         match self {
-            Source::Memtable(_) => {}
-            Source::Level(cursor) => cursor.set_fill_cache(fill_cache),
+            SourceCursor::Memtable(_) => {}
+            SourceCursor::Level(cursor) => cursor.set_fill_cache(fill_cache),
         }
     }
 }
@@ -63,13 +63,13 @@ impl Source {
 macro_rules! each_source {
     ($self:ident, $cursor:ident => $body:expr) => {
         match $self {
-            Source::Memtable($cursor) => $body,
-            Source::Level($cursor) => $body,
+            SourceCursor::Memtable($cursor) => $body,
+            SourceCursor::Level($cursor) => $body,
         }
     };
 }
 
-impl Cursor for Source {
+impl Cursor for SourceCursor {
     #[inline]
     fn valid(&self) -> bool {
         each_source!(self, cursor => cursor.valid())
@@ -121,7 +121,7 @@ impl Cursor for Source {
 pub(crate) fn sources(
     ReadPoint { state, sequence, .. }: &ReadPoint,
     bounds: &Bounds,
-) -> Vec<Source> {
+) -> Vec<SourceCursor> {
     let sequence = *sequence;
     // A memtable whose smallest sequence number is larger than the cursor's has nothing to show,
     // because whatever is added to it later has even larger numbers.
@@ -136,12 +136,12 @@ pub(crate) fn sources(
     let options = ScanOptions::for_runs(version.levels[0].len() + deeper, true, bytes);
     let mut sources = Vec::with_capacity(most);
     let memtables = memtables.filter(seen);
-    sources.extend(memtables.map(|memtable| Source::Memtable(memtable.cursor())));
+    sources.extend(memtables.map(|memtable| SourceCursor::Memtable(memtable.cursor())));
     for (level, files) in version.levels.iter().enumerate() {
         let mut add = |range: Range<usize>| {
             if !range.is_empty() {
                 let files = LevelFiles { version: Arc::clone(version), level, range };
-                sources.push(Source::Level(LevelCursor::new(files, options.clone())));
+                sources.push(SourceCursor::Level(LevelCursor::new(files, options.clone())));
             }
         };
         let may_match = |i: usize| {

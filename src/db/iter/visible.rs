@@ -84,7 +84,7 @@ impl DbCursor {
     #[inline(never)]
     fn walk_forward(&mut self, mut hidden: bool, sought: bool) -> Result<()> {
         self.position = Position::NoEntry;
-        let mut follows_shown = hidden;
+        let mut follows_visible = hidden;
         // After a seek, the walk's start is copied at the walk's first entry. After a step, it is
         // copied only at the second entry, because most steps pass only one older version.
         let start_at = u64::from(!sought);
@@ -112,7 +112,7 @@ impl DbCursor {
                 hidden = true;
             }
             if passed == start_at {
-                self.start_walk(sought, follows_shown);
+                self.start_walk(sought, follows_visible);
             }
             passed += 1;
             in_first += u64::from(self.merged.current_source() == 0);
@@ -137,7 +137,7 @@ impl DbCursor {
                 None => next_by_copy(&mut self.merged, &mut self.key)?,
             };
             if !repeats {
-                (hidden, versions, follows_shown) = (false, 0, false);
+                (hidden, versions, follows_visible) = (false, 0, false);
             }
         }
         if passed > 0 {
@@ -149,13 +149,13 @@ impl DbCursor {
         Ok(())
     }
 
-    /// Copies the first key of a walk forward. `follows_shown`: the walk's entries so far are older
-    /// versions of a key that was shown.
-    fn start_walk(&mut self, sought: bool, follows_shown: bool) {
+    /// Copies the first key of a walk forward. `follows_visible`: the walk's entries so far are
+    /// older versions of a key that was visible.
+    fn start_walk(&mut self, sought: bool, follows_visible: bool) {
         self.walked_from.clear();
         let from = if sought { &self.key } else { self.merged.key() };
         self.walked_from.extend_from_slice(user_key(from));
-        if follows_shown {
+        if follows_visible {
             // That key is shown, so the walk starts right after it.
             self.walked_from.push(0);
         }

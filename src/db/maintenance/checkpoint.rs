@@ -188,7 +188,7 @@ pub(in crate::db) fn make_database<T>(
     let lock_path = names::lock_path(dir);
     let lock = fs.lock(&lock_path)?;
     let fill_marked = || {
-        remove_rest(fs, dir)?;
+        remove_unfinished(fs, dir)?;
         let mark = names::unfinished_copy_path(dir);
         fs.create(&mark)?.sync()?;
         fs.sync_dir(dir)?;
@@ -202,7 +202,7 @@ pub(in crate::db) fn make_database<T>(
     let made = refuse_used(fs, dir).and_then(|()| {
         fill_marked().inspect_err(|_: &Error| {
             // What cannot be removed now is removed by the next copy to this directory.
-            let _ = remove_rest(fs, dir);
+            let _ = remove_unfinished(fs, dir);
         })
     });
     fs::tidy_away(fs, &lock_path);
@@ -213,7 +213,7 @@ pub(in crate::db) fn make_database<T>(
 /// Rejects a directory that contains anything but the remains of an interrupted copy. If another
 /// engine owns the directory, the error names that engine.
 fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    if !fs.exists(dir)? || is_rest(&fs.list(dir)?) {
+    if !fs.exists(dir)? || may_be_filled(&fs.list(dir)?) {
         return Ok(());
     }
     known_files::refuse_foreign_database(fs, dir)?;
@@ -226,7 +226,7 @@ fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
 /// Whether the directory with these names is empty, apart from a `LOCK`, or holds an unfinished
 /// copy. A copy gets its first WAL when it is opened, so a directory with a WAL is no unfinished
 /// copy.
-fn is_rest(names: &[String]) -> bool {
+fn may_be_filled(names: &[String]) -> bool {
     let is_marked = names.iter().any(|name| name == names::UNFINISHED_COPY);
     let is_of_copy = |name: &String| {
         let kind = names::parse(name);
@@ -239,7 +239,7 @@ fn is_rest(names: &[String]) -> bool {
 
 /// Removes the remains of an interrupted copy: `CURRENT` first, so that the other files are no
 /// database, and `UNFINISHED_COPY` last, so that the removal can be started again.
-fn remove_rest(fs: &dyn Fs, dir: &Path) -> Result<()> {
+fn remove_unfinished(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let names = fs::names_in(fs, dir)?;
     if !names.iter().any(|name| name == names::UNFINISHED_COPY) {
         return Ok(());

@@ -248,8 +248,8 @@ fn list(
     let unlisted = std::mem::take(copied);
     // The files become visible before any compaction of the new tree can start, because such a
     // compaction may drop older entries that the files hide.
-    let shown = || inner.database.sequences.set_visible(sequence);
-    let listed = inner.change_tree(opened.clone(), edit, |_| {}, shown);
+    let published = || inner.database.sequences.set_visible(sequence);
+    let listed = inner.change_tree(opened.clone(), edit, |_| {}, published);
     let mut state = inner.tree.lock();
     reserved.iter().for_each(|span| state.unavailable.release_output(span));
     inner.schedule(&mut state);

@@ -32,7 +32,7 @@
 //! meanwhile too. That is a gap, or the missing WAL has no writes.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::hash_map;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -212,8 +212,8 @@ pub(super) fn open_tables(
     let mut tables = Vec::new();
     for (&number, (level, meta)) in &recovered.files {
         let file = match opened.entry(number) {
-            Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(new) => new.insert(store.open(meta.clone(), *level)?),
+            hash_map::Entry::Occupied(open) => open.into_mut(),
+            hash_map::Entry::Vacant(new) => new.insert(store.open(meta.clone(), *level)?),
         };
         tables.push((*level, Arc::clone(file)));
     }

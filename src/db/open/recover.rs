@@ -176,8 +176,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Replays one WAL, the first of `rest`. Returns false if its sequence numbers leave a gap.
-    fn wal(&mut self, number: u64, rest: &[u64], durable: &BTreeMap<u64, u64>) -> Result<bool> {
+    /// Replays one WAL, the first of `later`. Returns false if its sequence numbers leave a gap.
+    fn wal(&mut self, number: u64, later: &[u64], durable: &BTreeMap<u64, u64>) -> Result<bool> {
         let path = names::wal_path(&self.store.dir, number);
         let mut log = LogReader::open(&*self.store.fs, &path, LogKind::Wal, number)?;
         let durable_bytes = durable.get(&number).copied();
@@ -199,7 +199,7 @@ impl<'a> Replay<'a> {
             if first != state.last_sequence + 1 {
                 let expected = state.last_sequence + 1;
                 let gap = Gap { path, offset, expected, found: first };
-                self.check_gap(gap, is_first, rest, durable)?;
+                self.check_gap(gap, is_first, later, durable)?;
                 return Ok(false);
             }
             is_first = false;

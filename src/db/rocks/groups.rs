@@ -218,15 +218,15 @@ mod tests {
     }
 
     /// The numbers of each group, with its level.
-    fn shown(groups: &[Group]) -> Vec<(usize, Vec<u64>)> {
+    fn sorted_groups(groups: &[Group]) -> Vec<(usize, Vec<u64>)> {
         let sorted = |group: &Group| {
             let mut tables = group.tables.clone();
             tables.sort_unstable();
             (group.level, tables)
         };
-        let mut shown: Vec<_> = groups.iter().map(sorted).collect();
-        shown.sort();
-        shown
+        let mut all: Vec<_> = groups.iter().map(sorted).collect();
+        all.sort();
+        all
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
             mixed_table(1, 9, "f", "k", 0..=0),
             mixed_table(1, 10, "l", "m", 0..=0),
         ];
-        let groups = shown(&joined(tables.into_iter()));
+        let groups = sorted_groups(&joined(tables.into_iter()));
         let expected: [(usize, &[u64]); 6] =
             [(0, &[1, 2, 3]), (0, &[4]), (0, &[5]), (0, &[6]), (1, &[7, 8, 9]), (1, &[10])];
         assert_eq!(groups, expected.map(|(level, tables)| (level, tables.to_vec())));
@@ -287,11 +287,11 @@ mod tests {
         assert_eq!(join_neighbours(level_0(19)).len(), 19);
         let groups = join_neighbours(level_0(23));
         assert_eq!(groups.len(), 19);
-        assert_eq!(shown(&groups)[0], (0, vec![1, 2, 3, 4, 5]));
+        assert_eq!(sorted_groups(&groups)[0], (0, vec![1, 2, 3, 4, 5]));
         // The first six tables have the same largest sequence number.
         let mut flush = level_0(24);
         flush[..6].iter_mut().for_each(|group| group.meta.largest_sequence = 6);
-        assert_eq!(shown(&join_neighbours(flush))[0], (0, vec![1, 2, 3, 4, 5, 6]));
+        assert_eq!(sorted_groups(&join_neighbours(flush))[0], (0, vec![1, 2, 3, 4, 5, 6]));
         // All tables have the same largest sequence number.
         let mut one = level_0(30);
         one.iter_mut().for_each(|group| group.meta.largest_sequence = 40);

@@ -11,7 +11,7 @@
 //! early. Before each of these steps, the writer adds a record to the MANIFEST. So what was read
 //! counts only if the MANIFEST did not grow while it was read.
 
-use std::collections::hash_map::Entry;
+use std::collections::hash_map;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::thread;
@@ -166,8 +166,8 @@ impl FamilyTree {
         for (&number, table) in &family.tables {
             let level = table.level as usize;
             let file = match kept.tables.entry(number) {
-                Entry::Occupied(open) => open.into_mut(),
-                Entry::Vacant(new) => {
+                hash_map::Entry::Occupied(open) => open.into_mut(),
+                hash_map::Entry::Vacant(new) => {
                     let path = directory.table_path(number);
                     new.insert(store.open_listed(meta_of(table), level, path)?)
                 }

@@ -132,26 +132,26 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<PublishedStats> {
         Damage::new(offset, expected, found).in_file(path, 0)
     };
     if !bytes.starts_with(FIRST_LINE.as_bytes()) {
-        let found = shown(bytes);
+        let found = quoted(bytes);
         return Err(corrupt(0, "published counters, which begin with \"maypole stats\"", found));
     }
     let version = bytes[FIRST_LINE.len()..].split(|&byte| byte == b'\n').next();
     if version != Some(VERSION.as_bytes()) {
-        let version = shown(version.unwrap_or_default());
+        let version = quoted(version.unwrap_or_default());
         let what = format!("published counters of version {version}: take a newer Maypole");
         return Err(Error::Unsupported { file: path.to_owned(), what });
     }
     let lines = checked_lines(bytes).ok_or_else(|| {
         let expected = "the CRC-32C of all bytes before it; the file is not synced, and is \
                         rewritten while the database is open";
-        corrupt(last_line_at(bytes), expected, shown(&bytes[last_line_at(bytes)..]))
+        corrupt(last_line_at(bytes), expected, quoted(&bytes[last_line_at(bytes)..]))
     })?;
     let mut stats = empty();
     let mut is_stated = false;
     for (offset, line) in lines {
         is_stated |= line.starts_with("open ") || line.starts_with("closed ");
         read_line(&mut stats, line)
-            .map_err(|Wrong(expected)| corrupt(offset, expected, shown(line.as_bytes())))?;
+            .map_err(|Wrong(expected)| corrupt(offset, expected, quoted(line.as_bytes())))?;
     }
     match is_stated {
         true => Ok(stats),
@@ -165,7 +165,7 @@ fn empty() -> PublishedStats {
 }
 
 /// The start of an unexpected text, on one line.
-fn shown(bytes: &[u8]) -> String {
+fn quoted(bytes: &[u8]) -> String {
     let start = &bytes[..bytes.len().min(40)];
     format!("\"{}\"", start.escape_ascii())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::collect::stats;
 use super::format;
-use super::published::{PublishedStats, Shown};
+use super::published::{PublishedStats, WrittenStats};
 use crate::db::inner::Inner;
 use crate::db::inner::database::Database;
 use crate::db::inner::tree::Tree;
@@ -31,19 +31,19 @@ pub(crate) fn publish_stats(database: &Database, tree: &Tree, is_open: bool) {
     let mut written = lock(&publishing.written);
     // These values are read before the statistics. If one of them changes in between, the next
     // call sees the change and writes again.
-    let shown = Shown {
+    let current = WrittenStats {
         tickers: database.counters().sums(),
         oldest_snapshot: database.sequences.snapshots.oldest(),
         earlier_states: tree.reading.earlier_states().len(),
         tree: Arc::downgrade(&tree.reading.current()),
     };
-    if is_open && written.as_ref() == Some(&shown) {
+    if is_open && written.as_ref() == Some(&current) {
         return;
     }
     let published = PublishedStats::new(stats(database, tree), publishing, is_open);
     let bytes = format::write(&published);
     if replace(&*database.store.fs, &database.store.dir, bytes.as_bytes()).is_ok() {
-        *written = Some(shown);
+        *written = Some(current);
     }
 }
 

@@ -159,12 +159,12 @@ pub(crate) struct Publishing {
     pub(super) interval: Duration,
     opened: SystemTime,
     /// The values at the last successful write; `None` before the first one.
-    pub(super) written: Mutex<Option<Shown>, rank::PublishedStats>,
+    pub(super) written: Mutex<Option<WrittenStats>, rank::PublishedStats>,
 }
 
 /// The values that are compared with those of the last write: `STATS` is written again if one has
 /// changed.
-pub(super) struct Shown {
+pub(super) struct WrittenStats {
     pub(super) tickers: Tickers,
     /// When the oldest snapshot was made.
     pub(super) oldest_snapshot: Option<Instant>,
@@ -176,8 +176,8 @@ pub(super) struct Shown {
     pub(super) tree: Weak<ReadState>,
 }
 
-impl PartialEq for Shown {
-    fn eq(&self, other: &Shown) -> bool {
+impl PartialEq for WrittenStats {
+    fn eq(&self, other: &WrittenStats) -> bool {
         self.tickers == other.tickers
             && self.oldest_snapshot == other.oldest_snapshot
             && self.earlier_states == other.earlier_states

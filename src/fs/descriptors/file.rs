@@ -40,7 +40,7 @@ impl PooledFile {
         let slot = Arc::new(Slot::closed());
         let (_, identity) = pool.open_into(&slot, || {
             let (descriptor, metadata) =
-                fs.open_to_read(path).map_err(|error| Error::io(path, "open", error))?;
+                fs.open_read_only(path).map_err(|error| Error::io(path, "open", error))?;
             Ok((descriptor, Identity::from(&metadata)))
         })?;
         let kept = Mutex::new(false);
@@ -84,7 +84,7 @@ impl PooledFile {
         let (descriptor, ()) = self.pool.open_into(&self.slot, || {
             let (descriptor, metadata) = self
                 .fs
-                .open_to_read(&self.path)
+                .open_read_only(&self.path)
                 .map_err(|error| Error::io(&self.path, "open again", error))?;
             let found = Identity::from(&metadata);
             if found != self.identity {

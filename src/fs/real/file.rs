@@ -166,7 +166,7 @@ pub(in crate::fs) struct RealRandomAccessFile {
 
 impl RealRandomAccessFile {
     pub fn open(path: &Path, fs: &SystemFs) -> Result<RealRandomAccessFile> {
-        let opened = fs.open_to_read(path);
+        let opened = fs.open_read_only(path);
         let (descriptor, metadata) = opened.map_err(|error| Error::io(path, "open", error))?;
         let len = metadata.len();
         Ok(RealRandomAccessFile { path: path.to_owned(), descriptor, len })

@@ -201,8 +201,8 @@ impl<'a, 'b> Page<'a, 'b> {
     /// Writes one column for each bit of the filter that a query has read: the bit's number and its
     /// value. The *wanted* value is the one that the bit would have if the filter held the key. A
     /// bit with the other value is red, and has a `!` below it for screens without colours.
-    /// `show_wanted`: whether to write a row with the wanted values.
-    fn bits(&mut self, name: &str, bits: &[ProbedBit], show_wanted: bool) -> fmt::Result {
+    /// `with_wanted`: whether to write a row with the wanted values.
+    fn bits(&mut self, name: &str, bits: &[ProbedBit], with_wanted: bool) -> fmt::Result {
         let room = self.width.map_or(BITS, |width| width.saturating_sub(LABEL + 7) / 4);
         for bits in bits.chunks(room.clamp(1, BITS)) {
             let row = |text: &dyn Fn(&ProbedBit) -> String| -> String {
@@ -219,7 +219,7 @@ impl<'a, 'b> Page<'a, 'b> {
                 })
                 .collect();
             self.plain("", &format!("{:<7}{found}", "found"))?;
-            if show_wanted {
+            if with_wanted {
                 self.plain("", &format!("{:<7}{}", "wanted", row(&|bit| digit(bit.wanted))))?;
             }
             let marks = row(&|bit| if bit.agrees() { String::new() } else { "!".into() });

@@ -122,7 +122,7 @@ pub struct FilterTrace {
 /// ```
 /// use maypole::explain::FilterVerdict;
 ///
-/// assert!(!FilterVerdict::No.says_maybe());
+/// assert!(!FilterVerdict::No.is_maybe());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -143,7 +143,7 @@ pub enum FilterVerdict {
 
 impl FilterVerdict {
     /// Whether the table was searched.
-    pub fn says_maybe(self) -> bool {
+    pub fn is_maybe(self) -> bool {
         self != FilterVerdict::No
     }
 
@@ -247,7 +247,7 @@ pub struct FoundTrace {
 impl TableTrace {
     /// Whether the lookup skipped the table because the filter said no.
     pub fn was_skipped(&self) -> bool {
-        self.filter.as_ref().is_some_and(|filter| !filter.verdict.says_maybe())
+        self.filter.as_ref().is_some_and(|filter| !filter.verdict.is_maybe())
     }
 
     /// Nanoseconds of all steps.

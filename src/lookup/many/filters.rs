@@ -4,7 +4,7 @@
 use crate::table::LookupKey;
 
 use super::open::{OpenLookup, TOGETHER};
-use crate::lookup::filter::{AfterFilter, FilterSays, prefetch, query_many};
+use crate::lookup::filter::{AfterFilter, Membership, prefetch, query_many};
 use crate::lookup::scope::Scope;
 use crate::lookup::sources::FileRun;
 
@@ -36,12 +36,12 @@ pub(super) fn query_filters(
     let (mut lookups, mut keys, mut count) = ([0; TOGETHER], [any; TOGETHER], 0);
     let mut ask = |file: usize, lookups: &[usize], keys: &[&LookupKey<'_>]| {
         let table = &*run.file(file).table;
-        query_many(table, keys, scope, |i, says| {
+        query_many(table, keys, scope, |i, membership| {
             let question = Question { file: file as u32, lookup: lookups[i] as u32 };
-            match says {
-                FilterSays::No => {}
-                FilterSays::Maybe(after) => maybes.push(Maybe { question, after }),
-                FilterSays::Absent(_) => unasked.push(question),
+            match membership {
+                Membership::No => {}
+                Membership::Maybe(after) => maybes.push(Maybe { question, after }),
+                Membership::Absent(_) => unasked.push(question),
             }
         });
     };

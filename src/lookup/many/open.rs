@@ -3,7 +3,7 @@
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::lookup::filter::AfterFilter;
-use crate::lookup::found::{Found, shows_value};
+use crate::lookup::found::{Found, is_live};
 use crate::lookup::sources::FileRun;
 use crate::slice::Slice;
 use crate::table::{LookupKey, Table};
@@ -41,7 +41,7 @@ impl OpenLookup<'_> {
     /// The value of the key, given its newest entry; `None` if the key is deleted.
     #[inline(always)]
     pub fn value_of(&self, table: &Table, found: &Found<'_>) -> Result<Option<Slice>> {
-        let shows_value = shows_value(table, &self.key, found, self.deleted_at)?;
-        Ok(shows_value.then(|| found.value_slice()))
+        let is_live = is_live(table, &self.key, found, self.deleted_at)?;
+        Ok(is_live.then(|| found.value_slice()))
     }
 }

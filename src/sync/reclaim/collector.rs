@@ -13,14 +13,14 @@ use super::super::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use super::super::process;
 use super::super::{Mutex, barrier, lock, rank};
 use super::record::ThreadRecord;
-use super::retired::{KeptPart, RetiredObject};
+use super::retired::{LentMemory, RetiredObject};
 
 /// The state of the whole process: one set of readers, one heap of garbage. A forked child has its
 /// own, because any of the parent's threads may have held a lock, and only the thread that forked
 /// continues in the child.
 pub(super) struct Collector {
     pub registry: Mutex<Registry, rank::Registry>,
-    pub garbage: Mutex<Bags, rank::Garbage>,
+    pub bags: Mutex<Bags, rank::Bags>,
 }
 
 pub(super) struct Registry {
@@ -36,8 +36,8 @@ pub(super) struct Bags {
     pub open_bytes: usize,
     /// Bags in ascending order of their stamps.
     pub sealed: VecDeque<Bag>,
-    /// Parts of dropped garbage that user code still reads.
-    pub kept: Vec<KeptPart>,
+    /// Memory of dropped garbage that user code still reads.
+    pub lent: Vec<LentMemory>,
 }
 
 pub(super) struct Bag {
@@ -51,11 +51,11 @@ impl Collector {
         process::watch_forks(forget_thread);
         Collector {
             registry: Mutex::new(Registry { records: Vec::new(), free: Vec::new() }),
-            garbage: Mutex::new(Bags {
+            bags: Mutex::new(Bags {
                 open: Vec::new(),
                 open_bytes: 0,
                 sealed: VecDeque::new(),
-                kept: Vec::new(),
+                lent: Vec::new(),
             }),
         }
     }

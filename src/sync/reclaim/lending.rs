@@ -3,8 +3,7 @@
 //! User code may block for hours. A guard that it held meanwhile would keep all garbage of the
 //! process alive ([`super`] explains guards, garbage and collections). So the thread announces one
 //! address instead, in the word `lent` of its record. A collector that is about to drop the memory
-//! at this address takes a reference count of the part that holds the memory: one block, or one
-//! memtable.
+//! at this address takes a reference count of the owner of the memory: one block, or one memtable.
 //!
 //! ```text
 //! reader       [ finds v, lent = v ]  user code reads v ...................  lent = 0
@@ -13,20 +12,20 @@
 //! ```
 //!
 //! Announcing the address is enough. Only two events free the memory at `v`: a collection drops the
-//! last owner of the memory, or the container of this owner ([`Retired::part_at`] finds the part);
-//! or a thread destroys the container when no guard can reach it any more ([`drop_at_once`]). In
-//! both events, the freeing thread reads `lent` after it is certain that the reader's guard is
-//! gone. The reader stores `lent` before it withdraws the guard, with release, and a collector
-//! loads the announcement of the guard with acquire. So the freeing thread reads either `v`, and
-//! keeps the part, or a value that the reader stored after reading the bytes, again with release,
-//! so that the reads happen before the drop. A guard that began later cannot reach the memory any
-//! more.
+//! last owner of the memory, or the container of this owner ([`Retired::memory_at`] finds the
+//! owner); or a thread destroys the container when no guard can reach it any more
+//! ([`drop_at_once`]). In both events, the freeing thread reads `lent` after it is certain that the
+//! reader's guard is gone. The reader stores `lent` before it withdraws the guard, with release,
+//! and a collector loads the announcement of the guard with acquire. So the freeing thread reads
+//! either `v`, and keeps the memory, or a value that the reader stored after reading the bytes,
+//! again with release, so that the reads happen before the drop. A guard that began later cannot
+//! reach the memory any more.
 //!
-//! A part is kept until `lent` no longer shows the address at which the part was found. Because the
-//! kept memory is not reused meanwhile, the address cannot mean other memory.
+//! The memory is kept until `lent` no longer contains the address at which it was found. Because
+//! the kept memory is not reused meanwhile, the address cannot mean other memory.
 //!
 //! The reader executes two plain stores, and the collector reads one more word of each thread. Two
-//! alternatives were rejected: a reference count for each part, because all readers of a memtable
+//! alternatives were rejected: a reference count for each owner, because all readers of a memtable
 //! would write the cache line of its count, which would move between processors; and copies,
 //! because only small values are cheap to copy.
 //!
@@ -40,7 +39,7 @@ use super::super::lock;
 use super::collector::{Registry, collector};
 use super::guard::Guard;
 use super::record::ThreadRecord;
-use super::retired::{KeptPart, Loan, Retired};
+use super::retired::{LentMemory, Loan, Retired};
 
 impl Guard {
     /// Calls `read` with `bytes`, which were found under this guard. The guard protects nothing any
@@ -50,8 +49,7 @@ impl Guard {
     ///
     /// The guard is the thread's only one. From here on the caller uses nothing that was reached
     /// under the guard, except `bytes`. The memory of `bytes` is freed only through
-    /// [`super::retire`] or [`drop_at_once`], and [`Retired::part_at`] finds the part that holds
-    /// it.
+    /// [`super::retire`] or [`drop_at_once`], and [`Retired::memory_at`] finds their owner.
     #[inline(always)]
     pub unsafe fn lend<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
         let lent = &self.record.lent;
@@ -106,26 +104,26 @@ pub(super) fn loans(registry: &Registry) -> Vec<Loan> {
     loans.filter(|loan| loan.address != 0).collect()
 }
 
-/// Keeps the lent parts of `garbage`, which must be unlinked. No guard that could reach the garbage
+/// Keeps the lent memory of `garbage`, which must be unlinked. No guard that could reach the garbage
 /// may have been held when `loans` were read. The caller holds no lock.
 pub(super) fn keep<'a>(loans: Vec<Loan>, garbage: impl Iterator<Item = &'a dyn Retired> + Clone) {
-    let parts = loans.into_iter().filter_map(|loan| {
-        let part = garbage.clone().find_map(|item| item.part_at(loan.address))?;
-        Some(KeptPart { loan, part })
+    let lent = loans.into_iter().filter_map(|loan| {
+        let memory = garbage.clone().find_map(|item| item.memory_at(loan.address))?;
+        Some(LentMemory { loan, memory })
     });
-    let parts: Vec<KeptPart> = parts.collect();
-    lock(&collector().garbage).kept.extend(parts);
+    let lent: Vec<LentMemory> = lent.collect();
+    lock(&collector().bags).lent.extend(lent);
 }
 
-/// Takes out the parts that user code does not read any more. The caller drops them under no lock.
-pub(super) fn take_ended(kept: &mut Vec<KeptPart>) -> Vec<KeptPart> {
-    if kept.is_empty() {
+/// Takes out the memory that user code does not read any more. The caller drops them under no lock.
+pub(super) fn take_ended(lent: &mut Vec<LentMemory>) -> Vec<LentMemory> {
+    if lent.is_empty() {
         return Vec::new();
     }
-    kept.extract_if(.., |kept| !kept.loan.is_on()).collect()
+    lent.extract_if(.., |lent| !lent.loan.is_on()).collect()
 }
 
-/// Drops `object` now, except for the parts that user code reads. No guard may reach the object,
+/// Drops `object` now, except for the memory that user code reads. No guard may reach the object,
 /// and the caller holds no lock that a destructor could take.
 pub(crate) fn drop_at_once(object: impl Retired) {
     let loans = loans(&lock(&collector().registry));
@@ -134,17 +132,17 @@ pub(crate) fn drop_at_once(object: impl Retired) {
     }
 }
 
-/// Heap bytes that live only because user code of the process reads them. Drops the parts that are
+/// Heap bytes that live only because user code of the process reads them. Drops the memory that is
 /// not read any more. The caller holds no lock that a destructor could take.
 pub(crate) fn held_by_readers() -> usize {
-    let mut bags = lock(&collector().garbage);
-    let ended = take_ended(&mut bags.kept);
-    let owner = |kept: &KeptPart| Arc::as_ptr(&kept.part.owner).addr();
+    let mut bags = lock(&collector().bags);
+    let ended = take_ended(&mut bags.lent);
+    let owner = |lent: &LentMemory| Arc::as_ptr(&lent.memory.owner).addr();
     // Several threads may read one block. It is counted once.
     let is_first =
-        |i: usize| bags.kept[..i].iter().all(|other| owner(other) != owner(&bags.kept[i]));
-    let firsts = (0..bags.kept.len()).filter(|&i| is_first(i));
-    let bytes = firsts.map(|i| bags.kept[i].part.heap_bytes).sum();
+        |i: usize| bags.lent[..i].iter().all(|other| owner(other) != owner(&bags.lent[i]));
+    let firsts = (0..bags.lent.len()).filter(|&i| is_first(i));
+    let bytes = firsts.map(|i| bags.lent[i].memory.heap_bytes).sum();
     drop(bags);
     drop(ended);
     bytes

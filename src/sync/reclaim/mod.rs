@@ -92,13 +92,13 @@ use std::time::{Duration, Instant};
 use super::atomic::{Ordering, fence};
 use super::{MutexGuard, barrier, lock, rank};
 use collector::{Bag, Bags, Registry, collector};
-use record::{EPOCH, Shown, ThreadRecord};
+use record::{Announcement, EPOCH, ThreadRecord};
 use retired::{Loan, RetiredObject};
 
 pub(crate) use collector::thread_index;
 pub(crate) use guard::{Guard, assert_no_guard, before_reading, pin};
 pub(crate) use lending::{drop_at_once, held_by_readers};
-pub(crate) use retired::{Part, Retired};
+pub(crate) use retired::{OwnedMemory, Retired};
 
 /// Lets a collection drop `object` when every guard that is held now is gone. The caller has
 /// unlinked the object, so no later guard can reach it.
@@ -107,7 +107,7 @@ pub(crate) use retired::{Part, Retired};
 /// last collection, this call collects. A collection runs destructors, so with a finite limit hold
 /// no lock that one of them could take.
 pub(crate) fn retire(object: RetiredObject, heap_bytes: usize, limit_bytes: usize) {
-    let mut bags = lock(&collector().garbage);
+    let mut bags = lock(&collector().bags);
     bags.open.push(object);
     bags.open_bytes = bags.open_bytes.saturating_add(heap_bytes);
     if bags.open_bytes > limit_bytes {
@@ -118,13 +118,13 @@ pub(crate) fn retire(object: RetiredObject, heap_bytes: usize, limit_bytes: usiz
 /// Drops, on this thread, all garbage that no guard can reach. Returns the number of retired
 /// objects that still wait for a guard. Hold no lock that a destructor could take.
 pub(crate) fn collect() -> usize {
-    collect_bags(lock(&collector().garbage), 0)
+    collect_bags(lock(&collector().bags), 0)
 }
 
 /// Like [`collect`], but executes no barrier for an idle thread that announced one of the
 /// `patience` epochs that ended last. Such a thread was active a short time ago, and may announce a
 /// later epoch before the next collection.
-fn collect_bags(mut bags: MutexGuard<'_, Bags, rank::Garbage>, patience: u64) -> usize {
+fn collect_bags(mut bags: MutexGuard<'_, Bags, rank::Bags>, patience: u64) -> usize {
     if !bags.open.is_empty() {
         // AcqRel: the increment publishes the unlinking of everything in the bag.
         let stamp = EPOCH.0.fetch_add(1, Ordering::AcqRel);
@@ -133,7 +133,7 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags, rank::Garbage>, patience: u64) ->
         bags.sealed.push_back(Bag { stamp, items });
     }
     let (Some(first), Some(last)) = (bags.sealed.front(), bags.sealed.back()) else {
-        let ended = lending::take_ended(&mut bags.kept);
+        let ended = lending::take_ended(&mut bags.lent);
         drop(bags);
         drop(ended);
         return 0;
@@ -143,12 +143,12 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags, rank::Garbage>, patience: u64) ->
     let (in_the_way, loans) = oldest_in_the_way(first, last, last - patience);
     let mut unreachable = Vec::new();
     let (waiting, ended) = {
-        let mut bags = lock(&collector().garbage);
+        let mut bags = lock(&collector().bags);
         while bags.sealed.front().is_some_and(|bag| bag.stamp < in_the_way) {
             unreachable.extend(bags.sealed.pop_front());
         }
         let sealed = bags.sealed.iter().map(|bag| bag.items.len()).sum::<usize>();
-        (bags.open.len() + sealed, lending::take_ended(&mut bags.kept))
+        (bags.open.len() + sealed, lending::take_ended(&mut bags.lent))
     };
     if !loans.is_empty() {
         lending::keep(loans, unreachable.iter().flat_map(|bag| &bag.items).map(|item| &**item));
@@ -171,15 +171,15 @@ fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
 }
 
 fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -> u64 {
-    let oldest = |in_the_way: fn(&ThreadRecord, Shown) -> bool| {
-        let shown = registry.records.iter().map(|record| (record, record.shown()));
-        let in_the_way = shown.filter(|&(record, shown)| in_the_way(record, shown));
-        in_the_way.fold(last + 1, |oldest, (_, shown)| oldest.min(shown.epoch))
+    let oldest = |in_the_way: fn(&ThreadRecord, Announcement) -> bool| {
+        let announced = registry.records.iter().map(|record| (record, record.announcement()));
+        let in_the_way = announced.filter(|&(record, announced)| in_the_way(record, announced));
+        in_the_way.fold(last + 1, |oldest, (_, announced)| oldest.min(announced.epoch))
     };
     // The fence to which the proof refers. It precedes the loads of records whose marks are
     // trusted.
     fence(Ordering::SeqCst);
-    let without_barrier = oldest(|record, shown| shown.held || !record.is_marked());
+    let without_barrier = oldest(|record, announced| announced.held || !record.is_marked());
     if without_barrier > urgent {
         return without_barrier;
     }
@@ -187,14 +187,14 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     // without a barrier, a held guard keeps its bags. While the system suspends one thread that
     // holds a guard, every cache miss of other threads may reach this line, because it may retire a
     // block and collect.
-    let held = |_: &ThreadRecord, shown: Shown| shown.held;
+    let held = |_: &ThreadRecord, announced: Announcement| announced.held;
     if oldest(held) <= without_barrier.max(first) {
         return without_barrier;
     }
     let mut marked_here = Vec::new();
     for record in &registry.records {
-        let shown = record.shown();
-        if !shown.held && shown.epoch <= urgent && !record.is_marked() {
+        let announced = record.announcement();
+        if !announced.held && announced.epoch <= urgent && !record.is_marked() {
             record.marked.store(true, Ordering::Relaxed);
             marked_here.push(record);
         }
@@ -219,7 +219,7 @@ pub(crate) fn drain(patience: Duration) -> bool {
     // The call above has sealed the open bag. Later bags have stamps of at least `bound`.
     let bound = EPOCH.0.load(Ordering::Acquire);
     loop {
-        let front = lock(&collector().garbage).sealed.front().map(|bag| bag.stamp);
+        let front = lock(&collector().bags).sealed.front().map(|bag| bag.stamp);
         if front.is_none_or(|stamp| stamp >= bound) {
             return true;
         }

@@ -158,8 +158,8 @@ struct Lent {
 }
 
 /// A retired object that owns the lent memory itself, as a read state (`db/read_state.rs`) owns a
-/// memtable. [`Retired::part_at`] finds the [`Lent`] in it that has the lent byte, so that a
-/// collection can keep this part alive.
+/// memtable. [`Retired::memory_at`] finds the [`Lent`] in it that has the lent byte, so that a
+/// collection can keep this memory alive.
 struct Holder(Arc<Lent>);
 
 impl Holder {
@@ -169,9 +169,9 @@ impl Holder {
 }
 
 impl Retired for Holder {
-    fn part_at(&self, address: usize) -> Option<Part> {
+    fn memory_at(&self, address: usize) -> Option<OwnedMemory> {
         let is_here = address == self.0.byte.as_ptr().addr();
-        is_here.then(|| Part { owner: self.0.clone(), heap_bytes: 1 })
+        is_here.then(|| OwnedMemory { owner: self.0.clone(), heap_bytes: 1 })
     }
 }
 
@@ -195,7 +195,7 @@ fn read_lent<T: Retired>(cell: &ArcCell<T>, lent: fn(&T) -> &Lent) {
         lent.canary.touch();
         assert_eq!(byte, [7]);
     };
-    // SAFETY: only the byte and the canary are used, and both are in the part that [`Holder`]
+    // SAFETY: only the byte and the canary are used, and both are in the memory that [`Holder`]
     // finds. A [`Container`] passes its `Holder` to [`drop_at_once`].
     unsafe { guard.lend(&lent.byte, read) }
 }

@@ -46,7 +46,7 @@ pub(super) const MARKED_PINS: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// What a collector reads in a record.
 #[derive(Clone, Copy)]
-pub(super) struct Shown {
+pub(super) struct Announcement {
     pub epoch: u64,
     pub held: bool,
 }
@@ -83,9 +83,9 @@ impl ThreadRecord {
 
     /// Reads the announcement. Call this before [`is_marked`](ThreadRecord::is_marked), because the proof
     /// requires that the mark is read last.
-    pub fn shown(&self) -> Shown {
+    pub fn announcement(&self) -> Announcement {
         let announced = self.announced.load(Ordering::Acquire);
-        Shown { epoch: announced >> 1, held: announced & HELD != 0 }
+        Announcement { epoch: announced >> 1, held: announced & HELD != 0 }
     }
 
     pub fn is_marked(&self) -> bool {

@@ -10,9 +10,9 @@ pub(super) type RetiredObject = Arc<dyn Retired>;
 
 /// An object that can be retired.
 pub(crate) trait Retired: Send + Sync + 'static {
-    /// The part that holds the byte at this address. `None` if no part holds the byte, or if parts
-    /// of this object are never lent.
-    fn part_at(&self, _address: usize) -> Option<Part> {
+    /// The memory that contains the byte at this address. `None` if the object does not own the
+    /// byte, or if its memory is never lent.
+    fn memory_at(&self, _address: usize) -> Option<OwnedMemory> {
         None
     }
 }
@@ -20,15 +20,15 @@ pub(crate) trait Retired: Send + Sync + 'static {
 impl Retired for () {}
 
 /// Memory whose bytes stay in place while it has an owner.
-pub(crate) struct Part {
+pub(crate) struct OwnedMemory {
     pub owner: Arc<dyn Send + Sync>,
     pub heap_bytes: usize,
 }
 
-/// A part that outlives its container because user code reads it.
-pub(super) struct KeptPart {
+/// Memory that outlives its container because user code reads it.
+pub(super) struct LentMemory {
     pub loan: Loan,
-    pub part: Part,
+    pub memory: OwnedMemory,
 }
 
 /// The loan of a thread, whose user code reads the bytes at `address`.

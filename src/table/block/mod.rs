@@ -224,9 +224,9 @@ impl Block {
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             let restart_key = self.restart_key(middle)?;
-            let order = key::user_key(restart_key)
-                .cmp(user_key)
-                .then_with(|| trailer.cmp(&shown(key::trailer(restart_key), global_sequence)));
+            let order = key::user_key(restart_key).cmp(user_key).then_with(|| {
+                trailer.cmp(&visible_trailer(key::trailer(restart_key), global_sequence))
+            });
             if order == Ordering::Less {
                 low = middle;
             } else {
@@ -246,7 +246,7 @@ impl Block {
 /// The trailer that readers see. `global_sequence` is the sequence number that they see in every
 /// key of an ingested file; `None` for other files.
 #[inline]
-fn shown(stored_trailer: u64, global_sequence: Option<SequenceNumber>) -> u64 {
+fn visible_trailer(stored_trailer: u64, global_sequence: Option<SequenceNumber>) -> u64 {
     match global_sequence {
         None => stored_trailer,
         Some(sequence) => key::pack(sequence, stored_trailer as u8),

@@ -32,7 +32,7 @@ use crate::memory::LINE_BYTES;
 use super::cursor::BlockCursor;
 use super::entry::Entry;
 use super::key_heads::Candidate;
-use super::{Block, SeekStart, shown};
+use super::{Block, SeekStart, visible_trailer};
 
 /// The result of a search in a block.
 #[derive(Debug, PartialEq, Eq)]
@@ -99,9 +99,9 @@ impl Block {
         if entry.shared <= same_bytes
             && let Some((suffix, stored)) = self.entries()[entry.suffix].split_last_chunk()
             && are_equal(suffix, &user_key[entry.shared..])
-            && shown(u64::from_le_bytes(*stored), global_sequence) <= trailer
+            && visible_trailer(u64::from_le_bytes(*stored), global_sequence) <= trailer
         {
-            let trailer = shown(u64::from_le_bytes(*stored), global_sequence);
+            let trailer = visible_trailer(u64::from_le_bytes(*stored), global_sequence);
             return Ok(SearchResult::Found { trailer, value: entry.value });
         }
         cold_path(move || self.walk(offset, same_bytes, user_key, trailer, global_sequence))
@@ -140,8 +140,10 @@ impl Block {
                     let wanted = &user_key[matched..];
                     match suffix.cmp(wanted) {
                         Ordering::Greater => return Ok(SearchResult::Absent),
-                        Ordering::Equal if shown(fixed64(stored), global_sequence) <= trailer => {
-                            let trailer = shown(fixed64(stored), global_sequence);
+                        Ordering::Equal
+                            if visible_trailer(fixed64(stored), global_sequence) <= trailer =>
+                        {
+                            let trailer = visible_trailer(fixed64(stored), global_sequence);
                             return Ok(SearchResult::Found { trailer, value: entry.value });
                         }
                         Ordering::Equal => matched = user_key.len(),

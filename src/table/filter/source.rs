@@ -213,7 +213,7 @@ impl FilterSource {
 
     /// Whether a lookup reads a part that is not in memory. `is_joint`: whether one read would load
     /// both this part and the part of the index that the lookup needs.
-    pub fn is_worth_a_read(&self, part: usize, is_joint: bool) -> bool {
+    pub fn should_read(&self, part: usize, is_joint: bool) -> bool {
         let applies = !self.reads_every_part && self.cache.policy().metadata_fills();
         !applies || self.credits[part].pays(is_joint)
     }
@@ -227,8 +227,8 @@ impl FilterSource {
 
     /// Whether the part has answered "no" each time that it was read lately, so that the part of the
     /// index would probably be read in vain with it.
-    pub fn says_only_no(&self, part: usize) -> bool {
-        self.credits[part].says_only_no()
+    pub fn only_rejects(&self, part: usize) -> bool {
+        self.credits[part].only_rejects()
     }
 
     /// Notes what a part has answered after it was read for a lookup.

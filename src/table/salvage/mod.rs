@@ -43,7 +43,7 @@ use super::range_del::read_ranges;
 use search::{damage_to_none, find_blocks, find_footer};
 
 /// An internal key and its value.
-type Entry = (Vec<u8>, Vec<u8>);
+type KeyValue = (Vec<u8>, Vec<u8>);
 
 /// A damaged table, and the blocks that are left of it.
 pub(crate) struct Salvage {
@@ -258,10 +258,10 @@ impl Salvage {
 
     /// All entries of a block. It is damage if their keys are not after `last_key`, the last key
     /// before the block, which is empty before the first entry of the table.
-    fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<Entry>> {
+    fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<KeyValue>> {
         let block = self.file.read_data_block(handle)?;
-        let read = || -> Result<Vec<Entry>, Damage> {
-            let mut entries: Vec<Entry> = Vec::new();
+        let read = || -> Result<Vec<KeyValue>, Damage> {
+            let mut entries: Vec<KeyValue> = Vec::new();
             let mut cursor = BlockCursor::new(&block, self.global_sequence);
             cursor.seek_to_first()?;
             while cursor.valid() {

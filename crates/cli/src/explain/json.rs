@@ -91,7 +91,7 @@ fn query(query: &QueryTrace) -> String {
             bits = json_list(bits.iter().map(bit))
         },
         QueryTrace::Untrusted(reason) => object! { kind = json!("untrusted"), reason },
-        other => object! { kind = json!("other"), maybe = other.says_maybe() },
+        other => object! { kind = json!("other"), maybe = other.is_maybe() },
     }
 }
 

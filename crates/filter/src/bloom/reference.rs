@@ -50,5 +50,5 @@ pub fn trace(lines: &[Line], hash: KeyHash, probes: u8) -> QueryTrace {
 /// Whether the key may have been added; `false` is certain.
 #[cfg(any(test, doc))]
 pub fn may_contain(lines: &[Line], hash: KeyHash, probes: u8) -> bool {
-    trace(lines, hash, probes).says_maybe()
+    trace(lines, hash, probes).is_maybe()
 }

@@ -45,7 +45,7 @@ fn ask_every_way(reader: &FilterReader, hashes: &[u64]) -> Vec<bool> {
     let mut together = vec![false; hashes.len()];
     reader.may_contain_many(hashes, &mut together);
     assert!(one_by_one == in_steps && one_by_one == together, "the ways to ask disagree");
-    let traced = hashes.iter().map(|&hash| reader.trace(hash).says_maybe());
+    let traced = hashes.iter().map(|&hash| reader.trace(hash).is_maybe());
     assert!(traced.eq(one_by_one.iter().copied()), "a trace disagrees");
     one_by_one
 }

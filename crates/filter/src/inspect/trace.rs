@@ -151,7 +151,7 @@ pub struct BumpedLayer {
 
 impl QueryTrace {
     /// The answer that follows from the trace: `false` means that no key with this hash was added.
-    pub fn says_maybe(&self) -> bool {
+    pub fn is_maybe(&self) -> bool {
         match self {
             QueryTrace::Untrusted(_) => true,
             QueryTrace::Line { bits: all, .. }
@@ -189,7 +189,7 @@ mod tests {
     fn hold_against(filter: &FilterReader, hashes: &[KeyHash], seen: &mut Seen) {
         for &hash in hashes {
             let (trace, maybe) = (filter.trace(hash), filter.may_contain(hash));
-            assert_eq!(trace.says_maybe(), maybe, "{filter:?} {hash:#x} {trace:?}");
+            assert_eq!(trace.is_maybe(), maybe, "{filter:?} {hash:#x} {trace:?}");
             *(if maybe { &mut seen.maybes } else { &mut seen.noes }) += 1;
             match &trace {
                 QueryTrace::Slots { bumped, bytes, columns, .. } => {
@@ -241,6 +241,6 @@ mod tests {
     fn what_is_no_filter_says_why() {
         let nothing = FilterReader::from_bytes(&[], FilterEncoding::RocksDb);
         assert_eq!(nothing.trace(7), QueryTrace::Untrusted("shorter than a filter's trailer"));
-        assert!(nothing.trace(7).says_maybe());
+        assert!(nothing.trace(7).is_maybe());
     }
 }

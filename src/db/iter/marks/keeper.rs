@@ -200,9 +200,9 @@ impl Keeper {
         if !std::mem::take(&mut self.changed) {
             return;
         }
-        let shown = self.kept.iter().map(|kept| &kept.mark);
+        let visible = self.kept.iter().map(|kept| &kept.mark);
         let list: Vec<Mark> =
-            shown.filter(|mark| !mark.newest().interval.is_empty()).cloned().collect();
+            visible.filter(|mark| !mark.newest().interval.is_empty()).cloned().collect();
         let is_active = !list.is_empty();
         marks.list.replace(Arc::new(list));
         marks.is_active.store(is_active, Ordering::Relaxed);

@@ -24,7 +24,7 @@ use crate::error::Damage;
 use super::entry::{Entry, KeyBuffer, SHORT_SUFFIX_BYTES, check_internal};
 use super::key_heads::Candidate;
 use super::pinned::{PinnedBlock, PinsBlock};
-use super::{SeekStart, shown};
+use super::{SeekStart, visible_trailer};
 
 /// How many bytes [`BlockCursor::step_short`] reads at once: at most 4 bytes of lengths, and a
 /// suffix of at most [`SHORT_SUFFIX_BYTES`].
@@ -49,7 +49,7 @@ pub(crate) struct BlockCursor<B> {
     /// do not contain the global sequence number.
     stored_key: KeyBuffer,
     /// The current key with the global sequence number; unused if there is no such number.
-    shown_key: Vec<u8>,
+    visible_key: Vec<u8>,
 }
 
 impl<B: PinsBlock> BlockCursor<B> {
@@ -62,7 +62,7 @@ impl<B: PinsBlock> BlockCursor<B> {
             next: 0,
             value_start: 0,
             stored_key: KeyBuffer::default(),
-            shown_key: Vec::new(),
+            visible_key: Vec::new(),
         }
     }
 
@@ -98,7 +98,7 @@ impl<B: PinsBlock> BlockCursor<B> {
     pub fn key(&self) -> &[u8] {
         match self.global_sequence {
             None => &self.stored_key,
-            Some(_) => &self.shown_key,
+            Some(_) => &self.visible_key,
         }
     }
 
@@ -284,7 +284,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         self.valid = true;
         match self.global_sequence {
             None => trailer,
-            Some(sequence) => self.show(sequence),
+            Some(sequence) => self.set_visible_key(sequence),
         }
     }
 
@@ -318,12 +318,12 @@ impl<B: PinsBlock> BlockCursor<B> {
         check_internal(&self.stored_key, at)
     }
 
-    /// Makes `shown_key`, and returns its trailer.
+    /// Makes `visible_key`, and returns its trailer.
     #[inline(never)]
-    fn show(&mut self, sequence: SequenceNumber) -> u64 {
-        self.shown_key.clear();
+    fn set_visible_key(&mut self, sequence: SequenceNumber) -> u64 {
+        self.visible_key.clear();
         let trailer = key::pack(sequence, key::kind_byte(&self.stored_key));
-        key::put_internal_key(&mut self.shown_key, key::user_key(&self.stored_key), trailer);
+        key::put_internal_key(&mut self.visible_key, key::user_key(&self.stored_key), trailer);
         trailer
     }
 
@@ -366,7 +366,7 @@ impl<B: PinsBlock> BlockCursor<B> {
     fn compare(&self, stored: &[u8], user_key: &[u8], trailer: u64) -> Ordering {
         key::user_key(stored)
             .cmp(user_key)
-            .then_with(|| trailer.cmp(&shown(key::trailer(stored), self.global_sequence)))
+            .then_with(|| trailer.cmp(&visible_trailer(key::trailer(stored), self.global_sequence)))
     }
 }
 

@@ -76,6 +76,6 @@ fn path(trace: &QueryTrace) -> String {
         "{{\"starts\":{},\"tags\":{},\"maybe\":{}}}",
         list(starts, u32::to_string),
         last.is_none(),
-        trace.says_maybe()
+        trace.is_maybe()
     )
 }

@@ -179,5 +179,5 @@ fn columns(
 /// Whether the key may have been added; `false` is certain. `filter` must be well-formed.
 #[cfg(any(test, doc))]
 pub fn may_contain(filter: &[u8], hash: u64) -> bool {
-    trace(filter, hash).expect("a well-formed filter").says_maybe()
+    trace(filter, hash).expect("a well-formed filter").is_maybe()
 }

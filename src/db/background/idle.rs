@@ -33,19 +33,19 @@ static LOOK: TurnWork = TurnWork(look);
 
 /// Makes the timer look at the changed tree, if the tree may hold dead entries. The caller must
 /// hold no locks.
-pub(super) fn await_rest(inner: &Inner) {
-    if inner.tree.rest.is_awaited() || !may_hold_dead(&inner.tree) {
+pub(super) fn watch_for_idle(inner: &Inner) {
+    if inner.tree.idle.is_awaited() || !may_hold_dead(&inner.tree) {
         return;
     }
     let Some(this) = inner.this() else { return };
-    if !inner.tree.rest.set_awaited(true) {
+    if !inner.tree.idle.set_awaited(true) {
         timer::add(&this, LOOK_EVERY, &LOOK);
     }
 }
 
 /// Called by the timer. Returns the wait until the next call; `None` if there is to be none.
 fn look(inner: &Inner) -> Option<Duration> {
-    let is_idle = inner.tree.rest.look(inner.database.sequences.visible());
+    let is_idle = inner.tree.idle.look(inner.database.sequences.visible());
     let mut state = inner.tree.lock();
     state.is_idle = is_idle;
     if inner.database.status.is_stopping() {
@@ -65,9 +65,9 @@ fn look(inner: &Inner) -> Option<Duration> {
     let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
     // If the next look is later than `LOOK_EVERY` from now, or if none is to come,
     // the look is not awaited any more, so that a change of the tree adds an earlier look
-    // ([`await_rest`]).
+    // ([`watch_for_idle`]).
     if wait != Some(LOOK_EVERY) {
-        inner.tree.rest.set_awaited(false);
+        inner.tree.idle.set_awaited(false);
     }
     wait
 }
@@ -81,7 +81,7 @@ pub(in crate::db) fn needed_snapshot_released(inner: &Inner) {
     inner.schedule(&mut state);
     inner.tree.notify();
     drop(state);
-    await_rest(inner);
+    watch_for_idle(inner);
 }
 
 fn may_hold_dead(tree: &Tree) -> bool {
