@@ -78,9 +78,11 @@ mod rocksdb;
 #[path = "../rocksdb_dirs/mod.rs"]
 mod rocksdb_dirs;
 mod rocksdb_tools;
+mod serializable;
 mod soak;
 mod still;
 mod tidying;
+mod transactions;
 mod trouble;
 mod updates;
 mod writers;

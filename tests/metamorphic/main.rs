@@ -64,6 +64,7 @@ mod space;
 mod store;
 mod text;
 mod together;
+mod transacting;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

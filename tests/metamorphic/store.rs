@@ -136,6 +136,7 @@ impl Store {
             Operation::PopFirst => self.pop_first(),
             &Operation::Swap { key, new, expects_current } => self.swap(key, new, expects_current),
             &Operation::Update { key, new, meanwhile } => self.update(key, new, meanwhile),
+            Operation::Transact(steps) => self.transact(steps),
             Operation::Persist => {
                 self.db().persist()?;
                 self.model.sync();
@@ -280,11 +281,13 @@ impl Store {
         }
     }
 
-    /// The closure must see the current value, and after it that of the write that came between.
+    /// The closure must see the current value, and after it that of the write that came between. An
+    /// update that finds no value and leaves none has no effect, so it comes before that write.
     fn update(&mut self, key: Key, new: Option<Value>, mut meanwhile: Option<Write>) -> Result<()> {
         let (db, bytes) = (self.db().clone(), self.keys.bytes(key).to_vec());
-        let mut failed = Ok(());
+        let (mut failed, mut has_effect) = (Ok(()), true);
         let updated = db.fetch_update(bytes, |seen| {
+            has_effect = seen.is_some() || new.is_some();
             let current = self.model.now().get(&key).map(Value::bytes);
             // A write that failed may have happened.
             assert!(failed.is_err() || seen == current.as_deref(), "fetch_update");
@@ -294,7 +297,8 @@ impl Store {
             }
             new.as_ref().map(Value::bytes)
         });
-        let done = self.wrote(set(key, new), updated.map(drop));
+        let writes = if has_effect { set(key, new) } else { Vec::new() };
+        let done = self.wrote(writes, updated.map(drop));
         failed.and(done)
     }
 
