@@ -87,7 +87,7 @@ pub struct Db {
 /// State that the clones of a [`Db`] share. Closes the database when the last clone is dropped.
 pub(super) struct Handle {
     inner: Arc<Inner>,
-    /// Held by the running [`Db::pop_first`].
+    /// Held by the running [`Db::pop_first`] or [`Db::pop_last`].
     pub(super) pops: Mutex<(), rank::Pops>,
     /// What orders the updates of one key, such as [`Db::fetch_update`].
     pub(super) turns: Turns,
@@ -514,30 +514,77 @@ impl Db {
         self.write(batch)
     }
 
-    /// Removes all keys from `start` (inclusive) to `end` (exclusive), as one write. The write
-    /// costs one entry, however many keys there are. Compaction frees the space of the keys.
+    /// Removes all keys in `range`, as one write. The write costs one entry, however many keys there
+    /// are. Compaction frees the space of the keys. A range takes all forms that [`Db::range`]
+    /// takes.
     ///
-    /// An empty range, where `end` is `start`, removes nothing.
+    /// A range without an end, such as `"a"..`, ends after the last key that was written before: no
+    /// key that is there when the call begins survives, and each key that is put after the call has
+    /// returned stays. An empty range, such as `"a".."a"`, removes nothing.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
-    /// for key in ["log/1", "log/2", "log/3"] {
+    /// for key in ["log/1", "log/2", "log/3", "user/7"] {
     ///     db.put(key, "")?;
     /// }
-    /// db.delete_range("log/1", "log/3")?;
+    /// db.delete_range("log/1".."log/3")?;
     /// assert_eq!(db.prefix("log/").count(), 1);
+    /// db.delete_range("u"..)?;
+    /// assert_eq!(db.len()?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `end` is before `start`;
-    /// otherwise those of [`Db::write_opt`].
-    pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) where the range ends before it
+    /// starts; otherwise those of [`Db::write_opt`].
+    #[doc(alias = "remove_range")]
+    pub fn delete_range(&self, range: impl KeyBounds) -> Result<()> {
         let mut batch = WriteBatch::new();
-        batch.delete_range(start, end);
+        batch.delete_range(range);
         self.write(batch)
+    }
+
+    /// Removes all keys that start with `prefix`, as one write. See [`Db::delete_range`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("user/7/name", "Ada")?;
+    /// db.put("user/8/name", "Mary")?;
+    /// db.delete_prefix("user/7/")?;
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write_opt`].
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_prefix(prefix);
+        self.write(batch)
+    }
+
+    /// Removes all keys, as one write: [`Db::delete_range`] of `..`.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("key", "value")?;
+    /// db.clear()?;
+    /// assert!(db.is_empty()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write_opt`].
+    #[doc(alias = "truncate")]
+    #[doc(alias = "delete_all")]
+    pub fn clear(&self) -> Result<()> {
+        self.delete_range(..)
     }
 
     /// Writes all of `batch` or nothing. The write survives a killed process when this returns.

@@ -63,6 +63,7 @@ mod model;
 #[cfg(unix)]
 mod moved;
 mod moving;
+mod open_ends;
 mod order;
 mod parts;
 mod paths;

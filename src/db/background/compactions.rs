@@ -448,7 +448,7 @@ mod tests {
             if n + 1 >= oldest + WINDOW + together {
                 match together {
                     1 => db.delete(key(oldest)).unwrap(),
-                    _ => db.delete_range(key(oldest), key(oldest + together)).unwrap(),
+                    _ => db.delete_range(key(oldest)..key(oldest + together)).unwrap(),
                 }
                 oldest += together;
             }

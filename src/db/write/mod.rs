@@ -40,6 +40,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod durability;
+mod open_end;
 pub(crate) mod turns;
 pub(crate) mod write_stall;
 
@@ -163,6 +164,7 @@ impl Inner {
         let (mut bytes, mut operations) = (0, 0);
         // Whether the first batch only deletes. Looked at if there is no room.
         let mut deletes = None;
+        let mut has_open_end = false;
         // The first batch always fits, because no batch is larger than a record may be.
         work.group = work.writer.take_while(|write| {
             if room.is_err() {
@@ -174,6 +176,11 @@ impl Inner {
             if write.precondition.is_some() && operations > MOST_COMPARED {
                 return false;
             }
+            // A batch with an open end is a group of its own (`open_end.rs`).
+            if has_open_end || (write.batch.has_open_end() && operations > 0) {
+                return false;
+            }
+            has_open_end = write.batch.has_open_end();
             operations += write.batch.len();
             let before = bytes;
             bytes += write.batch.size_bytes();
@@ -325,6 +332,11 @@ impl Inner {
     /// Writes a group for which the memtable has room. The steps: preconditions, WAL, sync if
     /// requested, memtable, visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
+        if let [write] = group
+            && write.batch.has_open_end()
+        {
+            return self.write_group(writer, stall, &[&self.with_ends(write)?]);
+        }
         let to_write;
         let group = match group.iter().any(|write| write.precondition.is_some()) {
             false => group,
