@@ -473,12 +473,17 @@ impl Db {
 /// Writing.
 impl Db {
     /// Sets `key` to `value`. The write survives a killed process when this returns. For a write
-    /// that survives a power loss see [`Db::write_opt`] and [`Db::persist`].
+    /// that survives a power loss see [`Db::put_opt`], [`Builder::durability`] and [`Db::persist`].
+    ///
+    /// Keys and values are bytes: strings, slices, vectors, arrays. A number is turned into bytes by
+    /// `to_be_bytes`, because keys are ordered by their bytes, and big-endian numbers of one type
+    /// have the order of their bytes. [`Db`] says more about [keys](Db#keys).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
     /// db.put("key", "value")?;
+    /// db.put(42u64.to_be_bytes(), 7u32.to_be_bytes())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -488,9 +493,31 @@ impl Db {
     #[doc(alias = "insert")]
     #[doc(alias = "set")]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_opt(key, value, self.inner.database.durability)
+    }
+
+    /// Like [`Db::put`], but as durable as `durability` requires, whatever
+    /// [`Builder::durability`] says.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put_opt("account/7", "100", maypole::Durability::Sync)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write_opt`].
+    pub fn put_opt(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.put(key, value);
-        self.write(batch)
+        self.write_opt(batch, durability)
     }
 
     /// Removes `key`, whether it has a value or not.
@@ -509,9 +536,25 @@ impl Db {
     /// Those of [`Db::write_opt`].
     #[doc(alias = "remove")]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_opt(key, self.inner.database.durability)
+    }
+
+    /// Like [`Db::delete`], but as durable as `durability` requires.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.delete_opt("account/7", maypole::Durability::Sync)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write_opt`].
+    pub fn delete_opt(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete(key);
-        self.write(batch)
+        self.write_opt(batch, durability)
     }
 
     /// Removes all keys in `range`, as one write. The write costs one entry, however many keys there
@@ -587,7 +630,8 @@ impl Db {
         self.delete_range(..)
     }
 
-    /// Writes all of `batch` or nothing. The write survives a killed process when this returns.
+    /// Writes all of `batch` or nothing. The write survives a killed process when this returns, and
+    /// a power loss too with [`Builder::durability`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -603,7 +647,7 @@ impl Db {
     ///
     /// Those of [`Db::write_opt`].
     pub fn write(&self, batch: impl Into<WriteBatch>) -> Result<()> {
-        self.write_opt(batch, Durability::Buffered)
+        self.write_opt(batch, self.inner.database.durability)
     }
 
     /// Writes all of `batch` or nothing, and returns when the write is as durable as `durability`

@@ -37,6 +37,7 @@ fn options(path: &Path) -> Outcome {
     let _ = Db::builder(path).filter("bloom(12)");
     let _ = Db::builder(path).block_cache_bytes(64 << 20);
     let _ = Db::builder(path).memtable_bytes(64 << 20);
+    let _ = Db::builder(path).durability(Durability::Sync);
     let db = Db::builder(path).open()?;
     db.close()?;
     Ok(())
@@ -72,6 +73,8 @@ fn writes(db: &Db, key: &str, value: &str) -> Outcome {
     db.write(batch)?;
     db.put(key, value)?;
     db.delete(key)?;
+    db.put_opt(key, value, Durability::Sync)?;
+    db.delete_opt(key, Durability::Sync)?;
     db.delete_range(from..to)?;
     db.clear()?;
     assert_eq!((db.pop_first()?, db.pop_last()?), (None, None));

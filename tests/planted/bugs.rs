@@ -79,6 +79,14 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "open_ends::an_open_end_in_the_queue_of_the_writers",
     },
+    Bug {
+        name: "an update forgets the durability of the opening",
+        file: "src/db/write/mod.rs",
+        old: "durability: self.database.durability,",
+        new: "durability: Durability::Buffered,",
+        program: "db",
+        test: "durability::a_write_is_as_durable_as_the_call_says_or_else_the_option",
+    },
     // Updates of one key.
     Bug {
         name: "an update does not notice that its read state was replaced",

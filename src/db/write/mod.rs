@@ -137,7 +137,7 @@ impl Inner {
         let precondition = Arc::new(Precondition::new(read));
         self.lead_or_queue(Write {
             batch,
-            durability: Durability::Buffered,
+            durability: self.database.durability,
             precondition: Some(Arc::clone(&precondition)),
         })?;
         Ok(!precondition.has_failed())
