@@ -39,6 +39,7 @@ mod destroy;
 mod device;
 mod durability;
 mod edges;
+mod events;
 mod explain;
 mod faults;
 // These tests need loop devices.

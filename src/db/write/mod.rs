@@ -50,6 +50,7 @@ use std::time::{Duration, Instant};
 use self::batch::{MAX_BATCH_BYTES, Operation, WriteBatch, record_header};
 use self::durability::Durability;
 use self::write_stall::{Pressure, WriteStall, WriteStallCause, wait_for, write_stall_for};
+use super::events;
 use super::inner::Inner;
 use super::inner::database::Database;
 use super::inner::tree_state::Frozen;
@@ -307,6 +308,7 @@ impl Inner {
         self.database.counters().add(cause, 1);
         self.database.counters().add(Ticker::StallCount, 1);
         self.database.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
+        events::waited(&self.database.store.dir, cause, start.elapsed());
     }
 
     /// Seals the WAL and starts the next one.
