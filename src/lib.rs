@@ -31,7 +31,9 @@
 //! Features: `lz4` (default), `snappy` and `zstd` (a binding to the C library) add compression
 //! methods. `bzip2` and `zlib` add methods that only decompress, to read RocksDB's tables. `bytes`
 //! converts a [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy. `serde`
-//! serializes a [`Slice`] as bytes, and deserializes it.
+//! serializes a [`Slice`] as bytes, and deserializes it. `tracing` emits events for the crate
+//! [`tracing`](https://docs.rs/tracing): openings, stalls of writers, flushes, compactions, and
+//! errors of background work.
 
 pub mod annotate;
 mod cache;

@@ -152,7 +152,8 @@ impl Db {
     /// Removes the entry with the smallest key and returns it, or `None` if there is no entry. The
     /// removal is as durable as a [`Db::delete`].
     ///
-    /// Calls on clones of one `Db` wait for each other, so no entry is returned twice. Other writes
+    /// Calls on clones of one `Db`, also of [`Db::pop_last`], wait for each other, so no entry is
+    /// returned twice. Other writes
     /// do not wait: a value that is put under the smallest key during the call may be removed
     /// without being returned.
     ///
@@ -174,15 +175,42 @@ impl Db {
     ///
     /// Those of [`Db::write_opt`]. If the removal fails, the entry may or may not be there.
     pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
+        self.pop(Db::first_key_value)
+    }
+
+    /// Like [`Db::pop_first`], but for the entry with the largest key.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("task/1", "sweep")?;
+    /// db.put("task/2", "dust")?;
+    /// assert_eq!(db.pop_last()?.unwrap().1, b"dust");
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::pop_first`].
+    pub fn pop_last(&self) -> Result<Option<(Slice, Slice)>> {
+        self.pop(Db::last_key_value)
+    }
+
+    /// Removes and returns the entry that `find` finds.
+    fn pop(
+        &self,
+        find: impl FnOnce(&Db) -> Result<Option<(Slice, Slice)>>,
+    ) -> Result<Option<(Slice, Slice)>> {
         // This check makes each call on a read-only database fail, not only a call that finds an
         // entry to remove.
         self.inner.database.status.check_writable()?;
         let _one_at_a_time = lock(&self.handle.pops);
-        let first = self.first_key_value()?;
-        if let Some((key, _)) = &first {
+        let found = find(self)?;
+        if let Some((key, _)) = &found {
             self.delete(key)?;
         }
-        Ok(first)
+        Ok(found)
     }
 
     /// The values of the keys that `keys` yields, in the same order, each as its own result. One

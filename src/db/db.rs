@@ -87,7 +87,7 @@ pub struct Db {
 /// State that the clones of a [`Db`] share. Closes the database when the last clone is dropped.
 pub(super) struct Handle {
     inner: Arc<Inner>,
-    /// Held by the running [`Db::pop_first`].
+    /// Held by the running [`Db::pop_first`] or [`Db::pop_last`].
     pub(super) pops: Mutex<(), rank::Pops>,
     /// What orders the updates of one key, such as [`Db::fetch_update`].
     pub(super) turns: Turns,
@@ -473,12 +473,17 @@ impl Db {
 /// Writing.
 impl Db {
     /// Sets `key` to `value`. The write survives a killed process when this returns. For a write
-    /// that survives a power loss see [`Db::write_opt`] and [`Db::persist`].
+    /// that survives a power loss see [`Db::put_opt`], [`Builder::durability`] and [`Db::persist`].
+    ///
+    /// Keys and values are bytes: strings, slices, vectors, arrays. A number is turned into bytes by
+    /// `to_be_bytes`, because keys are ordered by their bytes, and big-endian numbers of one type
+    /// have the order of their bytes. [`Db`] says more about [keys](Db#keys).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
     /// db.put("key", "value")?;
+    /// db.put(42u64.to_be_bytes(), 7u32.to_be_bytes())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -488,9 +493,31 @@ impl Db {
     #[doc(alias = "insert")]
     #[doc(alias = "set")]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_opt(key, value, self.inner.database.durability)
+    }
+
+    /// Like [`Db::put`], but as durable as `durability` requires, whatever
+    /// [`Builder::durability`] says.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put_opt("account/7", "100", maypole::Durability::Sync)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write_opt`].
+    pub fn put_opt(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.put(key, value);
-        self.write(batch)
+        self.write_opt(batch, durability)
     }
 
     /// Removes `key`, whether it has a value or not.
@@ -509,38 +536,102 @@ impl Db {
     /// Those of [`Db::write_opt`].
     #[doc(alias = "remove")]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete(key);
-        self.write(batch)
+        self.delete_opt(key, self.inner.database.durability)
     }
 
-    /// Removes all keys from `start` (inclusive) to `end` (exclusive), as one write. The write
-    /// costs one entry, however many keys there are. Compaction frees the space of the keys.
-    ///
-    /// An empty range, where `end` is `start`, removes nothing.
+    /// Like [`Db::delete`], but as durable as `durability` requires.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
-    /// for key in ["log/1", "log/2", "log/3"] {
-    ///     db.put(key, "")?;
-    /// }
-    /// db.delete_range("log/1", "log/3")?;
-    /// assert_eq!(db.prefix("log/").count(), 1);
+    /// db.delete_opt("account/7", maypole::Durability::Sync)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `end` is before `start`;
-    /// otherwise those of [`Db::write_opt`].
-    pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+    /// Those of [`Db::write_opt`].
+    pub fn delete_opt(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
         let mut batch = WriteBatch::new();
-        batch.delete_range(start, end);
+        batch.delete(key);
+        self.write_opt(batch, durability)
+    }
+
+    /// Removes all keys in `range`, as one write. The write costs one entry, however many keys there
+    /// are. Compaction frees the space of the keys. A range takes all forms that [`Db::range`]
+    /// takes.
+    ///
+    /// A range without an end, such as `"a"..`, ends after the last key that was written before: no
+    /// key that is there when the call begins survives, and each key that is put after the call has
+    /// returned stays. An empty range, such as `"a".."a"`, removes nothing.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// for key in ["log/1", "log/2", "log/3", "user/7"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// db.delete_range("log/1".."log/3")?;
+    /// assert_eq!(db.prefix("log/").count(), 1);
+    /// db.delete_range("u"..)?;
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) where the range ends before it
+    /// starts; otherwise those of [`Db::write_opt`].
+    #[doc(alias = "remove_range")]
+    pub fn delete_range(&self, range: impl KeyBounds) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(range);
         self.write(batch)
     }
 
-    /// Writes all of `batch` or nothing. The write survives a killed process when this returns.
+    /// Removes all keys that start with `prefix`, as one write. See [`Db::delete_range`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("user/7/name", "Ada")?;
+    /// db.put("user/8/name", "Mary")?;
+    /// db.delete_prefix("user/7/")?;
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write_opt`].
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_prefix(prefix);
+        self.write(batch)
+    }
+
+    /// Removes all keys, as one write: [`Db::delete_range`] of `..`.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("key", "value")?;
+    /// db.clear()?;
+    /// assert!(db.is_empty()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write_opt`].
+    #[doc(alias = "truncate")]
+    #[doc(alias = "delete_all")]
+    pub fn clear(&self) -> Result<()> {
+        self.delete_range(..)
+    }
+
+    /// Writes all of `batch` or nothing. The write survives a killed process when this returns, and
+    /// a power loss too with [`Builder::durability`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -556,7 +647,7 @@ impl Db {
     ///
     /// Those of [`Db::write_opt`].
     pub fn write(&self, batch: impl Into<WriteBatch>) -> Result<()> {
-        self.write_opt(batch, Durability::Buffered)
+        self.write_opt(batch, self.inner.database.durability)
     }
 
     /// Writes all of `batch` or nothing, and returns when the write is as durable as `durability`

@@ -11,6 +11,7 @@
 //!   transactions          transaction/ (a snapshot, own writes, validation)
 //!   flush, compact        flush.rs  background/
 //!   the whole database    maintenance/ (copy, ingest, verify, destroy)  repair/
+//!   events for tracing    events.rs
 //!   short calls over these  convenience.rs (len, first, last, sizes)
 //!   RocksDB's databases   rocks/ (read, imported, exported)
 //!   what all these share  inner/ (one tree, and what a database has once)  read_state.rs
@@ -30,6 +31,7 @@ mod db;
 
 mod background;
 mod closing;
+mod events;
 pub mod explain;
 mod flush;
 mod get;

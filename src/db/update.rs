@@ -25,7 +25,6 @@ use super::inner::Inner;
 use super::inner::writing::Requirement;
 use super::read_state::{ReadPoint, ReadState};
 use super::write::batch::WriteBatch;
-use super::write::durability::Durability;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::lookup::Observer;
@@ -234,7 +233,7 @@ impl Inner {
             None if old.is_none() => return Ok(true),
             None => batch.delete(key),
         };
-        self.commit_if(batch, Durability::Buffered, Requirement::UnchangedKey(read))
+        self.commit_if(batch, self.database.durability, Requirement::UnchangedKey(read))
     }
 }
 

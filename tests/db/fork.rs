@@ -78,9 +78,11 @@ fn calls(own: &mut Inherited, dir: &Path) {
     db.multi_get_each(keys).into_iter().for_each(|got| forked("multi_get_each", got));
     forked("put", db.put("a", "b"));
     forked("delete", db.delete("a"));
-    forked("delete_range", db.delete_range("a", "b"));
+    forked("delete_range", db.delete_range("a".."b"));
     forked("write_opt", db.write_opt(maypole::WriteBatch::new(), Durability::Sync));
     forked("pop_first", db.pop_first());
+    forked("pop_last", db.pop_last());
+    forked("clear", db.clear());
     forked("compare_and_swap", db.compare_and_swap("a", Some("b"), Some("c")));
     forked("fetch_update", db.fetch_update("a", |_| Some("b")));
     forked("update_fetch", db.update_fetch("a", |_| Some("b")));

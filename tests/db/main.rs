@@ -39,6 +39,7 @@ mod destroy;
 mod device;
 mod durability;
 mod edges;
+mod events;
 mod explain;
 mod faults;
 // These tests need loop devices.
@@ -63,6 +64,7 @@ mod model;
 #[cfg(unix)]
 mod moved;
 mod moving;
+mod open_ends;
 mod order;
 mod parts;
 mod paths;

@@ -85,7 +85,7 @@ impl Write {
         match self {
             Write::Put(k, value) => batch.put(key(k), value.to_be_bytes()),
             Write::Delete(k) => batch.delete(key(k)),
-            Write::DeleteRange(from, to) => batch.delete_range(key(from), key(to)),
+            Write::DeleteRange(from, to) => batch.delete_range(key(from)..key(to)),
         };
     }
 }
@@ -204,7 +204,7 @@ impl Shared {
         match write {
             Write::Put(k, value) => tx.put(key(k), value.to_be_bytes()),
             Write::Delete(k) => tx.delete(key(k)),
-            Write::DeleteRange(from, to) => tx.delete_range(key(from), key(to)),
+            Write::DeleteRange(from, to) => tx.delete_range(key(from)..key(to)),
         }
         write
     }

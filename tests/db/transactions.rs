@@ -99,13 +99,13 @@ fn a_commit_conflicts_if_and_only_if_what_was_read_has_changed() {
         (
             "range over key",
             |tx| drop(tx.get("c")),
-            |db, _| db.delete_range("b", "d").unwrap(),
+            |db, _| db.delete_range("b".."d").unwrap(),
             true,
         ),
         (
             "range beside key",
             |tx| drop(tx.get("c")),
-            |db, _| db.delete_range("a", "c").unwrap(),
+            |db, _| db.delete_range("a".."c").unwrap(),
             false,
         ),
         ("contains_key", |tx| drop(tx.contains_key("b")), |db, _| db.put("b", "").unwrap(), true),
@@ -133,7 +133,7 @@ fn a_commit_conflicts_if_and_only_if_what_was_read_has_changed() {
         (
             "range deleted",
             |tx| assert_eq!(tx.range("b".."e").count(), 1),
-            |db, _| db.delete_range("c", "cc").unwrap(),
+            |db, _| db.delete_range("c".."cc").unwrap(),
             true,
         ),
         (
@@ -204,7 +204,7 @@ fn flushes_and_compactions_alone_never_conflict() {
 /// The snapshot of a transaction keeps what a later deletion hides, and so the deletion.
 #[test]
 fn a_key_that_was_deleted_and_compacted_away_still_conflicts() {
-    for delete in [|db: &Db| db.delete("c").unwrap(), |db: &Db| db.delete_range("b", "d").unwrap()]
+    for delete in [|db: &Db| db.delete("c").unwrap(), |db: &Db| db.delete_range("b".."d").unwrap()]
     {
         let (db, _) = with_entries();
         db.compact_all().unwrap();
@@ -241,7 +241,7 @@ fn what_does_not_depend_on_reads_does_not_conflict() {
     // Blind writes, and reads of own writes.
     let mut tx = db.transaction();
     tx.put("c", "mine");
-    tx.delete_range("d", "f");
+    tx.delete_range("d".."f");
     assert_eq!(tx.get("c").unwrap().unwrap(), b"mine");
     assert_eq!(tx.get("e").unwrap(), None);
     db.put("c", "theirs").unwrap();
@@ -257,7 +257,7 @@ fn nobody_sees_a_transaction_before_its_commit_or_after_its_drop() {
     let mut tx = db.transaction();
     tx.put("a", "new");
     tx.delete("c");
-    tx.delete_range("d", "f");
+    tx.delete_range("d".."f");
     let keys = |db: &Db| db.iter().map(|item| item.unwrap().0.to_vec()).collect::<Vec<_>>();
     assert_eq!(keys(&db), [b"a", b"c", b"e"]);
     drop(tx);
@@ -362,7 +362,7 @@ fn a_write_that_no_batch_can_hold_fails_the_commit() {
     let (db, _) = with_entries();
     let mut tx = db.transaction();
     tx.put("b", "");
-    tx.delete_range("d", "c");
+    tx.delete_range("d".."c");
     assert!(matches!(tx.commit(), Err(Error::InvalidArgument(_))));
     assert_eq!(db.get("b").unwrap(), None);
 }
@@ -426,7 +426,7 @@ fn a_transaction_reads_what_a_map_reads() {
                 1 => {
                     let (a, b) = (key_of(&mut rng), key_of(&mut rng));
                     let (a, b) = if a <= b { (a, b) } else { (b, a) };
-                    db.delete_range(&a, &b).unwrap();
+                    db.delete_range(&a..&b).unwrap();
                     model.retain(|key, _| *key < a || *key >= b);
                 }
                 2..4 => {
@@ -443,7 +443,7 @@ fn a_transaction_reads_what_a_map_reads() {
             }
         }
         let mut tx = db.transaction();
-        db.delete_range("", "a").unwrap();
+        db.delete_range("".."a").unwrap();
         db.put("b", "after the beginning").unwrap();
         let before: Vec<_> = db.iter().map(owned).collect();
         for _ in 0..60 {
@@ -455,18 +455,33 @@ fn a_transaction_reads_what_a_map_reads() {
                 }
                 3 => {
                     let key = key_of(&mut rng);
-                    tx.delete(&key);
-                    model.remove(&key);
+                    match rng.random_range(0..4) {
+                        0 => {
+                            tx.delete_range(&key..);
+                            model.retain(|it, _| *it < key);
+                        }
+                        1 => {
+                            tx.delete_prefix(&key);
+                            model.retain(|it, _| !it.starts_with(&key));
+                        }
+                        _ => {
+                            tx.delete(&key);
+                            model.remove(&key);
+                        }
+                    }
                 }
                 4 => {
                     let (a, b) = (key_of(&mut rng), key_of(&mut rng));
                     let (a, b) = if a <= b { (a, b) } else { (b, a) };
-                    tx.delete_range(&a, &b);
+                    tx.delete_range(&a..&b);
                     model.retain(|key, _| *key < a || *key >= b);
                 }
                 5 => {
-                    let popped = tx.pop_first().unwrap();
-                    assert_eq!(popped.map(|entry| owned(Ok(entry))), model.pop_first());
+                    let (popped, expected) = match rng.random() {
+                        true => (tx.pop_first(), model.pop_first()),
+                        false => (tx.pop_last(), model.pop_last()),
+                    };
+                    assert_eq!(popped.unwrap().map(|entry| owned(Ok(entry))), expected);
                 }
                 6 => compare_lookups(&tx, &model, &mut rng),
                 7 => compare_iterators(&tx, &model, &mut rng),

@@ -67,7 +67,7 @@ fn disturb<'s>(
         fs.remove(format!("/in{round}").as_ref()).unwrap();
     }));
     until_done(Box::new(|_| {
-        db.delete_range("a", "count").unwrap();
+        db.delete_range("a".."count").unwrap();
         db.put("b", [7; 500]).unwrap();
         let swapped = db.compare_and_swap("count/0", Some("nobody wrote this"), Some("x"));
         assert!(swapped.unwrap().is_err());
@@ -193,7 +193,7 @@ fn updates_do_what_they_do_to_a_map() {
                 set(&mut map, Some("put"));
             }
             90..94 => {
-                db.delete_range(&key, format!("{key}~")).unwrap();
+                db.delete_range(key.clone()..format!("{key}~")).unwrap();
                 set(&mut map, None);
             }
             94..98 => drop(db.put("filler", [0; 900])),
@@ -245,7 +245,7 @@ const MOVES: [(&str, Between); 4] = [
     ("are compacted", |db, _| db.compact_all().unwrap()),
     ("stay, and other writes follow", |db, _| {
         db.put("other", "").unwrap();
-        db.delete_range("l", "m").unwrap();
+        db.delete_range("l".."m").unwrap();
     }),
 ];
 
@@ -273,7 +273,7 @@ fn an_update_sees_every_write_that_comes_between() {
             },
             Some("new"),
         ),
-        ("a range deletion", |db, _| db.delete_range("k", "kz").unwrap(), None),
+        ("a range deletion", |db, _| db.delete_range("k".."kz").unwrap(), None),
         ("an ingestion", |db, fs| ingest(db, fs, "/in", &[("key", b"new")]), Some("new")),
         (
             "an update",
@@ -322,8 +322,8 @@ fn a_closure_is_called_again_only_for_another_value() {
             ingest(db, fs, "/in", &[("a", b""), ("key ", b""), ("key0", b""), ("z", b"")]);
         }),
         ("a range deletion of other keys", |db, _| {
-            db.delete_range("a", "key").unwrap();
-            db.delete_range("key\0", "z").unwrap();
+            db.delete_range("a".."key").unwrap();
+            db.delete_range("key\0".."z").unwrap();
         }),
         ("a put of the same value", |db, _| {
             let value = db.get("key").unwrap();

@@ -107,6 +107,7 @@ pub enum Operation {
         count: u32,
     },
     PopFirst,
+    PopLast,
     /// Swaps the value of a key, from the current value or from one that it does not have.
     Swap {
         key: Key,

@@ -325,7 +325,8 @@ impl Draw {
 
     pub(super) fn queue(&mut self) {
         for _ in 0..self.rng.random_range(1..15) {
-            self.push(Operation::PopFirst);
+            let last = self.one_in(4);
+            self.push(if last { Operation::PopLast } else { Operation::PopFirst });
             if self.one_in(3) {
                 let (key, value) = (self.keys - 1 - self.key() / 4, self.value());
                 self.push(Operation::Put(key, value));

@@ -4,6 +4,7 @@
 //! the last opening, or if the disk is full. A write that returned an error is doubtful from then on
 //! (see `model.rs`), unless there was no space. In this state too, whatever a read returns is right.
 
+use std::ops::Bound;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -120,7 +121,7 @@ impl Store {
             }
             &Operation::Delete(key) => self.delete(key),
             &Operation::DeleteRange(from, to) => {
-                let done = self.db().delete_range(self.keys.bytes(from), self.keys.bytes(to));
+                let done = self.db().delete_range(deleted(&self.keys, from, to));
                 self.wrote(vec![Write::DeleteRange(from, to)], done)
             }
             Operation::Batch { writes, sync } => self.batch(writes, *sync),
@@ -133,7 +134,7 @@ impl Store {
             &Operation::DeleteEach { first, step, count } => {
                 (0..count).try_for_each(|i| self.delete((first + step * i) % self.keys.count()))
             }
-            Operation::PopFirst => self.pop_first(),
+            Operation::PopFirst | Operation::PopLast => self.pop(operation),
             &Operation::Swap { key, new, expects_current } => self.swap(key, new, expects_current),
             &Operation::Update { key, new, meanwhile } => self.update(key, new, meanwhile),
             Operation::Transact(steps) => self.transact(steps),
@@ -248,14 +249,17 @@ impl Store {
         Ok(())
     }
 
-    fn pop_first(&mut self) -> Result<()> {
-        let first = self.model.now().keys().next().copied();
-        let popped = self.db().pop_first();
-        let writes = first.map(Write::Delete).into_iter().collect();
+    fn pop(&mut self, operation: &Operation) -> Result<()> {
+        let mut keys = self.model.now().keys();
+        let (expected, popped) = match operation {
+            Operation::PopFirst => (keys.next().copied(), self.db().pop_first()),
+            _ => (keys.next_back().copied(), self.db().pop_last()),
+        };
+        let writes = expected.map(Write::Delete).into_iter().collect();
         match popped {
             Ok(popped) => {
                 let popped = popped.and_then(|(key, _)| self.keys.find(&key));
-                assert_eq!(popped, first, "pop_first");
+                assert_eq!(popped, expected, "{operation:?}");
                 self.wrote(writes, Ok(()))
             }
             Err(error) => self.wrote(writes, Err(error)),
@@ -403,11 +407,17 @@ pub(super) fn write_batch(db: &Db, keys: &Universe, writes: &[Write], sync: bool
         match *write {
             Write::Put(key, value) => batch.put(keys.bytes(key), value.bytes()),
             Write::Delete(key) => batch.delete(keys.bytes(key)),
-            Write::DeleteRange(from, to) => batch.delete_range(keys.bytes(from), keys.bytes(to)),
+            Write::DeleteRange(from, to) => batch.delete_range(deleted(keys, from, to)),
         };
     }
     let durability = if sync { Durability::Sync } else { Durability::Buffered };
     db.write_opt(batch, durability)
+}
+
+/// The range that a call deletes. If it reaches the last key it has no end.
+pub(super) fn deleted(keys: &Universe, from: Key, to: Key) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    let end = if to == keys.count() { Bound::Unbounded } else { Bound::Excluded(keys.bytes(to)) };
+    (Bound::Included(keys.bytes(from)), end)
 }
 
 /// The write that gives a key this value, or none.

@@ -104,7 +104,7 @@ fn write_in(tx: &mut Transaction, keys: &Universe, write: Write) {
     match write {
         Write::Put(key, value) => tx.put(keys.bytes(key), value.bytes()),
         Write::Delete(key) => tx.delete(keys.bytes(key)),
-        Write::DeleteRange(from, to) => tx.delete_range(keys.bytes(from), keys.bytes(to)),
+        Write::DeleteRange(from, to) => tx.delete_range(keys.bytes(from)..keys.bytes(to)),
     }
 }
 

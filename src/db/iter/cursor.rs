@@ -292,6 +292,11 @@ impl DbCursor {
         self.find_before(Some(end))
     }
 
+    /// Leaves the cursor on no entry.
+    pub(crate) fn leave(&mut self) {
+        self.position = Position::NoEntry;
+    }
+
     /// Fails in a forked child, and leaves the cursor on no entry there.
     fn check_process(&mut self) -> Result<()> {
         if self.point.is_of_this_process() {

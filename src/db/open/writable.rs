@@ -174,6 +174,7 @@ fn assemble(
         writing: Writing::new(writer, wals, pending),
         catalog: Catalog::new(manifest, progress),
         jobs: Jobs::default(),
+        durability: options.durability,
         publishing,
         manifest_roll_bytes: options.manifest_roll_bytes,
         directory: DirectoryLock::new(lock),

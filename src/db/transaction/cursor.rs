@@ -19,7 +19,7 @@ use std::ops::Bound;
 use super::own::OwnEntry;
 use super::reads::ReadRange;
 use super::view::View;
-use crate::db::iter::bounds::Bounds;
+use crate::db::iter::bounds::{Bounds, after};
 use crate::db::iter::cursor::{DbCursor, cannot_step, on_no_entry};
 use crate::db::iter::ends::entry_cursor;
 use crate::error::Result;
@@ -245,7 +245,7 @@ impl<'t> TransactionCursor<'t> {
 
     /// Forward: moves to the first entry at or after a bound.
     fn find_from(&mut self, lower: Bound<&[u8]>) -> Result<()> {
-        self.own = self.view.writes.first_in(lower, self.bounds.upper());
+        self.own = self.view.writes.entries_from(lower, self.bounds.upper()).next();
         match lower {
             Bound::Excluded(key) => self.stored.seek(after(key))?,
             Bound::Included(key) => self.stored.seek(key)?,
@@ -272,7 +272,7 @@ impl<'t> TransactionCursor<'t> {
         let writes = &self.view.writes;
         match self.direction {
             Direction::Forward => {
-                self.own = writes.first_in(Bound::Excluded(key), self.bounds.upper());
+                self.own = writes.entries_from(Bound::Excluded(key), self.bounds.upper()).next();
                 if hides { self.stored.next() } else { Ok(()) }
             }
             Direction::Backward => {
@@ -290,7 +290,8 @@ impl<'t> TransactionCursor<'t> {
                 Shown::Stored => {
                     let writes = &self.view.writes;
                     match (writes.deleted_around(self.stored.key()), self.direction) {
-                        (Some((_, end)), Direction::Forward) => self.stored.seek(end)?,
+                        (Some((_, Some(end))), Direction::Forward) => self.stored.seek(end)?,
+                        (Some((_, None)), Direction::Forward) => self.stored.leave(),
                         (Some((start, _)), Direction::Backward) => {
                             self.stored.seek_before(start)?
                         }
@@ -350,11 +351,6 @@ impl<'t> TransactionCursor<'t> {
             self.view.reads.borrow_mut().add_range(ReadRange { start, end });
         }
     }
-}
-
-/// The key right after `key`.
-fn after(key: &[u8]) -> Vec<u8> {
-    [key, &[0]].concat()
 }
 
 impl Drop for TransactionCursor<'_> {

@@ -19,8 +19,9 @@ use crate::slice::Slice;
 pub(super) struct OwnWrites {
     /// `None`: the key is deleted.
     entries: BTreeMap<Vec<u8>, Option<Slice>>,
-    /// Deleted ranges that neither overlap nor touch: the exclusive end by the start.
-    deleted: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Deleted ranges that neither overlap nor touch: the exclusive end by the start. `None`: to the
+    /// last of all keys.
+    deleted: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
 /// An own write of a key. `None`: the key is deleted.
@@ -35,26 +36,33 @@ impl OwnWrites {
         self.entries.insert(key.to_vec(), value.map(Slice::copy_from));
     }
 
-    /// Deletes the keys from `start` (inclusive) to `end` (exclusive), which is not before `start`.
-    pub fn delete_range(&mut self, start: &[u8], end: &[u8]) {
-        if start >= end {
+    /// Deletes the keys from `start` (inclusive) to `end` (exclusive; `None`: to the last of all
+    /// keys).
+    pub fn delete_range(&mut self, start: &[u8], end: Option<&[u8]>) {
+        if end.is_some_and(|end| end <= start) {
             return;
         }
-        let in_range = (Bound::Included(start), Bound::Excluded(end));
         let covered: Vec<_> =
-            self.entries.range::<[u8], _>(in_range).map(|it| it.0.clone()).collect();
+            self.entries_from(Bound::Included(start), end).map(|it| it.0.to_vec()).collect();
         covered.iter().for_each(|key| drop(self.entries.remove(key)));
-        let (mut start, mut end) = (start.to_vec(), end.to_vec());
+        let (mut start, mut end) = (start.to_vec(), end.map(<[u8]>::to_vec));
         // The ranges that this one overlaps or touches join it.
-        while let Some((first, last)) = self.deleted.range(..=end.clone()).next_back()
-            && *last >= start
+        while let Some((first, last)) = self.last_deleted_up_to(end.as_deref())
+            && last.is_none_or(|last| last >= &start[..])
         {
-            start = start.min(first.clone());
-            end = end.max(last.clone());
-            let first = first.clone();
-            self.deleted.remove(&first);
+            let first = first.to_vec();
+            let last = self.deleted.remove(&first).expect("the range is there");
+            end = end.zip(last).map(|(one, other)| one.max(other));
+            start = start.min(first);
         }
         self.deleted.insert(start, end);
+    }
+
+    /// The last deleted range that starts at `key` or before it (`None`: the last one).
+    fn last_deleted_up_to(&self, key: Option<&[u8]>) -> Option<(&[u8], Option<&[u8]>)> {
+        let upto = (Bound::Unbounded, key.map_or(Bound::Unbounded, Bound::Included));
+        let (start, end) = self.deleted.range::<[u8], _>(upto).next_back()?;
+        Some((start, end.as_deref()))
     }
 
     /// What the writes make of `key`: its value, or `Some(None)` if they delete it. `None`: they do
@@ -67,18 +75,21 @@ impl OwnWrites {
     }
 
     /// The deleted range that holds `key`.
-    pub fn deleted_around(&self, key: &[u8]) -> Option<(&[u8], &[u8])> {
-        let upto = (Bound::Unbounded, Bound::Included(key));
-        let (start, end) = self.deleted.range::<[u8], _>(upto).next_back()?;
-        (key < &end[..]).then_some((start, end))
+    pub fn deleted_around(&self, key: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+        let (start, end) = self.last_deleted_up_to(Some(key))?;
+        end.is_none_or(|end| key < end).then_some((start, end))
     }
 
-    /// The first entry of a range.
-    pub fn first_in(&self, lower: Bound<&[u8]>, upper: Option<&[u8]>) -> Option<OwnEntry<'_>> {
-        // A range that is empty or reversed would panic.
-        let (key, value) = self.entries.range::<[u8], _>((lower, Bound::Unbounded)).next()?;
-        let is_past = upper.is_some_and(|upper| &key[..] >= upper);
-        (!is_past).then_some((key, value.as_ref()))
+    /// The entries from `lower` to before `upper` (`None`: to the last one).
+    pub fn entries_from(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Option<&[u8]>,
+    ) -> impl Iterator<Item = OwnEntry<'_>> {
+        // The upper bound is not passed to the map, which panics if it is before the lower one.
+        let entries = self.entries.range::<[u8], _>((lower, Bound::Unbounded));
+        let entries = entries.map(|(key, value)| (&key[..], value.as_ref()));
+        entries.take_while(move |(key, _)| upper.is_none_or(|upper| *key < upper))
     }
 
     /// The last entry of a range. `upper`: exclusive.
@@ -93,7 +104,10 @@ impl OwnWrites {
     pub fn to_batch(&self) -> WriteBatch {
         let mut batch = WriteBatch::new();
         for (start, end) in &self.deleted {
-            batch.delete_range(start, end);
+            match end {
+                Some(end) => batch.delete_range(start..end),
+                None => batch.delete_range(start..),
+            };
         }
         for (key, value) in &self.entries {
             match value {

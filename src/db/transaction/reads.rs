@@ -18,6 +18,7 @@
 
 use std::ops::Range;
 
+use crate::db::iter::bounds::after;
 use crate::db::write::batch::{BatchOperation, WriteBatch};
 
 /// The most bytes that the reads of a transaction take.
@@ -108,8 +109,7 @@ impl ReadSet {
         }
         let first = self.keys().chain(self.ranges.iter().map(|range| &range.start[..])).min();
         let start = first.unwrap_or_default().to_vec();
-        // The key right after `key` is `key` with a zero byte appended.
-        let after_last_key = self.keys().next_back().map(|key| [key, &[0]].concat());
+        let after_last_key = self.keys().next_back().map(after);
         let end = match self.ranges.last().map(|range| range.end.clone()) {
             Some(None) => None,
             Some(Some(end)) => Some(after_last_key.map_or(end.clone(), |after| after.max(end))),
@@ -193,12 +193,13 @@ impl ReadSet {
         is_key() || self.is_in_range(key)
     }
 
-    fn overlaps(&self, start: &[u8], end: &[u8]) -> bool {
+    fn overlaps(&self, start: &[u8], end: Option<&[u8]>) -> bool {
         let next = self.keys.partition_point(|it| &self.bytes[it.clone()] < start);
         let key = self.keys.get(next).map(|it| &self.bytes[it.clone()]);
         let next = self.ranges.partition_point(|range| range.ends_before(start));
         let range = self.ranges.get(next).map(|range| &range.start[..]);
-        key.is_some_and(|key| key < end) || range.is_some_and(|first| first < end)
+        let is_deleted = |read: &[u8]| end.is_none_or(|end| read < end);
+        key.is_some_and(is_deleted) || range.is_some_and(is_deleted)
     }
 }
 
@@ -227,9 +228,10 @@ mod tests {
 
     fn delete_of(range: &ReadRange) -> WriteBatch {
         let mut batch = WriteBatch::new();
-        let end = range.end.clone().unwrap_or_else(|| vec![0xff]);
-        if range.start < end {
-            batch.delete_range(&range.start, &end);
+        match &range.end {
+            None => drop(batch.delete_range(&range.start..)),
+            Some(end) if *end > range.start => drop(batch.delete_range(&range.start..end)),
+            Some(_) => {}
         }
         batch
     }

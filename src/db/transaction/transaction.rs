@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cursor::TransactionCursor;
 use super::view::View;
 use crate::db::db::Db;
-use crate::db::iter::bounds::{Bounds, KeyBounds};
+use crate::db::iter::bounds::{Bounds, KeyBounds, after_prefix, start_and_end};
 use crate::db::iter::ends::Ends;
 use crate::db::snapshot::Snapshot;
 use crate::db::write::durability::Durability;
@@ -311,14 +311,19 @@ impl Transaction {
         self.view.writes.put(key.as_ref(), None);
     }
 
-    /// Removes all keys from `start` (inclusive) to `end` (exclusive). Where `end` is before
-    /// `start`, the commit fails.
-    pub fn delete_range(&mut self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) {
-        let (start, end) = (start.as_ref(), end.as_ref());
-        if end < start {
-            self.refused.get_or_insert_with(|| reversed_range(start, end));
+    /// Removes all keys in `range`. If the range ends before it starts, the commit fails.
+    pub fn delete_range(&mut self, range: impl KeyBounds) {
+        let (start, end) = start_and_end(&range);
+        if let Some(end) = end.as_ref().filter(|end| **end < start) {
+            self.refused.get_or_insert_with(|| reversed_range(&start, end));
         }
-        self.view.writes.delete_range(start, end);
+        self.view.writes.delete_range(&start, end.as_deref());
+    }
+
+    /// Removes all keys that start with `prefix`.
+    pub fn delete_prefix(&mut self, prefix: impl AsRef<[u8]>) {
+        let prefix = prefix.as_ref();
+        self.view.writes.delete_range(prefix, after_prefix(prefix).as_deref());
     }
 
     /// Removes the entry with the smallest key and returns it, or `None` if there is no entry.
@@ -334,6 +339,19 @@ impl Transaction {
         Ok(first)
     }
 
+    /// Removes the entry with the largest key and returns it, or `None` if there is no entry.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    pub fn pop_last(&mut self) -> Result<Option<(Slice, Slice)>> {
+        let last = self.last_key_value()?;
+        if let Some((key, _)) = &last {
+            self.delete(key);
+        }
+        Ok(last)
+    }
+
     /// Writes everything, if nothing that was read has changed. The writes are as durable as a
     /// [`Db::put`].
     ///
@@ -342,7 +360,8 @@ impl Transaction {
     /// [`Error::Conflict`] if something that was read has changed. Then nothing was written. Otherwise
     /// the errors of [`Db::write_opt`].
     pub fn commit(self) -> Result<()> {
-        self.commit_opt(Durability::Buffered)
+        let durability = self.view.snapshot.inner.database.durability;
+        self.commit_opt(durability)
     }
 
     /// Like [`Transaction::commit`], with a durability.

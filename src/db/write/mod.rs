@@ -42,6 +42,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod durability;
+mod open_end;
 pub(crate) mod recent;
 pub(crate) mod turns;
 pub(crate) mod write_stall;
@@ -52,6 +53,7 @@ use std::time::{Duration, Instant};
 use self::batch::{MAX_BATCH_BYTES, Operation, WriteBatch, record_header};
 use self::durability::Durability;
 use self::write_stall::{Pressure, WriteStall, WriteStallCause, wait_for, write_stall_for};
+use super::events;
 use super::inner::Inner;
 use super::inner::database::Database;
 use super::inner::tree_state::Frozen;
@@ -195,6 +197,7 @@ impl Inner {
         let (mut bytes, mut operations) = (0, 0);
         // Whether the first batch only deletes. Looked at if there is no room.
         let mut deletes = None;
+        let mut has_open_end = false;
         // The first batch always fits, because no batch is larger than a record may be.
         work.group = work.writer.take_while(|write| {
             if room.is_err() {
@@ -206,6 +209,11 @@ impl Inner {
             if write.precondition.is_some() && operations > MOST_COMPARED {
                 return false;
             }
+            // A batch with an open end is a group of its own (`open_end.rs`).
+            if has_open_end || (write.batch.has_open_end() && operations > 0) {
+                return false;
+            }
+            has_open_end = write.batch.has_open_end();
             operations += write.batch.len();
             let before = bytes;
             bytes += write.batch.size_bytes();
@@ -332,6 +340,7 @@ impl Inner {
         self.database.counters().add(cause, 1);
         self.database.counters().add(Ticker::StallCount, 1);
         self.database.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
+        events::waited(&self.database.store.dir, cause, start.elapsed());
     }
 
     /// Seals the WAL and starts the next one.
@@ -357,6 +366,11 @@ impl Inner {
     /// Writes a group for which the memtable has room. The steps: preconditions, WAL, sync if
     /// requested, memtable, visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
+        if let [write] = group
+            && write.batch.has_open_end()
+        {
+            return self.write_group(writer, stall, &[&self.with_ends(write)?]);
+        }
         let to_write;
         let group = match group.iter().any(|write| write.precondition.is_some()) {
             false => group,

@@ -52,8 +52,11 @@ impl RecentWrites {
                 BatchOperation::Put { key, .. } | BatchOperation::Delete { key } => {
                     keys.delete(key);
                 }
-                BatchOperation::DeleteRange { start, end } => {
-                    keys.delete_range(start, end);
+                BatchOperation::DeleteRange { start, end: Some(end) } => {
+                    keys.delete_range(start..end);
+                }
+                BatchOperation::DeleteRange { start, end: None } => {
+                    keys.delete_range(start..);
                 }
             }
             // A large group is not worth its copy: whoever asks checks again outside.

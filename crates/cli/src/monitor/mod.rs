@@ -13,7 +13,6 @@
 
 pub mod figures;
 pub mod json;
-pub mod prometheus;
 pub mod report;
 pub mod tablestats;
 pub mod watch;
