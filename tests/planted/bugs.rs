@@ -172,8 +172,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "an update does not see the earlier writes of its group",
         file: "src/db/write/mod.rs",
-        old: "|| earlier.iter().any(|write| write.batch.concerns(key))",
-        new: "|| (false && earlier.iter().any(|write| write.batch.concerns(key)))",
+        old: "if earlier.iter().any(|write| write.batch.concerns(key)) {",
+        new: "if false && earlier.iter().any(|write| write.batch.concerns(key)) {",
         program: "db",
         test: "updates::two_updates_of_one_group_see_each_other",
     },

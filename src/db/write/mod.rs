@@ -481,6 +481,13 @@ impl Inner {
         let Some(Ok(Operation { key, .. })) = update.operations().next() else {
             return false;
         };
+        if earlier.iter().any(|write| write.batch.concerns(key)) {
+            return true;
+        }
+        if writer.last_sequence <= read.sequence {
+            // Nothing was written since the read.
+            return false;
+        }
         let guard = pin();
         let memtable = &writer.tree.memtable;
         let newest = memtable.get(key, MAX_SEQUENCE).map_or(0, |(sequence, ..)| sequence);
@@ -488,7 +495,6 @@ impl Inner {
             || writer.last_ingestion > read.sequence
             || newest > read.sequence
             || memtable.covering(key, MAX_SEQUENCE, &guard) > read.sequence
-            || earlier.iter().any(|write| write.batch.concerns(key))
     }
 
     /// Notes what a group has written, up to `last`, for transactions that check their reads.
