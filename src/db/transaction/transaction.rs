@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(4);
 /// rolls it back.
 ///
 /// No locks are held, and nothing waits for a transaction. [`Db::transact`] runs a closure again
-/// after a conflict.
+/// after a conflict. `examples/service.rs` is a small service with unique names and counters.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
