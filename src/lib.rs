@@ -62,10 +62,13 @@ mod wal;
 
 #[doc(inline)]
 pub use maypole_filter as filter;
+#[doc(inline)]
 pub use maypole_filter::hash64;
 
 pub use encoding::text;
+#[doc(inline)]
 pub use error::{Conflict, Error, Result};
+#[doc(inline)]
 pub use {
     cache::{BlockCache, BlockKind, KindUsage, PinMetadata},
     db::{

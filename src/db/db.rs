@@ -47,11 +47,73 @@ use crate::table::SstReader;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # What is guaranteed
+///
+/// - **Each write is atomic.** Readers, and the next opening after a crash, see all of it
+///   or nothing: a put, a [`WriteBatch`], the deletion of a range, an ingestion, an update.
+/// - **An acknowledged write survives a killed process.** It survives a power loss once it is
+///   synced: by its call ([`Durability::Sync`]), by default ([`Builder::durability`]), or by a later
+///   [`Db::persist`], [`Db::flush`] or [`Db::close`]. If a write survives, so does every write before
+///   it.
+/// - **A read sees every write that was acknowledged before it began.** A [`Snapshot`], an iterator,
+///   a cursor and one [`Db::multi_get`] show the state of one moment. Reads never wait for writers.
+/// - **An update loses nothing.** Between its read and its write of a key no other write of this key
+///   comes, whichever call makes it: [`Db::update_fetch`], [`Db::compare_and_swap`], [`Db::take`].
+/// - **Transactions are serializable.** Those that commit have the effect that they would have one
+///   after the other ([`Db::transact`]).
+/// - **Damaged bytes are found or harmless.** They cause an error that names the file, never a wrong
+///   value.
+/// - **One process writes.** While it has the database open, others can open it read-only.
+///
+/// `docs/reliability.md` has all promises, and how they are tested.
+///
+/// # Where to find what
+///
+/// - **Counters, unique names, queues**: [`Db::update_fetch`], [`Db::compare_and_swap`],
+///   [`Db::pop_first`]; for several keys [`Db::transact`]. `examples/service.rs` has all of them.
+/// - **Data that expires**: begin the keys with the time, as big-endian bytes, and delete the oldest
+///   with [`Db::delete_range`], as one entry each time. [`Builder::max_deletion_age`] says when
+///   deleted data leaves the disk.
+/// - **Backups**: [`Db::checkpoint`].
+/// - **Async programs**: `docs/async.md` and `examples/from_async.rs`.
+/// - **Coming from RocksDB, fjall, redb or sled**: `docs/moving.md` maps the calls.
+/// - **Watching a running program**: [`Db::stats`], [`Stats::prometheus`] and `docs/monitoring.md`.
+/// - **Choosing a filter**: [`Builder::filter`] and `docs/filters.md`.
+///
+/// # Keys
+///
+/// Keys are ordered by their bytes. So a key that is made of parts sorts by these parts if each part
+/// is encoded in an order-preserving way:
+///
+/// - unsigned integers as `to_be_bytes`; signed ones too, with the sign bit flipped
+///   (`(n ^ i64::MIN).to_be_bytes()`);
+/// - a string that is followed by another part, with a byte after it that the string does not have,
+///   for example 0. A string that may have this byte must be escaped, because otherwise `("a\0", "b")`
+///   and `("a", "\0b")` would be the same key.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// /// The key of a user's visit. No name has a zero byte.
+/// fn visit(user: &str, seconds: u64) -> Vec<u8> {
+///     [user.as_bytes(), b"\0", &seconds.to_be_bytes()].concat()
+/// }
+///
+/// db.put(visit("ada", 7), "home")?;
+/// db.put(visit("ada", 300), "shop")?;
+/// db.put(visit("adam", 5), "home")?;
+/// assert_eq!(db.range(visit("ada", 100)..visit("ada", u64::MAX)).count(), 1);
+/// assert_eq!(db.prefix("ada\0").count(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The crate [`storekey`](https://docs.rs/storekey) does all this for tuples and structures, with
+/// escapes: `storekey::encode_vec(&(7u32, "name", -1i64))`. To store a structure as a *value*,
+/// serialize it with a crate such as [`postcard`](https://docs.rs/postcard) or
+/// [`serde_json`](https://docs.rs/serde_json).
+///
 /// # What is absent on purpose
 ///
-/// - **Transactions.** A [`WriteBatch`] is atomic, a [`Snapshot`] is consistent, and
-///   [`Db::compare_and_swap`] and [`Db::fetch_update`] update one key atomically. Nothing reads and
-///   writes several keys atomically.
 /// - **Column families.** Open several databases, with one [block cache](Builder::block_cache), or
 ///   give each kind of key a prefix.
 /// - **Merge operators.** [`Db::update_fetch`] reads, changes and writes a value atomically.
@@ -431,7 +493,9 @@ impl Db {
     /// assert_eq!(db.prefix("user/7/").count(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "column_family")]
     #[doc(alias = "prefix_iterator")]
+    #[doc(alias = "keyspace")]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
         DbIterator::at(self.inner.read_point(None), Bounds::of_prefix(prefix.as_ref()))
     }
@@ -583,6 +647,8 @@ impl Db {
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) where the range ends before it
     /// starts; otherwise those of [`Db::write_opt`].
     #[doc(alias = "remove_range")]
+    #[doc(alias = "retention")]
+    #[doc(alias = "ttl")]
     pub fn delete_range(&self, range: impl KeyBounds) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range(range);

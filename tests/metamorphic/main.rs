@@ -55,6 +55,7 @@ mod model;
 mod motifs;
 mod opening;
 mod operation;
+mod patience;
 mod reading;
 mod run;
 mod settings;

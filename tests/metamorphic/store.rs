@@ -7,7 +7,7 @@
 use std::ops::Bound;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use maypole::table::SstWriter;
 use maypole::{Db, Durability, Error, Result, Snapshot, Ticker, WriteBatch};
@@ -17,6 +17,7 @@ use super::held::{HeldCursor, HeldIterator};
 use super::keys::{Key, Universe, Value};
 use super::model::{MAX_DOUBTFUL, Map, Model, Write};
 use super::operation::{Leave, Operation, Program};
+use super::patience::Patience;
 use super::settings::Settings;
 
 /// What a run has done.
@@ -354,7 +355,7 @@ impl Store {
             // If the receiver is gone, nobody waits any more.
             drop(sender.send(done));
         });
-        let start = Instant::now();
+        let patience = Patience::new(PATIENCE);
         let compactions = |db: &Db| db.stats().tickers.get(Ticker::CompactionCount);
         let before = compactions(db);
         loop {
@@ -363,7 +364,7 @@ impl Store {
                 return done;
             }
             let ran = compactions(db) - before;
-            if ran > MOST_COMPACTIONS || start.elapsed() > PATIENCE {
+            if ran > MOST_COMPACTIONS || patience.is_over() {
                 let tree: Vec<_> = (db.stats().levels.iter())
                     .map(|level| {
                         format!("L{} {} tables {} B", level.level, level.files, level.file_bytes)
@@ -372,7 +373,7 @@ impl Store {
                 drop(db.clone().close());
                 panic!(
                     "compaction does not end: {ran} compactions in {:.1} s; {}",
-                    start.elapsed().as_secs_f64(),
+                    patience.elapsed().as_secs_f64(),
                     tree.join(", ")
                 );
             }
