@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::sample;
 use crate::args;
 
 /// Say what the filters of a database do and what other filters would do on its keys.
@@ -37,7 +36,7 @@ pub struct Advise {
     #[arg(long, value_name = "NAME")]
     pub column_family: Option<String>,
     /// Read this share of each level, such as 1% or 0.01
-    #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = sample::share)]
+    #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = args::share_in(1e-9..=1.0, "a share such as 1% or 0.01, above 0 and at most 100%"))]
     pub sample: f64,
     /// Print a row for each table too
     #[arg(long)]

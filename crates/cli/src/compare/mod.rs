@@ -52,7 +52,7 @@ use crate::show::text::size;
 use crate::{clock, output, space};
 use keys::KeySet;
 use plan::Plan;
-use results::{About, MAKER, PolicyRow, ReadCost, Results, report, save};
+use results::{About, MAKER, PolicyRow, ReadCost, Results, report, save, verdict};
 use setup::Setup;
 use throughput::Grid;
 use tree::Tree;
@@ -199,7 +199,14 @@ impl Compare {
         let Results { about, policies, .. } = results;
         if self.json {
             about.notes.iter().for_each(|note| output::tell(format_args!("note: {note}")));
-            return output::json_array(policies.iter().map(record::to_json), out);
+            let (policies, verdict) =
+                (output::json_lines(policies.iter().map(record::to_json)), verdict::json(results));
+            let schema = output::SCHEMA;
+            writeln!(
+                out,
+                "{{\n\"schema\": {schema},\n\"policies\": {policies},\n\"verdict\": {verdict}\n}}"
+            )?;
+            return Ok(());
         }
         let screen = Screen::stdout();
         report::tables(policies, &screen, out)?;

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     fn unit(policy: &str) -> Results {
-        let times = Times { mean: 1.5, p50: 1.0, p99: 9.0, low: 1.0, high: 9.0 };
+        let times = Times { mean: 1.5, p50: 1.0, p99: 9.0, median: 1.4, low: 1.0, high: 9.0 };
         let row = PolicyRow {
             policy: policy.into(),
             keys: 9,
