@@ -11,6 +11,7 @@ use rand::seq::IndexedRandom;
 
 use super::queries::{Anchors, made_up};
 use super::tables::Table;
+use crate::compare::KeyList;
 use crate::progress;
 
 /// The number of lookups of each kind: of present and of absent keys.
@@ -94,7 +95,7 @@ fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8
 
 /// Looks up recorded keys, present or not: all of them, or every n-th key, so that at most
 /// [`MAX_RECORDED`] keys are looked up.
-pub fn replay(db: &Db, tables: &[Table], recorded: &[Vec<u8>]) -> Measured {
+pub fn replay(db: &Db, tables: &[Table], recorded: &KeyList) -> Measured {
     let mut measured = Measured::default();
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
     let keys = recorded.iter().step_by(recorded.len().div_ceil(MAX_RECORDED).max(1));

@@ -57,7 +57,7 @@ use setup::Setup;
 use throughput::Grid;
 use tree::Tree;
 
-pub use keys::file;
+pub use keys::{KeyList, file};
 pub use lab::FilterSpeed;
 pub use options::Compare;
 
@@ -70,7 +70,7 @@ impl Compare {
         // shares of absent keys, and forms of filters. With `--cold`, each point would take
         // minutes, because files are read from a device. A sweep measures caches and shares of its
         // own.
-        let more = self.out.is_some() && !self.cold && !self.sweep;
+        let more = self.out.is_some() && !self.cold && !self.sweep && setup.has_both_kinds();
         let open = if self.sweep { 2 } else { policies.len() as u64 + 1 };
         let each = setup.plan.memory_bytes().saturating_add(setup.cache_bytes as u64);
         let [mut memory_bytes, mut disk_bytes] =

@@ -91,7 +91,7 @@ pub struct Compare {
     /// Take the keys from this file, one a line; - is standard input. An empty line is the empty
     /// key; equal lines count once; lines may end in CR LF if all do. A tenth of the keys is not
     /// loaded but looked up as absent. The file may take half of the available memory. A byte order
-    /// mark of UTF-8 is skipped; UTF-16 and files compressed by gzip or zstd are rejected
+    /// mark of UTF-8 is skipped; UTF-16 and compressed files are rejected
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     key_file: Option<PathBuf>,
     /// Each line of --key-file is a key, a tab and a value
@@ -106,7 +106,7 @@ pub struct Compare {
     #[arg(long, value_name = "FILE", requires = "given", verbatim_doc_comment)]
     absent_file: Option<PathBuf>,
     /// Load all given keys and look up the keys of this file, present or absent, one a line, in the
-    /// order of the file
+    /// order of the file. \xNN stands for a byte, and what follows a tab is ignored, as in advise
     #[arg(
         long,
         value_name = "FILE",

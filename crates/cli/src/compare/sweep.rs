@@ -48,7 +48,8 @@ pub fn run(
     let cache_bytes = throughput::caches(&setup.plan, &CACHES);
     let settings = format!("{settings}; caches {cache_bytes:?}; absent {SHARES:?}");
     // With `--cold`, each point would take long, because lookups wait for the device.
-    let grid = (!setup.cold).then(|| Grid { cache_bytes, shares: SHARES.to_vec() });
+    let grid = (!setup.cold && setup.has_both_kinds())
+        .then(|| Grid { cache_bytes, shares: SHARES.to_vec() });
     let grid = grid.as_ref();
     let mut state = State::open(state, &settings)?;
     let done = |state: &State| policies.iter().filter(|policy| state.of(policy).is_some()).count();

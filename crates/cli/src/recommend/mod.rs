@@ -149,6 +149,11 @@ pub fn recommend(s: &Situation) -> Recommendation<'_> {
     Recommendation { take, is_kept, saved_micros, unless }
 }
 
+/// What [`recommend`] takes, without the reasons for other filters.
+pub fn choice(s: &Situation) -> &Filter {
+    Rule::of(s).decide().0
+}
+
 impl Situation {
     /// The data blocks that a mean lookup reads.
     pub fn reads(&self, of: &Filter) -> Estimate {
@@ -156,7 +161,7 @@ impl Situation {
     }
 
     /// The same tree with `times` as many keys.
-    fn grown(&self, times: f64) -> Situation {
+    pub fn grown(&self, times: f64) -> Situation {
         let mut grown = self.clone();
         grown.keys *= times;
         grown.filters.iter_mut().for_each(|filter| filter.bytes *= times);
