@@ -103,7 +103,7 @@ impl Advise {
         let random = &mut SmallRng::seed_from_u64(self.seed);
         let mut tables = tables::all(&family.db);
         let drawn = sample::draw(&tables, self.sample, random);
-        let kinds = policies::kinds();
+        let kinds = policies::kinds(&tables);
         announce(&tables, &drawn, &kinds);
         let anchors = Anchors::draw(&tables, &drawn, random);
         let mut of_level: BTreeMap<usize, usize> = BTreeMap::new();
@@ -121,7 +121,7 @@ impl Advise {
             Some(keys) => lookups::replay(&family.db, &tables, keys),
             None => lookups::run(&family.db, &tables, &anchors, self.sample < 1.0, random),
         };
-        let rows = match measured.absent.count {
+        let rows = match measured.absent.count + measured.present.count {
             0 => Vec::new(),
             _ => {
                 let stored = tables.iter().map(|table| table.filter_bytes).sum();
