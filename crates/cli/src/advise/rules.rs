@@ -702,10 +702,7 @@ mod tests {
                 &[
                     "Compact the column family, so that all tables have what OPTIONS ask for: ribbon:10",
                 ],
-                &[
-                    "0.0300 blocks in place of 0.3000 (22 µs less)",
-                    "83.4 MiB in place of 41.7 MiB",
-                ],
+                &["0.0300 blocks in place of 0.3000 (22 µs less)", "83.4 MiB in place of 41.7 MiB"],
             ),
             (
                 "far too many bits, of before 6.6",
