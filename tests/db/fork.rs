@@ -12,7 +12,9 @@ use maypole::fs::{
     RealFs, WritableFile,
 };
 use maypole::table::{SstReader, SstWriter, TableOptions};
-use maypole::{BlockCache, Db, DbCursor, DbIterator, Durability, Error, Slice, Snapshot};
+use maypole::{
+    BlockCache, Db, DbCursor, DbIterator, Durability, Error, Slice, Snapshot, Transaction,
+};
 
 const DIRECTORY: &str = "MAYPOLE_FORK_TEST_DIRECTORY";
 const WRITERS: u64 = 2;
@@ -34,6 +36,7 @@ struct Inherited {
     read_only: Db,
     cache: std::sync::Arc<BlockCache>,
     snapshot: Snapshot,
+    transaction: Option<Transaction>,
     iterator: DbIterator,
     fresh_iterator: DbIterator,
     cursor: DbCursor,
@@ -120,6 +123,18 @@ fn calls(own: &mut Inherited, dir: &Path) {
         forked("snapshot cursor", snapshot.cursor().seek_to_first());
         forked("snapshot len", snapshot.len());
     }
+    let mut transactions = vec![db.transaction()];
+    transactions.extend(own.transaction.take());
+    for mut tx in transactions {
+        forked("transaction get", tx.get("a"));
+        forked("transaction multi_get", tx.multi_get(&keys));
+        forked("transaction iter", tx.iter().next().unwrap());
+        forked("transaction cursor", tx.cursor().seek_to_last());
+        forked("transaction pop_first", tx.pop_first());
+        tx.put("a", "b");
+        forked("commit", tx.commit());
+    }
+    forked("transact", db.transact(|tx| Ok::<(), Error>(tx.put("a", "b"))));
     forked("next of the iterator", own.iterator.next().unwrap());
     forked("first next of the iterator", own.fresh_iterator.next().unwrap());
     assert!(own.iterator.next().is_none());
@@ -275,6 +290,7 @@ fn inherit(dir: &Path) -> Inherited {
     Inherited {
         read_only: Db::open_read_only(dir.join("db")).unwrap(),
         snapshot: db.snapshot(),
+        transaction: Some(db.transaction()),
         fresh_iterator: db.iter(),
         value: db.get(key(9, 5)).unwrap().unwrap(),
         reader: SstReader::open(&table).unwrap(),

@@ -367,6 +367,26 @@ fn a_write_that_no_batch_can_hold_fails_the_commit() {
     assert_eq!(db.get("b").unwrap(), None);
 }
 
+/// Cursors jump over an interval in which they have seen nothing but tombstones.
+#[test]
+fn a_put_of_a_transaction_among_many_deletions_is_seen() {
+    let (db, _) = in_memory();
+    let key = |i: u32| format!("{i:05}");
+    (0..5000).for_each(|i| db.put(key(i), "").unwrap());
+    (0..5000).for_each(|i| db.delete(key(i)).unwrap());
+    for _ in 0..3 {
+        assert_eq!(db.iter().count(), 0);
+        db.put("x", "so that a leader hears of the interval").unwrap();
+        db.delete("x").unwrap();
+    }
+    let mut tx = db.transaction();
+    assert!(tx.first_key_value().unwrap().is_none());
+    tx.put(key(2500), "new");
+    tx.commit().unwrap();
+    assert_eq!(db.first_key_value().unwrap().unwrap().0, key(2500).as_bytes());
+    assert_eq!(db.transaction().iter().count(), 1);
+}
+
 /// Two transactions whose commits wait in one queue: the second reads what the first writes.
 #[test]
 fn transactions_of_one_group_see_each_other() {
