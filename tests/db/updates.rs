@@ -488,3 +488,41 @@ fn the_failure_of_a_swap_says_what_failed() {
     assert_eq!(failed.current, None);
     assert_eq!(failed.to_string(), "the key does not have the expected value");
 }
+
+/// Regression: a value that was put under the smallest key while `pop_first` ran could be removed
+/// without being returned.
+#[test]
+fn pops_return_every_value_once_whatever_is_put_under_the_key_meanwhile() {
+    const EACH: u64 = 4000;
+    let (db, _) = in_memory();
+    let (db, running) = (&db, &AtomicU64::new(2));
+    let popped = thread::scope(|scope| {
+        for thread in 0..2 {
+            scope.spawn(move || {
+                for n in 0..EACH {
+                    let number = (thread * EACH + n).to_be_bytes();
+                    let append =
+                        |old: Option<&[u8]>| Some([old.unwrap_or_default(), &number].concat());
+                    db.update_fetch("key", append).unwrap();
+                }
+                running.fetch_sub(1, SeqCst);
+            });
+        }
+        let pop = move |pop: fn(&Db) -> maypole::Result<Option<(Slice, Slice)>>| {
+            let mut numbers = Vec::new();
+            loop {
+                let is_over = running.load(SeqCst) == 0;
+                match pop(db).unwrap() {
+                    Some((_, value)) => numbers.extend(value.chunks(8).map(number)),
+                    None if is_over => return numbers,
+                    None => thread::yield_now(),
+                }
+            }
+        };
+        let first = scope.spawn(move || pop(Db::pop_first));
+        let last = scope.spawn(move || pop(Db::pop_last));
+        [first.join().unwrap(), last.join().unwrap()].concat()
+    });
+    assert_eq!(popped.len() as u64, 2 * EACH);
+    assert_eq!(BTreeSet::from_iter(popped), BTreeSet::from_iter(0..2 * EACH));
+}
