@@ -9,6 +9,7 @@
 //! | `MAYPOLE_MODEL_OPERATIONS` | 300,000 | random operations against a `BTreeMap`, over all option sets |
 //! | `MAYPOLE_MODEL_SEED` | 0 | the seed of these operations |
 //! | `MAYPOLE_QUEUE_SEEDS` | 24 | histories of queues against a `BTreeMap` |
+//! | `MAYPOLE_HISTORIES` | 40 | histories of transactions of several threads |
 //! | `MAYPOLE_KILL_CYCLES` | 12 | processes killed by SIGKILL while they write |
 //! | `MAYPOLE_CRASH_SEEDS` | 60 | histories of the ignored test of power loss at random points |
 //! | `MAYPOLE_OPENING_SEEDS` | 2 | histories that lose power in an opening and in the next |
