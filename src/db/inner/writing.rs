@@ -70,6 +70,14 @@ pub(crate) struct Write {
     pub precondition: Option<Arc<Precondition>>,
 }
 
+impl Write {
+    /// Whether the leader must look at the write before it writes the group.
+    #[inline]
+    pub fn needs_preparation(&self) -> bool {
+        self.precondition.is_some() | self.batch.has_open_end()
+    }
+}
+
 /// The precondition of a write. The leader checks it and leaves the write out if it does not hold, or
 /// if the leader cannot tell. That is no error of the write, because its caller reads or checks again.
 pub(crate) struct Precondition {
@@ -186,7 +194,7 @@ impl Writing {
     }
 
     /// Whether a commit wants the leaders to note what they write. A leader may see an older answer:
-    /// then the list says that it does not go back far enough.
+    /// then the list lacks its group, and says so.
     #[inline]
     pub fn is_recent_wanted(&self) -> bool {
         self.recent_wanted.load(Ordering::Relaxed) > 0
