@@ -29,6 +29,9 @@
 //! update read it. The leader checks this between steps 1 and 2, in memory. It leaves the write out
 //! if the check fails, and the update reads again.
 //!
+//! **A range deletion without an end** gets one from the leader, before step 2. A batch with such a
+//! deletion is a group of its own (`open_end.rs`).
+//!
 //! **Deletions on a full disk.** If level 0 is full because compactions find no space, writers get
 //! an error. Batches that only delete are written all the same, because space becomes free by them:
 //! a table that a range deletion covers is dropped unread, which needs no space. So a group then
