@@ -354,8 +354,8 @@ impl<'a> Operations<'a> {
             EntryKind::Deletion => &[],
             _ => self.decoder.length_prefixed("value")?,
         };
-        let is_open = self.in_batch && value.is_empty();
-        if kind == EntryKind::RangeDeletion && key >= value && !is_open {
+        let is_open = || self.in_batch && value.is_empty();
+        if kind == EntryKind::RangeDeletion && key >= value && !is_open() {
             return Err(Damage::new(
                 start,
                 "a range that ends behind its start",

@@ -31,6 +31,9 @@
 //! out if the precondition does not hold or the leader cannot tell, and the caller reads or checks
 //! again.
 //!
+//! **A range deletion without an end** gets one from the leader, before step 2. A batch with such a
+//! deletion is a group of its own (`open_end.rs`).
+//!
 //! **Deletions on a full disk.** If level 0 is full because compactions find no space, writers get
 //! an error. Batches that only delete are written all the same, because space becomes free by them:
 //! a table that a range deletion covers is dropped unread, which needs no space. So a group then

@@ -6,7 +6,7 @@
 //! STATS ─► Source::read ─► figures   the four figures, and when to act on them
 //!                          report    everything, for people
 //!                          watch     the figures and their rates, repeated at an interval
-//!                          json, prometheus, tablestats   for programs
+//!                          json, tablestats   for programs; the library has the text for Prometheus
 //! ```
 //!
 //! Nothing here opens a database.
