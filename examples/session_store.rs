@@ -9,7 +9,7 @@
 use std::error::Error;
 use std::io::{Write, stdout};
 
-use maypole::{Db, FilterKeys, PrefixExtractor, Ticker, WriteBatch, hash64};
+use maypole::{Db, FilterKeys, PrefixExtractor, Ticker, hash64};
 
 const USERS: u64 = 20_000;
 const SESSIONS_A_DAY: u64 = 4_000;
@@ -65,13 +65,10 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         after.false_positive() - before.false_positive()
     )?;
 
-    // "Log me out everywhere" deletes all keys that begin with "user/". They end before "user0",
-    // because '0' is the byte after '/'.
+    // "Log me out everywhere" deletes all keys that begin with "user/".
     let somebody = session(0, 0);
     let name = somebody.split('/').next().unwrap_or_default();
-    let mut batch = WriteBatch::new();
-    batch.delete_range(format!("{name}/"), format!("{name}0"));
-    db.write(batch)?;
+    db.delete_prefix(format!("{name}/"))?;
     writeln!(
         out,
         "{name} is logged out everywhere: {} left",

@@ -107,6 +107,10 @@ pub enum Error {
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
+    /// A transaction was not committed, because another write has changed what it had read. Nothing
+    /// was written. Run the transaction again, as [`Db::transact`](crate::Db::transact) does.
+    #[error("the transaction conflicts with a later write: {0} has changed since it was read")]
+    Conflict(Conflict),
     /// The object was created by the parent of this process, before a `fork`. It belongs to the
     /// parent alone: in the child every call that can fail returns this error, and a drop does
     /// nothing. The parent is not affected by its child. The child may open other databases, and
@@ -115,6 +119,35 @@ pub enum Error {
         "it was opened by the parent of this process: a forked child must open databases of its own"
     )]
     Forked,
+}
+
+/// What a transaction had read, and another write has changed; see [`Error::Conflict`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conflict {
+    /// The value of this key, or that the key had none.
+    Key(Vec<u8>),
+    /// The entries from `start` (inclusive) to `end` (exclusive; `None`: to the last of all keys).
+    Range {
+        /// The first key of the range.
+        start: Vec<u8>,
+        /// The first key after the range.
+        end: Option<Vec<u8>>,
+    },
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Conflict::Key(key) => write!(f, "the key \"{}\"", key.escape_ascii()),
+            Conflict::Range { start, end: None } => {
+                write!(f, "the range from \"{}\" on", start.escape_ascii())
+            }
+            Conflict::Range { start, end: Some(end) } => {
+                let (start, end) = (start.escape_ascii(), end.escape_ascii());
+                write!(f, "the range from \"{start}\" to \"{end}\"")
+            }
+        }
+    }
 }
 
 impl Error {

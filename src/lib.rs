@@ -31,7 +31,9 @@
 //! Features: `lz4` (default), `snappy` and `zstd` (a binding to the C library) add compression
 //! methods. `bzip2` and `zlib` add methods that only decompress, to read RocksDB's tables. `bytes`
 //! converts a [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy. `serde`
-//! serializes a [`Slice`] as bytes, and deserializes it.
+//! serializes a [`Slice`] as bytes, and deserializes it. `tracing` emits events for the crate
+//! [`tracing`](https://docs.rs/tracing): openings, stalls of writers, flushes, compactions, and
+//! errors of background work.
 
 pub mod annotate;
 mod cache;
@@ -60,17 +62,21 @@ mod wal;
 
 #[doc(inline)]
 pub use maypole_filter as filter;
+#[doc(inline)]
 pub use maypole_filter::hash64;
 
 pub use encoding::text;
-pub use error::{Error, Result};
+#[doc(inline)]
+pub use error::{Conflict, Error, Result};
+#[doc(inline)]
 pub use {
     cache::{BlockCache, BlockKind, KindUsage, PinMetadata},
     db::{
         BatchOperation, Builder, ColumnFamily, CompareAndSwapError, DamagedTable, Db, DbCursor,
         DbIterator, DestroyReport, Durability, ExportReport, FileStats, HeldByCursors,
         ImportReport, KeyBounds, LevelStats, Loss, PublishedStats, RepairReport, RocksDb, Snapshot,
-        Stats, VerifyReport, WarmUpReport, WriteBatch, WriteStall, WriteStallCause, explain,
+        Stats, Transaction, TransactionCursor, TransactionIterator, VerifyReport, WarmUpReport,
+        WriteBatch, WriteStall, WriteStallCause, explain,
     },
     encoding::key::SequenceNumber,
     filter_policy::FilterPolicy,

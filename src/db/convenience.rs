@@ -5,11 +5,14 @@
 use std::path::Path;
 
 use super::db::Db;
+use super::inner::writing::Requirement;
+use super::iter::DbIterator;
 use super::iter::bounds::{Bounds, KeyBounds};
 use super::iter::cursor::DbCursor;
 use super::read_state::ReadState;
 use super::snapshot::Snapshot;
 use super::stats::properties::property;
+use super::write::batch::WriteBatch;
 use crate::error::Result;
 use crate::slice::Slice;
 use crate::sync::lock;
@@ -152,9 +155,8 @@ impl Db {
     /// Removes the entry with the smallest key and returns it, or `None` if there is no entry. The
     /// removal is as durable as a [`Db::delete`].
     ///
-    /// Calls on clones of one `Db` wait for each other, so no entry is returned twice. Other writes
-    /// do not wait: a value that is put under the smallest key during the call may be removed
-    /// without being returned.
+    /// Of several calls one returns an entry, and no value is removed without being returned,
+    /// whatever other threads write meanwhile.
     ///
     /// If a queue is emptied this way, tombstones lie in front of its first entry until they are
     /// compacted. Cursors remember ranges in which they saw nothing but tombstones and jump over
@@ -174,15 +176,51 @@ impl Db {
     ///
     /// Those of [`Db::write_opt`]. If the removal fails, the entry may or may not be there.
     pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
+        self.pop(Iterator::next)
+    }
+
+    /// Like [`Db::pop_first`], but for the entry with the largest key.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("task/1", "sweep")?;
+    /// db.put("task/2", "dust")?;
+    /// assert_eq!(db.pop_last()?.unwrap().1, b"dust");
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::pop_first`].
+    pub fn pop_last(&self) -> Result<Option<(Slice, Slice)>> {
+        self.pop(DoubleEndedIterator::next_back)
+    }
+
+    /// Removes and returns the entry at an end, as an update of its key (`update.rs`): if another
+    /// write may have changed the key since the entry was read, it is read again.
+    fn pop(
+        &self,
+        end: fn(&mut DbIterator) -> Option<Result<(Slice, Slice)>>,
+    ) -> Result<Option<(Slice, Slice)>> {
         // This check makes each call on a read-only database fail, not only a call that finds an
         // entry to remove.
         self.inner.database.status.check_writable()?;
+        // Without this, calls at the same time would find the same entry, and all but one would
+        // read again.
         let _one_at_a_time = lock(&self.handle.pops);
-        let first = self.first_key_value()?;
-        if let Some((key, _)) = &first {
-            self.delete(key)?;
+        loop {
+            let read = self.inner.read_point(None);
+            let mut entries = DbIterator::at(read.clone(), Bounds::default());
+            let Some(entry) = end(&mut entries).transpose()? else { return Ok(None) };
+            let mut batch = WriteBatch::new();
+            batch.delete(&entry.0);
+            let requires = Requirement::UnchangedKey(read);
+            if self.inner.commit_if(batch, self.inner.database.durability, requires)? {
+                return Ok(Some(entry));
+            }
         }
-        Ok(first)
     }
 
     /// The values of the keys that `keys` yields, in the same order, each as its own result. One

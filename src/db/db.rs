@@ -47,11 +47,73 @@ use crate::table::SstReader;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # What is guaranteed
+///
+/// - **Each write is atomic.** Readers, and the next opening after a crash, see all of it
+///   or nothing: a put, a [`WriteBatch`], the deletion of a range, an ingestion, an update.
+/// - **An acknowledged write survives a killed process.** It survives a power loss once it is
+///   synced: by its call ([`Durability::Sync`]), by default ([`Builder::durability`]), or by a later
+///   [`Db::persist`], [`Db::flush`] or [`Db::close`]. If a write survives, so does every write before
+///   it.
+/// - **A read sees every write that was acknowledged before it began.** A [`Snapshot`], an iterator,
+///   a cursor and one [`Db::multi_get`] show the state of one moment. Reads never wait for writers.
+/// - **An update loses nothing.** Between its read and its write of a key no other write of this key
+///   comes, whichever call makes it: [`Db::update_fetch`], [`Db::compare_and_swap`], [`Db::take`].
+/// - **Transactions are serializable.** Those that commit have the effect that they would have one
+///   after the other ([`Db::transact`]).
+/// - **Damaged bytes are found or harmless.** They cause an error that names the file, never a wrong
+///   value.
+/// - **One process writes.** While it has the database open, others can open it read-only.
+///
+/// `docs/reliability.md` has all promises, and how they are tested.
+///
+/// # Where to find what
+///
+/// - **Counters, unique names, queues**: [`Db::update_fetch`], [`Db::compare_and_swap`],
+///   [`Db::pop_first`]; for several keys [`Db::transact`]. `examples/service.rs` has all of them.
+/// - **Data that expires**: begin the keys with the time, as big-endian bytes, and delete the oldest
+///   with [`Db::delete_range`], as one entry each time. [`Builder::max_deletion_age`] says when
+///   deleted data leaves the disk.
+/// - **Backups**: [`Db::checkpoint`].
+/// - **Async programs**: `docs/async.md` and `examples/from_async.rs`.
+/// - **Coming from RocksDB, fjall, redb or sled**: `docs/moving.md` maps the calls.
+/// - **Watching a running program**: [`Db::stats`], [`Stats::prometheus`] and `docs/monitoring.md`.
+/// - **Choosing a filter**: [`Builder::filter`] and `docs/filters.md`.
+///
+/// # Keys
+///
+/// Keys are ordered by their bytes. So a key that is made of parts sorts by these parts if each part
+/// is encoded in an order-preserving way:
+///
+/// - unsigned integers as `to_be_bytes`; signed ones too, with the sign bit flipped
+///   (`(n ^ i64::MIN).to_be_bytes()`);
+/// - a string that is followed by another part, with a byte after it that the string does not have,
+///   for example 0. A string that may have this byte must be escaped, because otherwise `("a\0", "b")`
+///   and `("a", "\0b")` would be the same key.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// /// The key of a user's visit. No name has a zero byte.
+/// fn visit(user: &str, seconds: u64) -> Vec<u8> {
+///     [user.as_bytes(), b"\0", &seconds.to_be_bytes()].concat()
+/// }
+///
+/// db.put(visit("ada", 7), "home")?;
+/// db.put(visit("ada", 300), "shop")?;
+/// db.put(visit("adam", 5), "home")?;
+/// assert_eq!(db.range(visit("ada", 100)..visit("ada", u64::MAX)).count(), 1);
+/// assert_eq!(db.prefix("ada\0").count(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The crate [`storekey`](https://docs.rs/storekey) does all this for tuples and structures, with
+/// escapes: `storekey::encode_vec(&(7u32, "name", -1i64))`. To store a structure as a *value*,
+/// serialize it with a crate such as [`postcard`](https://docs.rs/postcard) or
+/// [`serde_json`](https://docs.rs/serde_json).
+///
 /// # What is absent on purpose
 ///
-/// - **Transactions.** A [`WriteBatch`] is atomic, a [`Snapshot`] is consistent, and
-///   [`Db::compare_and_swap`] and [`Db::fetch_update`] update one key atomically. Nothing reads and
-///   writes several keys atomically.
 /// - **Column families.** Open several databases, with one [block cache](Builder::block_cache), or
 ///   give each kind of key a prefix.
 /// - **Merge operators.** [`Db::update_fetch`] reads, changes and writes a value atomically.
@@ -87,7 +149,7 @@ pub struct Db {
 /// State that the clones of a [`Db`] share. Closes the database when the last clone is dropped.
 pub(super) struct Handle {
     inner: Arc<Inner>,
-    /// Held by the running [`Db::pop_first`].
+    /// Held by the running [`Db::pop_first`] or [`Db::pop_last`].
     pub(super) pops: Mutex<(), rank::Pops>,
     /// What orders the updates of one key, such as [`Db::fetch_update`].
     pub(super) turns: Turns,
@@ -431,7 +493,9 @@ impl Db {
     /// assert_eq!(db.prefix("user/7/").count(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "column_family")]
     #[doc(alias = "prefix_iterator")]
+    #[doc(alias = "keyspace")]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
         DbIterator::at(self.inner.read_point(None), Bounds::of_prefix(prefix.as_ref()))
     }
@@ -473,12 +537,17 @@ impl Db {
 /// Writing.
 impl Db {
     /// Sets `key` to `value`. The write survives a killed process when this returns. For a write
-    /// that survives a power loss see [`Db::write_opt`] and [`Db::persist`].
+    /// that survives a power loss see [`Db::put_opt`], [`Builder::durability`] and [`Db::persist`].
+    ///
+    /// Keys and values are bytes: strings, slices, vectors, arrays. A number is turned into bytes by
+    /// `to_be_bytes`, because keys are ordered by their bytes, and big-endian numbers of one type
+    /// have the order of their bytes. [`Db`] says more about [keys](Db#keys).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
     /// db.put("key", "value")?;
+    /// db.put(42u64.to_be_bytes(), 7u32.to_be_bytes())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -488,9 +557,31 @@ impl Db {
     #[doc(alias = "insert")]
     #[doc(alias = "set")]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_opt(key, value, self.inner.database.durability)
+    }
+
+    /// Like [`Db::put`], but as durable as `durability` requires, whatever
+    /// [`Builder::durability`] says.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put_opt("account/7", "100", maypole::Durability::Sync)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write_opt`].
+    pub fn put_opt(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.put(key, value);
-        self.write(batch)
+        self.write_opt(batch, durability)
     }
 
     /// Removes `key`, whether it has a value or not.
@@ -509,38 +600,104 @@ impl Db {
     /// Those of [`Db::write_opt`].
     #[doc(alias = "remove")]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.delete(key);
-        self.write(batch)
+        self.delete_opt(key, self.inner.database.durability)
     }
 
-    /// Removes all keys from `start` (inclusive) to `end` (exclusive), as one write. The write
-    /// costs one entry, however many keys there are. Compaction frees the space of the keys.
-    ///
-    /// An empty range, where `end` is `start`, removes nothing.
+    /// Like [`Db::delete`], but as durable as `durability` requires.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
-    /// for key in ["log/1", "log/2", "log/3"] {
-    ///     db.put(key, "")?;
-    /// }
-    /// db.delete_range("log/1", "log/3")?;
-    /// assert_eq!(db.prefix("log/").count(), 1);
+    /// db.delete_opt("account/7", maypole::Durability::Sync)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `end` is before `start`;
-    /// otherwise those of [`Db::write_opt`].
-    pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+    /// Those of [`Db::write_opt`].
+    pub fn delete_opt(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
         let mut batch = WriteBatch::new();
-        batch.delete_range(start, end);
+        batch.delete(key);
+        self.write_opt(batch, durability)
+    }
+
+    /// Removes all keys in `range`, as one write. The write costs one entry, however many keys there
+    /// are. Compaction frees the space of the keys. A range takes all forms that [`Db::range`]
+    /// takes.
+    ///
+    /// A range without an end, such as `"a"..`, ends after the last key that was written before: no
+    /// key that is there when the call begins survives, and each key that is put after the call has
+    /// returned stays. An empty range, such as `"a".."a"`, removes nothing.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// for key in ["log/1", "log/2", "log/3", "user/7"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// db.delete_range("log/1".."log/3")?;
+    /// assert_eq!(db.prefix("log/").count(), 1);
+    /// db.delete_range("u"..)?;
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) where the range ends before it
+    /// starts; otherwise those of [`Db::write_opt`].
+    #[doc(alias = "remove_range")]
+    #[doc(alias = "retention")]
+    #[doc(alias = "ttl")]
+    pub fn delete_range(&self, range: impl KeyBounds) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(range);
         self.write(batch)
     }
 
-    /// Writes all of `batch` or nothing. The write survives a killed process when this returns.
+    /// Removes all keys that start with `prefix`, as one write. See [`Db::delete_range`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("user/7/name", "Ada")?;
+    /// db.put("user/8/name", "Mary")?;
+    /// db.delete_prefix("user/7/")?;
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write_opt`].
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_prefix(prefix);
+        self.write(batch)
+    }
+
+    /// Removes all keys, as one write: [`Db::delete_range`] of `..`.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("key", "value")?;
+    /// db.clear()?;
+    /// assert!(db.is_empty()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write_opt`].
+    #[doc(alias = "truncate")]
+    #[doc(alias = "delete_all")]
+    pub fn clear(&self) -> Result<()> {
+        self.delete_range(..)
+    }
+
+    /// Writes all of `batch` or nothing. The write survives a killed process when this returns, and
+    /// a power loss too with [`Builder::durability`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -556,7 +713,7 @@ impl Db {
     ///
     /// Those of [`Db::write_opt`].
     pub fn write(&self, batch: impl Into<WriteBatch>) -> Result<()> {
-        self.write_opt(batch, Durability::Buffered)
+        self.write_opt(batch, self.inner.database.durability)
     }
 
     /// Writes all of `batch` or nothing, and returns when the write is as durable as `durability`

@@ -8,8 +8,10 @@
 //!   read                  get.rs  iter/ (iter/marks/: what cursors jump over)
 //!                         explain/ (a lookup, watched)
 //!   write                 write/  update.rs (compare_and_swap, fetch_update)
+//!   transactions          transaction/ (a snapshot, own writes, validation)
 //!   flush, compact        flush.rs  background/
 //!   the whole database    maintenance/ (copy, ingest, verify, destroy)  repair/
+//!   events for tracing    events.rs
 //!   short calls over these  convenience.rs (len, first, last, sizes)
 //!   RocksDB's databases   rocks/ (read, imported, exported)
 //!   what all these share  inner/ (one tree, and what a database has once)  read_state.rs
@@ -29,6 +31,7 @@ mod db;
 
 mod background;
 mod closing;
+mod events;
 pub mod explain;
 mod flush;
 mod get;
@@ -43,6 +46,7 @@ mod rocks;
 mod snapshot;
 mod snapshots;
 mod stats;
+mod transaction;
 mod update;
 mod write;
 
@@ -58,6 +62,7 @@ pub use repair::{Loss, RepairReport};
 pub use rocks::{ColumnFamily, ExportReport, ImportReport, RocksDb};
 pub use snapshot::Snapshot;
 pub use stats::{DamagedTable, FileStats, HeldByCursors, LevelStats, PublishedStats, Stats};
+pub use transaction::{Transaction, TransactionCursor, TransactionIterator};
 pub use update::CompareAndSwapError;
 pub use write::batch::{BatchOperation, WriteBatch};
 pub use write::durability::Durability;

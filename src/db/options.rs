@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::write::durability::Durability;
 use crate::cache::{BlockCache, PinMetadata};
 use crate::compaction::TreeShape;
 use crate::error::{Error, Result};
@@ -42,6 +43,7 @@ pub struct Builder {
     pub(crate) compression: Compression,
     pub(crate) block_bytes: usize,
     pub(crate) compaction_threads: usize,
+    pub(crate) durability: Durability,
     pub(crate) salvage_logs: bool,
     pub(crate) manifest_roll_bytes: u64,
     pub(crate) max_open_files: Option<usize>,
@@ -97,6 +99,7 @@ impl Builder {
             compression: Compression::default(),
             block_bytes: 4096,
             compaction_threads: thread::available_parallelism().map_or(2, usize::from).clamp(2, 8),
+            durability: Durability::default(),
             salvage_logs: false,
             manifest_roll_bytes: ROLL_AFTER_BYTES,
             max_open_files: None,
@@ -344,6 +347,26 @@ impl Builder {
     #[doc(alias = "stats_dump_period_sec")]
     pub fn publish_stats(self, interval: Duration) -> Builder {
         Builder { publish_interval: Some(interval), ..self }
+    }
+
+    /// What each write survives before it is acknowledged, unless the call names another
+    /// [`Durability`]. Default [`Durability::Buffered`]: a killed process, but not a power loss.
+    /// [`Durability::Sync`] costs a sync of the device for each group of writes, which takes about a
+    /// millisecond or longer. Threads that write at the same time share a sync.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use maypole::{Db, Durability};
+    ///
+    /// let db = Db::builder(dir.path()).durability(Durability::Sync).open()?;
+    /// db.put("account/7", "100")?; // survives a power loss
+    /// db.put_opt("hits/7", "12", Durability::Buffered)?; // the next synced write makes it durable
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "set_sync")]
+    #[doc(alias = "WriteOptions")]
+    pub fn durability(self, durability: Durability) -> Builder {
+        Builder { durability, ..self }
     }
 
     /// Whether a missing database is created. Default true.

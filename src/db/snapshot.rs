@@ -38,7 +38,7 @@ use crate::slice::Slice;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Snapshot {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
     sequence: SequenceNumber,
 }
 
@@ -139,7 +139,11 @@ impl Snapshot {
 
     /// Like [`Db::range_cursor`](crate::Db::range_cursor), but reads the snapshot.
     pub fn range_cursor(&self, range: impl KeyBounds) -> DbCursor {
-        DbCursor::at(self.read_point(), Bounds::of(range))
+        self.cursor_within(Bounds::of(range))
+    }
+
+    pub(super) fn cursor_within(&self, bounds: Bounds) -> DbCursor {
+        DbCursor::at(self.read_point(), bounds)
     }
 
     /// The sequence number of the last write that the snapshot sees.

@@ -3,8 +3,6 @@
 //! For each of these numbers, and for each key, compaction keeps the newest version whose sequence
 //! number is at most that number.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -14,7 +12,8 @@ use crate::sync::{Mutex, Process, lock, rank};
 /// The sequence numbers of the live snapshots.
 #[derive(Default)]
 pub(crate) struct SnapshotList {
-    live: Mutex<BTreeMap<SequenceNumber, Live>, rank::Snapshots>,
+    /// By ascending numbers. Most snapshots are young, so they come and go at the end.
+    live: Mutex<Vec<Live>, rank::Snapshots>,
     /// The largest sequence number of a snapshot that keeps something in a table from being freed;
     /// 0: no snapshot does.
     needed: AtomicU64,
@@ -24,6 +23,7 @@ pub(crate) struct SnapshotList {
 
 /// Snapshots of one sequence number.
 struct Live {
+    sequence: SequenceNumber,
     count: usize,
     /// When the first of them was made.
     since: Instant,
@@ -40,7 +40,10 @@ impl SnapshotList {
         }
         let mut live = lock(&self.live);
         let sequence = current();
-        live.entry(sequence).or_insert_with(|| Live { count: 0, since: Instant::now() }).count += 1;
+        match find(&live, sequence) {
+            Ok(known) => live[known].count += 1,
+            Err(place) => live.insert(place, Live { sequence, count: 1, since: Instant::now() }),
+        }
         sequence
     }
 
@@ -48,12 +51,12 @@ impl SnapshotList {
     /// releases this is false, and they cost only one more comparison.
     pub fn release(&self, sequence: SequenceNumber) -> bool {
         let mut live = lock(&self.live);
-        let btree_map::Entry::Occupied(mut entry) = live.entry(sequence) else { return false };
-        entry.get_mut().count -= 1;
-        if entry.get().count > 0 {
+        let Ok(place) = find(&live, sequence) else { return false };
+        live[place].count -= 1;
+        if live[place].count > 0 {
             return false;
         }
-        entry.remove();
+        live.remove(place);
         sequence <= self.needed.load(Ordering::Relaxed)
     }
 
@@ -66,18 +69,22 @@ impl SnapshotList {
 
     /// The number of live snapshots.
     pub fn len(&self) -> usize {
-        lock(&self.live).values().map(|live| live.count).sum()
+        lock(&self.live).iter().map(|live| live.count).sum()
     }
 
     /// When the oldest snapshot was made.
     pub fn oldest(&self) -> Option<Instant> {
-        lock(&self.live).values().map(|live| live.since).min()
+        lock(&self.live).iter().map(|live| live.since).min()
     }
 
     /// All registered sequence numbers, ascending.
     pub fn sequences(&self) -> Vec<SequenceNumber> {
-        lock(&self.live).keys().copied().collect()
+        lock(&self.live).iter().map(|live| live.sequence).collect()
     }
+}
+
+fn find(live: &[Live], sequence: SequenceNumber) -> Result<usize, usize> {
+    live.binary_search_by_key(&sequence, |live| live.sequence)
 }
 
 #[cfg(test)]

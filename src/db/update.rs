@@ -5,7 +5,7 @@
 //!   read ──► the value, and the read point at which it was found
 //!   decide   the closure, or the comparison, under no lock
 //!   write ─► the leader of the writers writes only if nothing has changed the key since the read
-//!            (`Inner::commit_if_unchanged`); otherwise the update reads again
+//!            (`Inner::commit_if`); otherwise the update reads again
 //! ```
 //!
 //! **The read point stays.** The update keeps the read state that it has read from, until the
@@ -22,6 +22,7 @@
 use super::db::Db;
 use super::get::{ToSlice, ValueRef, Visit, lookup};
 use super::inner::Inner;
+use super::inner::writing::Requirement;
 use super::read_state::{ReadPoint, ReadState};
 use super::write::batch::WriteBatch;
 use crate::encoding::key::SequenceNumber;
@@ -232,7 +233,7 @@ impl Inner {
             None if old.is_none() => return Ok(true),
             None => batch.delete(key),
         };
-        self.commit_if_unchanged(batch, read)
+        self.commit_if(batch, self.database.durability, Requirement::UnchangedKey(read))
     }
 }
 

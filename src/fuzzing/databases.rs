@@ -42,7 +42,7 @@ pub(super) static IMAGE: LazyLock<Image> = LazyLock::new(|| {
             db.flush().expect("memory");
         }
     }
-    db.delete_range("key030", "key040").expect("memory");
+    db.delete_range("key030".."key040").expect("memory");
     db.wait_for_compaction().expect("memory");
     db.put("last", "one").expect("memory");
     db.persist().expect("memory");
@@ -134,7 +134,7 @@ pub fn operations(data: &[u8]) {
             }
             15 => {
                 let (start, end) = (key(a).min(key(b)), key(a).max(key(b)));
-                db.delete_range(&start, &end).expect("memory");
+                db.delete_range(&start..&end).expect("memory");
                 map.retain(|key, _| *key < start || *key >= end);
             }
             16..20 => {

@@ -13,6 +13,7 @@
 //!   many/       the same stages for many keys, one stage after the other
 //!   mixed       the same stages where several files of a level may hold a key
 //!   explain/    the same stages, observed
+//!   newest      the search of one table, for the time of a key's last write instead of its value
 //! ```
 //!
 //! **Why the first entry is the newest.** For any one key, memtables are newer than tables, level 0
@@ -48,6 +49,7 @@ mod many;
 mod memtables;
 mod mixed;
 mod need;
+mod newest;
 mod observer;
 mod probe;
 mod scope;
@@ -63,6 +65,7 @@ pub(crate) use self::{
     in_table::InTable,
     many::Lookups,
     memtables::find_in_memtables,
+    newest::newest_in_tables,
     observer::{Observe, Observer},
     scope::Scope,
     sources::Sources,

@@ -150,6 +150,11 @@ tickers! {
     WriteDoneBySelf = "write.self",
     /// Batches that another writer's group carried.
     WriteDoneByOther = "write.other",
+    /// Transactions that have committed writes. (Ours.)
+    TransactionCommits = "transaction.commits",
+    /// Commits of transactions that failed because a later write had changed what they had read.
+    /// (Ours.)
+    TransactionConflicts = "transaction.conflicts",
     /// Bytes appended to the write-ahead log.
     WalFileBytes = "wal.bytes",
     /// Syncs of the write-ahead log.

@@ -58,7 +58,7 @@ macro_rules! ranks {
 
 ranks! {
     // Calls. A thread may wait for a device under each of these.
-    /// `db/db.rs`: one `pop_first` at a time. Held while it reads and deletes.
+    /// `db/db.rs`: one `pop_first` or `pop_last` at a time. Held while it reads and deletes.
     Pops,
     /// `db/stats/published.rs`: one write of `STATS` at a time. Held while the statistics are
     /// gathered and written.

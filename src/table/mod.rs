@@ -1,5 +1,7 @@
 //! SSTables: sorted, immutable files in RocksDB's BlockBasedTable format, filter block included.
-//! [`SstWriter`] and [`SstReader`] write and read single tables. The files of the folder:
+//! [`SstWriter`] and [`SstReader`] write and read single tables.
+//!
+//! The files of the folder:
 //!
 //! ```text
 //! table        Table: an open table, whose filter and index are loaded at their first use

@@ -142,7 +142,7 @@ fn newer_writes_hide_entries_that_are_not_understood() {
     let writes: [(Write, Option<&str>); 3] = [
         (|db| db.put("k", "new").unwrap(), Some("new")),
         (|db| db.delete("k").unwrap(), None),
-        (|db| db.delete_range("j", "l").unwrap(), None),
+        (|db| db.delete_range("j".."l").unwrap(), None),
     ];
     for (write, expected) in writes {
         for flushed in [false, true] {

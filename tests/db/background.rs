@@ -393,7 +393,7 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
                 match rng.random_range(0..20) {
                     0 => {
                         let end = format!("{:05}", n + rng.random_range(1..30));
-                        db.delete_range(&key, &end).unwrap();
+                        db.delete_range(&key..&end).unwrap();
                         model.retain(|k: &String, _| *k < key || *k >= end);
                     }
                     1..4 => {

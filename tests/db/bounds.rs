@@ -67,7 +67,7 @@ fn what_is_just_over_the_limit_is_refused_and_changes_nothing() {
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
     }
     assert!(matches!(db.delete(&huge), Err(Error::InvalidArgument(_))));
-    assert!(matches!(db.delete_range("", &huge), Err(Error::InvalidArgument(_))));
+    assert!(matches!(db.delete_range(..&huge), Err(Error::InvalidArgument(_))));
     assert_eq!(db.get(&huge).unwrap(), None);
     assert_eq!(db.get("k").unwrap().unwrap(), b"v");
     db.put("k", "w").unwrap();

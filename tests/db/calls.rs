@@ -29,13 +29,13 @@ fn len_counts_each_live_key_once_wherever_its_versions_are() {
         db.put(n.to_be_bytes(), "new").unwrap();
     }
     db.delete(7u32.to_be_bytes()).unwrap();
-    db.delete_range(90u32.to_be_bytes(), 95u32.to_be_bytes()).unwrap();
+    db.delete_range(90u32.to_be_bytes()..95u32.to_be_bytes()).unwrap();
     assert_eq!((db.len().unwrap(), before.len().unwrap()), (94, 100));
     assert_eq!(db.approximate_len(), 152, "100 in a table, 52 in the memtable");
     drop(before);
     db.compact_all().unwrap();
     assert_eq!((db.len().unwrap(), db.approximate_len()), (94, 94));
-    db.delete_range("", [0xff]).unwrap();
+    db.delete_range(..[0xff]).unwrap();
     assert!(db.is_empty().unwrap() && db.snapshot().is_empty().unwrap());
     assert_eq!((db.first_key_value().unwrap(), db.last_key_value().unwrap()), (None, None));
 }
@@ -72,28 +72,29 @@ fn the_first_and_the_last_entry_are_those_of_the_snapshot() {
     assert_eq!(key(snapshot.last_key_value()), b"c");
 }
 
+type Pop = fn(&Db) -> maypole::Result<Option<(Slice, Slice)>>;
+
 #[test]
-fn every_entry_is_popped_once_in_order_however_many_pop() {
+fn every_entry_is_popped_once_from_either_end_however_many_pop() {
     let (db, _) = in_memory();
     for n in 0..2000u32 {
         db.put(n.to_be_bytes(), "").unwrap();
     }
     let start = Arc::new(Barrier::new(3));
-    let pop_all = |db: Db, start: Arc<Barrier>| {
+    let pop_all = |db: Db, start: Arc<Barrier>, pop: Pop| {
         start.wait();
         let mut popped = Vec::new();
-        while let Some((key, _)) = db.pop_first().unwrap() {
+        while let Some((key, _)) = pop(&db).unwrap() {
             popped.push(key.to_vec());
         }
         popped
     };
-    let threads: Vec<_> = (0..3)
-        .map(|_| {
-            let (db, start) = (db.clone(), Arc::clone(&start));
-            std::thread::spawn(move || pop_all(db, start))
-        })
-        .collect();
-    let popped: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    let threads = [Db::pop_first, Db::pop_last, Db::pop_first].map(|pop: Pop| {
+        let (db, start) = (db.clone(), Arc::clone(&start));
+        std::thread::spawn(move || pop_all(db, start, pop))
+    });
+    let mut popped = threads.map(|thread| thread.join().unwrap());
+    popped[1].reverse();
     assert!(popped.iter().all(|keys| keys.is_sorted()));
     let mut all = popped.concat();
     all.sort();
@@ -108,6 +109,7 @@ fn a_read_only_database_pops_nothing() {
     db.close().unwrap();
     let reader = Db::builder("/db").fs(fs).open_read_only().unwrap();
     assert!(matches!(reader.pop_first(), Err(Error::OpenedReadOnly)));
+    assert!(matches!(reader.pop_last(), Err(Error::OpenedReadOnly)));
     assert_eq!(reader.len().unwrap(), 1);
 }
 
@@ -246,12 +248,12 @@ fn a_cursor_that_is_not_placed_refuses_a_step_and_counts_none() {
 fn a_batch_is_chained_written_by_reference_and_read_back() {
     let (db, _) = in_memory();
     let mut batch = WriteBatch::new();
-    batch.put("a", "1").delete("b").delete_range("c", "d").put("", "");
+    batch.put("a", "1").delete("b").delete_range("c".."d").put("", "");
     use maypole::BatchOperation::{Delete, DeleteRange, Put};
     let expected = [
         Put { key: b"a", value: b"1" },
         Delete { key: b"b" },
-        DeleteRange { start: b"c", end: b"d" },
+        DeleteRange { start: b"c", end: Some(b"d") },
         Put { key: b"", value: b"" },
     ];
     assert!(batch.iter().eq(expected));

@@ -83,7 +83,7 @@ impl Writer {
                 [(); 2].map(|()| own_key(self.number, self.rng.random_range(0..OWN_KEYS)));
             ends.sort();
             let [begin, end] = ends;
-            batch.delete_range(&begin, &end);
+            batch.delete_range(&begin..&end);
             self.map.retain(|key, _| !(begin.as_slice()..end.as_slice()).contains(&key.as_slice()));
         }
         if self.rng.random_bool(0.5) {
@@ -95,7 +95,7 @@ impl Writer {
                 match &tag {
                     Some(tag) => batch.put(key, tag),
                     None if alone => batch.delete(key),
-                    None => batch.delete_range(&key, [&key[..], b"\0"].concat()),
+                    None => batch.delete_range(&key..=&key),
                 };
             }
             self.last_tags[group] = Some(tag);

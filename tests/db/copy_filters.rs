@@ -33,7 +33,7 @@ fn grown(db: Db) -> Db {
     (0..KEYS).for_each(|n| db.put(key(n), [n as u8; 40]).unwrap());
     db.compact_range(..).unwrap();
     (0..KEYS / 10).for_each(|n| db.put(key(10 * n), [!n as u8; 40]).unwrap());
-    db.delete_range(&[0xf0][..], &[0xf1][..]).unwrap();
+    db.delete_range(&[0xf0][..]..&[0xf1][..]).unwrap();
     db.flush().unwrap();
     db
 }

@@ -136,7 +136,7 @@ fn a_range_deletion_over_everything_frees_everything_unread() {
     (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
     settle(&db);
     let reads = db.stats().tickers.get(Ticker::CompactReadBytes);
-    db.delete_range("key", "kez").unwrap();
+    db.delete_range("key".."kez").unwrap();
     settle(&db);
     let stats = db.stats();
     assert_eq!(stats.files.len(), 0, "{} bytes", stored(&db));
@@ -152,7 +152,7 @@ fn a_range_deletion_frees_parts_of_tables() {
     let db = options(&memory()).open().unwrap();
     (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
     settle(&db);
-    db.delete_range(key(1_000), key(19_000)).unwrap();
+    db.delete_range(key(1_000)..key(19_000)).unwrap();
     settle(&db);
     let (stored, alive) = (stored(&db), alive(&db));
     assert!(stored <= alive * 11 / 10 + MIB / 16, "{stored} stored, {alive} alive");
@@ -215,7 +215,7 @@ fn retention(together: u64) -> Db {
         match together {
             _ if together == 0 || n + 1 < oldest + 5_000 + together => continue,
             1 => db.delete(key(oldest)).unwrap(),
-            _ => db.delete_range(key(oldest), key(oldest + together)).unwrap(),
+            _ => db.delete_range(key(oldest)..key(oldest + together)).unwrap(),
         }
         oldest += together;
     }

@@ -49,7 +49,7 @@ fn tree(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
             }
         }
         if file == 2 {
-            db.delete_range(key(17), format!("{}\u{7f}", key(17))).unwrap();
+            db.delete_range(key(17)..format!("{}\u{7f}", key(17))).unwrap();
         }
         db.flush().unwrap();
     }

@@ -140,6 +140,64 @@ fn a_failed_append_is_told_to_every_writer_of_the_group() {
     });
 }
 
+/// Each call that writes is as durable as the call says, or as the option of the opening if the call
+/// does not say it.
+#[test]
+fn a_write_is_as_durable_as_the_call_says_or_else_the_option() {
+    type Call = fn(&Db);
+    let unnamed: [(&str, Call); 12] = [
+        ("put", |db| db.put("new", "").unwrap()),
+        ("delete", |db| db.delete("old").unwrap()),
+        ("write", |db| db.write(WriteBatch::new().put("new", "")).unwrap()),
+        ("delete_range", |db| db.delete_range("a".."z").unwrap()),
+        ("delete_range without an end", |db| db.delete_range("a"..).unwrap()),
+        ("delete_prefix", |db| db.delete_prefix("o").unwrap()),
+        ("clear", |db| db.clear().unwrap()),
+        ("pop_first", |db| assert!(db.pop_first().unwrap().is_some())),
+        ("pop_last", |db| assert!(db.pop_last().unwrap().is_some())),
+        ("fetch_update", |db| assert!(db.fetch_update("new", |_| Some("")).unwrap().is_none())),
+        ("take", |db| assert!(db.take("old").unwrap().is_some())),
+        ("compare_and_swap", |db| {
+            db.compare_and_swap("new", None::<&str>, Some("")).unwrap().unwrap();
+        }),
+    ];
+    let synced: [(&str, Call); 3] = [
+        ("put_opt", |db| db.put_opt("new", "", Durability::Sync).unwrap()),
+        ("delete_opt", |db| db.delete_opt("old", Durability::Sync).unwrap()),
+        ("write_opt", |db| {
+            db.write_opt(WriteBatch::new().delete("old"), Durability::Sync).unwrap();
+        }),
+    ];
+    let buffered: [(&str, Call); 3] = [
+        ("put_opt", |db| db.put_opt("new", "", Durability::Buffered).unwrap()),
+        ("delete_opt", |db| db.delete_opt("old", Durability::Buffered).unwrap()),
+        ("write_opt", |db| {
+            db.write_opt(WriteBatch::new().delete("old"), Durability::Buffered).unwrap();
+        }),
+    ];
+    for default in [Durability::Buffered, Durability::Sync] {
+        let calls = unnamed.map(|call| (call, default)).into_iter();
+        let calls = calls.chain(synced.map(|call| (call, Durability::Sync)));
+        let calls = calls.chain(buffered.map(|call| (call, Durability::Buffered)));
+        for ((name, call), expected) in calls {
+            let mem = MemFs::new();
+            let builder = Db::builder("/db").fs(Arc::new(mem.clone())).durability(default);
+            let db = builder.open().unwrap();
+            db.put_opt("old", "", Durability::Sync).unwrap();
+            let syncs = || db.stats().tickers.get(Ticker::WalFileSynced);
+            let before = syncs();
+            call(&db);
+            let is_synced = expected == Durability::Sync;
+            assert_eq!(syncs() - before, u64::from(is_synced), "{name}, by default {default:?}");
+            for seed in 0..if is_synced { LOSSES } else { 0 } {
+                let left = open(&mem.crash(seed)).unwrap();
+                let entries = |db: &Db| db.iter().map(Result::unwrap).collect::<Vec<_>>();
+                assert_eq!(entries(&left), entries(&db), "{name}, by default {default:?}");
+            }
+        }
+    }
+}
+
 /// Writes while each append of a record in turn is done in part for lack of space. Kills the process
 /// (`killed` returns the file system and the directory that are left) after the failed write, and
 /// again after the next write.

@@ -34,7 +34,7 @@ fn two_copies(options: impl Fn(Builder) -> Builder, is_damaged: bool) -> (TempDi
     for n in 0..4000 {
         db.put(key(n), vec![n as u8; 100]).unwrap();
     }
-    db.delete_range("user3", "user38").unwrap();
+    db.delete_range("user3".."user38").unwrap();
     flush();
     db.compact_range(..).unwrap();
     for n in (0..4000).step_by(7) {
@@ -44,12 +44,12 @@ fn two_copies(options: impl Fn(Builder) -> Builder, is_damaged: bool) -> (TempDi
     for n in (0..4000).step_by(11) {
         db.delete(key(n)).unwrap();
     }
-    db.delete_range("userc", "userc8").unwrap();
+    db.delete_range("userc".."userc8").unwrap();
     flush();
     for n in (0..4000).step_by(13) {
         db.put(key(n), "newest").unwrap();
     }
-    db.delete_range("userf8", "userg").unwrap();
+    db.delete_range("userf8".."userg").unwrap();
     flush();
     for n in (0..4000).step_by(17) {
         db.put(key(n), "last").unwrap();
@@ -243,7 +243,7 @@ fn every_end_of_a_lookup_is_told() {
     }
     let snapshot = db.snapshot();
     db.delete("c").unwrap();
-    db.delete_range("e", "g").unwrap();
+    db.delete_range("e".."g").unwrap();
     db.put("f", "newer").unwrap();
     let expected = [
         ("a", Value),
@@ -268,7 +268,7 @@ fn every_end_of_a_lookup_is_told() {
     db.compact_range(..).unwrap();
     drop(snapshot);
     db.delete("a").unwrap();
-    db.delete_range("k", "l").unwrap();
+    db.delete_range("k".."l").unwrap();
     db.put("x", "above").unwrap();
     db.flush().unwrap();
     ends(&[("a", Tombstone), ("k", RangeDeletion), ("f", Value), ("x", Value)]);

@@ -12,7 +12,9 @@ use maypole::fs::{
     RealFs, WritableFile,
 };
 use maypole::table::{SstReader, SstWriter, TableOptions};
-use maypole::{BlockCache, Db, DbCursor, DbIterator, Durability, Error, Slice, Snapshot};
+use maypole::{
+    BlockCache, Db, DbCursor, DbIterator, Durability, Error, Slice, Snapshot, Transaction,
+};
 
 const DIRECTORY: &str = "MAYPOLE_FORK_TEST_DIRECTORY";
 const WRITERS: u64 = 2;
@@ -34,6 +36,7 @@ struct Inherited {
     read_only: Db,
     cache: std::sync::Arc<BlockCache>,
     snapshot: Snapshot,
+    transaction: Option<Transaction>,
     iterator: DbIterator,
     fresh_iterator: DbIterator,
     cursor: DbCursor,
@@ -78,9 +81,11 @@ fn calls(own: &mut Inherited, dir: &Path) {
     db.multi_get_each(keys).into_iter().for_each(|got| forked("multi_get_each", got));
     forked("put", db.put("a", "b"));
     forked("delete", db.delete("a"));
-    forked("delete_range", db.delete_range("a", "b"));
+    forked("delete_range", db.delete_range("a".."b"));
     forked("write_opt", db.write_opt(maypole::WriteBatch::new(), Durability::Sync));
     forked("pop_first", db.pop_first());
+    forked("pop_last", db.pop_last());
+    forked("clear", db.clear());
     forked("compare_and_swap", db.compare_and_swap("a", Some("b"), Some("c")));
     forked("fetch_update", db.fetch_update("a", |_| Some("b")));
     forked("update_fetch", db.update_fetch("a", |_| Some("b")));
@@ -118,6 +123,18 @@ fn calls(own: &mut Inherited, dir: &Path) {
         forked("snapshot cursor", snapshot.cursor().seek_to_first());
         forked("snapshot len", snapshot.len());
     }
+    let mut transactions = vec![db.transaction()];
+    transactions.extend(own.transaction.take());
+    for mut tx in transactions {
+        forked("transaction get", tx.get("a"));
+        forked("transaction multi_get", tx.multi_get(&keys));
+        forked("transaction iter", tx.iter().next().unwrap());
+        forked("transaction cursor", tx.cursor().seek_to_last());
+        forked("transaction pop_first", tx.pop_first());
+        tx.put("a", "b");
+        forked("commit", tx.commit());
+    }
+    forked("transact", db.transact(|tx| Ok::<(), Error>(tx.put("a", "b"))));
     forked("next of the iterator", own.iterator.next().unwrap());
     forked("first next of the iterator", own.fresh_iterator.next().unwrap());
     assert!(own.iterator.next().is_none());
@@ -273,6 +290,7 @@ fn inherit(dir: &Path) -> Inherited {
     Inherited {
         read_only: Db::open_read_only(dir.join("db")).unwrap(),
         snapshot: db.snapshot(),
+        transaction: Some(db.transaction()),
         fresh_iterator: db.iter(),
         value: db.get(key(9, 5)).unwrap().unwrap(),
         reader: SstReader::open(&table).unwrap(),

@@ -50,7 +50,7 @@ pub fn write_under(prefix: &str, n: u64) -> WriteBatch {
         match change {
             Change::Put(name, value) => batch.put(key(name), value),
             Change::Delete(name) => batch.delete(key(name)),
-            Change::DeleteRange(begin, end) => batch.delete_range(key(begin), key(end)),
+            Change::DeleteRange(begin, end) => batch.delete_range(key(begin)..key(end)),
         };
     }
     batch

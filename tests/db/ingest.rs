@@ -322,7 +322,7 @@ fn memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it() 
     db.delete("n").unwrap();
     ingest(&db, &fs, &["mm", "nn"], "hides a deletion's range");
     assert_eq!(flushes(&db), 1);
-    db.delete_range("c", "d").unwrap();
+    db.delete_range("c".."d").unwrap();
     ingest(&db, &fs, &["cc", "cd"], "above a deleted range");
     assert_eq!(get(&db, "cc").unwrap(), "above a deleted range");
     assert_eq!(flushes(&db), 2);
@@ -813,7 +813,7 @@ fn ingestions_between_other_writes_are_as_in_a_map() {
                 680..700 => {
                     let first = rng.random_range(0..2000);
                     let (begin, end) = (format!("{first:04}"), format!("{:04}", first + 20));
-                    db.delete_range(&begin, &end).unwrap();
+                    db.delete_range(&begin..&end).unwrap();
                     map.retain(|key, _| *key < begin || *key >= end);
                 }
                 700..900 => {

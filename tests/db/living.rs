@@ -119,7 +119,7 @@ impl<'a> Load<'a> {
 
     fn delete_range(&mut self, from: u64, to: u64) {
         let (begin, end) = (self.key(from), self.key(to));
-        self.db.delete_range(&begin, &end).unwrap();
+        self.db.delete_range(&begin..&end).unwrap();
         self.forget(begin, end);
     }
 

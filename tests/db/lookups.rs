@@ -53,7 +53,7 @@ fn grow(db: &Db, rng: &mut StdRng) {
         if rng.random_bool(0.4) {
             let from = key(rng);
             let to = [&from[..], &[b'5'][..]].concat();
-            db.delete_range(from, to).unwrap();
+            db.delete_range(from..to).unwrap();
         }
         match rng.random_range(0..5) {
             0 => db.compact_range(..).unwrap(),

@@ -9,6 +9,7 @@
 //! | `MAYPOLE_MODEL_OPERATIONS` | 300,000 | random operations against a `BTreeMap`, over all option sets |
 //! | `MAYPOLE_MODEL_SEED` | 0 | the seed of these operations |
 //! | `MAYPOLE_QUEUE_SEEDS` | 24 | histories of queues against a `BTreeMap` |
+//! | `MAYPOLE_HISTORIES` | 40 | histories of transactions of several threads |
 //! | `MAYPOLE_KILL_CYCLES` | 12 | processes killed by SIGKILL while they write |
 //! | `MAYPOLE_CRASH_SEEDS` | 60 | histories of the ignored test of power loss at random points |
 //! | `MAYPOLE_OPENING_SEEDS` | 2 | histories that lose power in an opening and in the next |
@@ -39,6 +40,7 @@ mod destroy;
 mod device;
 mod durability;
 mod edges;
+mod events;
 mod explain;
 mod faults;
 // These tests need loop devices.
@@ -63,6 +65,7 @@ mod model;
 #[cfg(unix)]
 mod moved;
 mod moving;
+mod open_ends;
 mod order;
 mod parts;
 mod paths;
@@ -78,9 +81,11 @@ mod rocksdb;
 #[path = "../rocksdb_dirs/mod.rs"]
 mod rocksdb_dirs;
 mod rocksdb_tools;
+mod serializable;
 mod soak;
 mod still;
 mod tidying;
+mod transactions;
 mod trouble;
 mod updates;
 mod writers;

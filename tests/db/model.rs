@@ -208,7 +208,8 @@ impl Run {
                 self.db().put(&key, &value).unwrap();
                 self.map.insert(key, value);
             }
-            499..509 => self.pop_first(),
+            499..504 => self.pop_first(),
+            504..509 => self.pop_last(),
             509..511 => self.overwrite_hot(),
             511..513 => self.queue(),
             513 => self.checkpoint(),
@@ -263,6 +264,12 @@ impl Run {
         let popped = self.db().pop_first().unwrap();
         let popped = popped.map(|(key, value)| (key.to_vec(), value.to_vec()));
         assert_eq!(popped, self.map.pop_first());
+    }
+
+    fn pop_last(&mut self) {
+        let popped = self.db().pop_last().unwrap();
+        let popped = popped.map(|(key, value)| (key.to_vec(), value.to_vec()));
+        assert_eq!(popped, self.map.pop_last());
     }
 
     /// Overwrites one key many times and sometimes deletes it, with snapshots in between.
@@ -380,7 +387,7 @@ impl Run {
                 }
                 _ => {
                     let (begin, end) = self.narrow_range();
-                    batch.delete_range(&begin, &end);
+                    batch.delete_range(&begin..&end);
                     self.forget(&begin, &end);
                 }
             }
@@ -418,7 +425,7 @@ impl Run {
             1 => (b"key0000".to_vec(), b"key00001".to_vec()),
             _ => self.narrow_range(),
         };
-        self.db().delete_range(&begin, &end).unwrap();
+        self.db().delete_range(&begin..&end).unwrap();
         self.forget(&begin, &end);
     }
 

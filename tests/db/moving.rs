@@ -37,6 +37,7 @@ fn options(path: &Path) -> Outcome {
     let _ = Db::builder(path).filter("bloom(12)");
     let _ = Db::builder(path).block_cache_bytes(64 << 20);
     let _ = Db::builder(path).memtable_bytes(64 << 20);
+    let _ = Db::builder(path).durability(Durability::Sync);
     let db = Db::builder(path).open()?;
     db.close()?;
     Ok(())
@@ -63,7 +64,7 @@ fn reads(db: &Db, key: &str) -> Outcome {
 }
 
 fn writes(db: &Db, key: &str, value: &str) -> Outcome {
-    let (from, to, last_key) = ("a", "z", [0xff; 8]);
+    let (from, to) = ("a", "z");
     let mut batch = WriteBatch::new();
     batch.put(key, value);
     batch.delete(key);
@@ -72,9 +73,11 @@ fn writes(db: &Db, key: &str, value: &str) -> Outcome {
     db.write(batch)?;
     db.put(key, value)?;
     db.delete(key)?;
-    db.delete_range(from, to)?;
-    db.delete_range("", last_key)?;
-    assert_eq!(db.pop_first()?, None);
+    db.put_opt(key, value, Durability::Sync)?;
+    db.delete_opt(key, Durability::Sync)?;
+    db.delete_range(from..to)?;
+    db.clear()?;
+    assert_eq!((db.pop_first()?, db.pop_last()?), (None, None));
     let (old, new) = (None::<&str>, Some("1"));
     let change = |value: Option<&[u8]>| value.map(|value| [value, b"!"].concat());
     db.compare_and_swap(key, old, new)??;

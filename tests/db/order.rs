@@ -55,7 +55,7 @@ fn a_merge_does_not_pass_the_other_table_of_a_flush() {
         }
         (0..puts).for_each(|n| db.put(format!("key000990+{n:03}"), [b'p'; 100]).unwrap());
         let snapshot = db.snapshot();
-        db.delete_range(key(990), key(1010)).unwrap();
+        db.delete_range(key(990)..key(1010)).unwrap();
         db.flush().unwrap();
         db.wait_for_compaction().unwrap();
         let when = format!("{rounds} rounds of each {step}th key, {puts} puts");

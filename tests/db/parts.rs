@@ -192,7 +192,7 @@ fn every_read_finds_what_is_there() {
                 db.put(key(i), b"new").unwrap();
                 map.insert(key(i), b"new".to_vec());
             }
-            db.delete_range(key(700), key(900)).unwrap();
+            db.delete_range(key(700)..key(900)).unwrap();
             map.retain(|found, _| !(key(700)..key(900)).contains(found));
             db.flush().unwrap();
         }

@@ -2,11 +2,12 @@
 //! database is open, and a last time when it is closed. Afterwards the file stays. A failure to
 //! write the file never disturbs the database.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target, write_atomic};
 use maypole::{Builder, Db, Error, PublishedStats, Ticker};
@@ -314,4 +315,38 @@ fn a_hundred_that_publish() {
     eventually("the thread leaves", || threads() == before);
     assert!(systems.iter().all(|fs| !published(fs).unwrap().is_open));
     println!("hundred: done");
+}
+
+/// The program that has the database open returns the text that the command line prints of the
+/// published counters, apart from the three series about who published them.
+#[test]
+fn the_text_for_prometheus_has_the_series_of_the_published_counters() {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let builder = || Db::builder("/a \"db\"").fs(Arc::clone(&fs));
+    let db = builder().publish_stats(Duration::from_secs(1)).open().unwrap();
+    db.put("key", "value").unwrap();
+    db.flush().unwrap();
+    let _kept = db.iter();
+    let _snapshot = db.snapshot();
+    (0..7).for_each(|n| drop(db.get(format!("absent {n}")).unwrap()));
+    let live = db.stats().prometheus();
+    let sample = "\nmaypole_number_keys_read_total{database=\"/a \\\"db\\\"\"} 7\n";
+    assert!(live.contains(sample) && live.ends_with('\n'), "{live}");
+    assert!(live.contains("\nmaypole_level_files{database=\"/a \\\"db\\\"\",level=\"0\"} 1\n"));
+    let now = UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    let made = live.split("oldest_snapshot_timestamp_seconds{database=\"/a \\\"db\\\"\"} ").nth(1);
+    let made: f64 = made.unwrap().lines().next().unwrap().parse().unwrap();
+    assert!((now - 600.0..=now).contains(&made), "{made}, and now it is {now}");
+    let published = || builder().published_stats().unwrap().unwrap().prometheus();
+    while !published().contains(sample) || !published().contains("oldest_snapshot") {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let series = |text: &str| -> BTreeSet<String> {
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(Into::into).collect()
+    };
+    let (live, published) = (series(&live), series(&published()));
+    let only_published: Vec<_> = published.difference(&live).collect();
+    let owner = ["open", "opened_timestamp_seconds", "published_timestamp_seconds"];
+    assert_eq!(only_published, owner.map(|name| format!("maypole_{name} gauge")).each_ref());
+    assert!(live.is_subset(&published) && live.len() > 60, "{live:?}");
 }

@@ -140,7 +140,7 @@ impl Run {
     fn delete_range(&mut self) {
         let (a, b) = (self.any_key(), self.any_key());
         let (begin, end) = if a <= b { (a, b) } else { (b, a) };
-        self.db().delete_range(&begin, &end).unwrap();
+        self.db().delete_range(&begin..&end).unwrap();
         self.map.retain(|key, _| *key < begin || *key >= end);
     }
 

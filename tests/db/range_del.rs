@@ -36,7 +36,7 @@ fn a_scan_leaps_over_what_a_range_deletion_hides() {
     // A snapshot keeps the hidden entries in the tables. Without it, a compaction would remove
     // them, and the blocks that it reads would be counted here.
     let _snapshot = db.snapshot();
-    db.delete_range(key(100), key(19_900)).unwrap();
+    db.delete_range(key(100)..key(19_900)).unwrap();
     db.put(key(10_000), "written later").unwrap();
     let left: Vec<String> = (0..100).chain([10_000]).chain(19_900..20_000).map(key).collect();
     for flushed in [false, true] {
@@ -59,7 +59,7 @@ fn compaction_drops_tables_that_are_hidden_whole_without_reading_them() {
     assert!(tables > 5, "{tables}");
     let reads = || fs.calls(Target::Only(Operation::ReadExactAt));
     let before = reads();
-    db.delete_range("key/", "key0").unwrap();
+    db.delete_range("key/".."key0").unwrap();
     db.compact_range(..).unwrap();
     assert!(reads() - before < 10, "{} reads", reads() - before);
     let report = db.verify().unwrap();
@@ -71,7 +71,7 @@ fn compaction_drops_tables_that_are_hidden_whole_without_reading_them() {
 fn a_snapshot_keeps_what_a_range_deletion_hides_from_others() {
     let db = settled(Arc::new(MemFs::new()));
     let snapshot = db.snapshot();
-    db.delete_range(key(0), key(20_000)).unwrap();
+    db.delete_range(key(0)..key(20_000)).unwrap();
     db.compact_range(..).unwrap();
     assert_eq!((snapshot.iter().count(), db.iter().count()), (20_000, 0));
     assert!(snapshot.contains_key(key(7)).unwrap() && !db.contains_key(key(7)).unwrap());
@@ -96,7 +96,7 @@ fn nested_range_deletions_with_a_snapshot_after_each_make_a_small_table() {
     db.flush().unwrap();
     let mut snapshots = vec![db.snapshot()];
     for n in 0..COUNT {
-        db.delete_range(key(n), key(2 * COUNT - n)).unwrap();
+        db.delete_range(key(n)..key(2 * COUNT - n)).unwrap();
         // Without a snapshot between them, only the outline of the ranges is kept.
         if n % 4 != 0 {
             snapshots.push(db.snapshot());
@@ -134,7 +134,7 @@ fn a_large_memtable_with_many_range_deletions_is_flushed() {
     db.put(key(999_999), "").unwrap();
     db.flush().unwrap();
     for n in 0..33_000 {
-        db.delete_range(key(2 * n), key(2 * n + 1)).unwrap();
+        db.delete_range(key(2 * n)..key(2 * n + 1)).unwrap();
     }
     eventually(|| db.stats().memtable_entries < 300);
     assert_eq!(db.iter().count(), 1);
@@ -146,7 +146,7 @@ fn a_large_memtable_with_many_range_deletions_is_flushed() {
 fn no_filter_hides_a_range_deletion() {
     let db = settled(Arc::new(MemFs::new()));
     db.put("zebra", "").unwrap();
-    db.delete_range(key(500), key(600)).unwrap();
+    db.delete_range(key(500)..key(600)).unwrap();
     db.flush().unwrap();
     let gone = |n: usize| (500..600).contains(&n);
     let keys: Vec<String> = (450..650).map(key).collect();
@@ -165,11 +165,11 @@ fn no_filter_hides_a_range_deletion() {
 fn a_range_that_ends_before_its_begin_is_refused_and_an_empty_one_does_nothing() {
     let db = Db::builder("/db").fs(Arc::new(MemFs::new())).open().unwrap();
     db.put("b", "").unwrap();
-    assert!(matches!(db.delete_range("c", "a"), Err(Error::InvalidArgument(_))));
-    db.delete_range("b", "b").unwrap();
+    assert!(matches!(db.delete_range("c".."a"), Err(Error::InvalidArgument(_))));
+    db.delete_range("b".."b").unwrap();
     let mut batch = WriteBatch::new();
     batch.put("c", "");
-    batch.delete_range("b", "");
+    batch.delete_range("b".."");
     assert!(matches!(db.write(batch), Err(Error::InvalidArgument(_))), "all or nothing");
     assert!(db.contains_key("b").unwrap() && !db.contains_key("c").unwrap());
 }
@@ -183,7 +183,7 @@ fn readers_see_a_range_deletion_and_what_came_with_it_at_once() {
     let db = builder.table_bytes(8 << 10).level_base_bytes(8 << 10).open().unwrap();
     let batch = |round: usize| {
         let mut batch = WriteBatch::new();
-        batch.delete_range(key(0), key(1000));
+        batch.delete_range(key(0)..key(1000));
         // The keys differ from those of the 99 batches before, so that a key of such a batch is
         // noticed.
         (0..10).for_each(|n| {

@@ -94,7 +94,7 @@ impl Case {
                 db.ingest(&[&outside]).unwrap();
             }
             if round == 2 {
-                db.delete_range("key 01000", "key 01100").unwrap();
+                db.delete_range("key 01000".."key 01100").unwrap();
                 for values in case.history.range_mut(b"key 01000".to_vec()..b"key 01100".to_vec()) {
                     values.1.push(None);
                 }

@@ -121,7 +121,7 @@ fn an_imported_column_family_holds_the_same_and_goes_on() {
         // The imported database takes writes and range deletions, is compacted whole, and is opened
         // again.
         let cut = expected.keys().nth(expected.len() / 2).unwrap().clone();
-        db.delete_range(&cut, [&cut[..], &[0xff]].concat()).unwrap();
+        db.delete_range(cut.clone()..[&cut[..], &[0xff]].concat()).unwrap();
         expected.retain(|key, _| *key < cut || *key >= [&cut[..], &[0xff]].concat());
         for n in 0..200u32 {
             db.put(n.to_le_bytes(), b"new").unwrap();
@@ -165,7 +165,7 @@ fn a_database_goes_to_maypole_and_back() {
             expected.insert(n.to_le_bytes().to_vec(), b"new".to_vec());
         }
         let cut = expected.keys().nth(expected.len() / 2).unwrap().clone();
-        db.delete_range(&cut, [&cut[..], &[0xff]].concat()).unwrap();
+        db.delete_range(cut.clone()..[&cut[..], &[0xff]].concat()).unwrap();
         expected.retain(|key, _| *key < cut || *key >= [&cut[..], &[0xff]].concat());
         db.export_rocksdb(path("rocks"), None).unwrap();
         // This export writes the tables again with the filter `ribbon(7)`, except those in a layout

@@ -187,7 +187,7 @@ fn filled(dir: &Path, filter: &str) -> Db {
     for n in (0..20_000).step_by(37) {
         db.put(key(n), format!("second {n}")).unwrap();
     }
-    db.delete_range(key(3000), key(3500)).unwrap();
+    db.delete_range(key(3000)..key(3500)).unwrap();
     db.put(key(3250), "again").unwrap();
     db.flush().unwrap();
     let files = [1000, 3100].map(|first| {
@@ -321,7 +321,7 @@ fn a_database_goes_to_maypole_and_back() {
         for n in 0..3000 {
             db.put(key(n * 7 + round), format!("round {round}")).unwrap();
         }
-        db.delete_range(key(500), key(900)).unwrap();
+        db.delete_range(key(500)..key(900)).unwrap();
         db.put(key(700), "again").unwrap();
         let written = our_scan(&db);
         assert_ne!(written, expected);
@@ -354,7 +354,7 @@ fn ldb_repairs_a_directory_of_our_tables_alone() {
         for n in (0..5000).step_by(10) {
             db.delete(key(n)).unwrap();
         }
-        db.delete_range(key(flush * 500), key(flush * 500 + 100)).unwrap();
+        db.delete_range(key(flush * 500)..key(flush * 500 + 100)).unwrap();
         db.flush().unwrap();
     }
     let expected = our_scan(&db);

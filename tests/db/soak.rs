@@ -132,7 +132,7 @@ impl Soak {
             begun.store((begun.load(SeqCst) / DELETED + 1) * DELETED, SeqCst);
         }
         let mut batch = WriteBatch::new();
-        batch.delete_range(key(numbers.start), key(numbers.end));
+        batch.delete_range(key(numbers.start)..key(numbers.end));
         (numbers.collect(), batch)
     }
 

@@ -389,7 +389,7 @@ fn deletions_pass_a_full_level_0_and_free_the_disk() {
         db.delete(key(n)).unwrap();
     }
     let mut batch = WriteBatch::new();
-    batch.delete("a").delete_range("b", "c");
+    batch.delete("a").delete_range("b".."c");
     db.write(batch.clone()).unwrap();
     batch.put("d", "e");
     assert!(is_no_space(&db.write(batch).unwrap_err()));
@@ -406,7 +406,7 @@ fn deletions_pass_a_full_level_0_and_free_the_disk() {
             });
         }
     });
-    db.delete_range("", "z").unwrap();
+    db.delete_range(.."z").unwrap();
     db.flush().unwrap();
     eventually("the tables are dropped", || disk.files_of_level_0() < 10);
     db.compact_range(..).unwrap();

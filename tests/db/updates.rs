@@ -67,7 +67,7 @@ fn disturb<'s>(
         fs.remove(format!("/in{round}").as_ref()).unwrap();
     }));
     until_done(Box::new(|_| {
-        db.delete_range("a", "count").unwrap();
+        db.delete_range("a".."count").unwrap();
         db.put("b", [7; 500]).unwrap();
         let swapped = db.compare_and_swap("count/0", Some("nobody wrote this"), Some("x"));
         assert!(swapped.unwrap().is_err());
@@ -193,7 +193,7 @@ fn updates_do_what_they_do_to_a_map() {
                 set(&mut map, Some("put"));
             }
             90..94 => {
-                db.delete_range(&key, format!("{key}~")).unwrap();
+                db.delete_range(key.clone()..format!("{key}~")).unwrap();
                 set(&mut map, None);
             }
             94..98 => drop(db.put("filler", [0; 900])),
@@ -245,7 +245,7 @@ const MOVES: [(&str, Between); 4] = [
     ("are compacted", |db, _| db.compact_all().unwrap()),
     ("stay, and other writes follow", |db, _| {
         db.put("other", "").unwrap();
-        db.delete_range("l", "m").unwrap();
+        db.delete_range("l".."m").unwrap();
     }),
 ];
 
@@ -273,7 +273,7 @@ fn an_update_sees_every_write_that_comes_between() {
             },
             Some("new"),
         ),
-        ("a range deletion", |db, _| db.delete_range("k", "kz").unwrap(), None),
+        ("a range deletion", |db, _| db.delete_range("k".."kz").unwrap(), None),
         ("an ingestion", |db, fs| ingest(db, fs, "/in", &[("key", b"new")]), Some("new")),
         (
             "an update",
@@ -322,8 +322,8 @@ fn a_closure_is_called_again_only_for_another_value() {
             ingest(db, fs, "/in", &[("a", b""), ("key ", b""), ("key0", b""), ("z", b"")]);
         }),
         ("a range deletion of other keys", |db, _| {
-            db.delete_range("a", "key").unwrap();
-            db.delete_range("key\0", "z").unwrap();
+            db.delete_range("a".."key").unwrap();
+            db.delete_range("key\0".."z").unwrap();
         }),
         ("a put of the same value", |db, _| {
             let value = db.get("key").unwrap();
@@ -487,4 +487,42 @@ fn the_failure_of_a_swap_says_what_failed() {
     let failed = db.compare_and_swap("key", Some("value"), ABSENT).unwrap().unwrap_err();
     assert_eq!(failed.current, None);
     assert_eq!(failed.to_string(), "the key does not have the expected value");
+}
+
+/// Regression: a value that was put under the smallest key while `pop_first` ran could be removed
+/// without being returned.
+#[test]
+fn pops_return_every_value_once_whatever_is_put_under_the_key_meanwhile() {
+    const EACH: u64 = 4000;
+    let (db, _) = in_memory();
+    let (db, running) = (&db, &AtomicU64::new(2));
+    let popped = thread::scope(|scope| {
+        for thread in 0..2 {
+            scope.spawn(move || {
+                for n in 0..EACH {
+                    let number = (thread * EACH + n).to_be_bytes();
+                    let append =
+                        |old: Option<&[u8]>| Some([old.unwrap_or_default(), &number].concat());
+                    db.update_fetch("key", append).unwrap();
+                }
+                running.fetch_sub(1, SeqCst);
+            });
+        }
+        let pop = move |pop: fn(&Db) -> maypole::Result<Option<(Slice, Slice)>>| {
+            let mut numbers = Vec::new();
+            loop {
+                let is_over = running.load(SeqCst) == 0;
+                match pop(db).unwrap() {
+                    Some((_, value)) => numbers.extend(value.chunks(8).map(number)),
+                    None if is_over => return numbers,
+                    None => thread::yield_now(),
+                }
+            }
+        };
+        let first = scope.spawn(move || pop(Db::pop_first));
+        let last = scope.spawn(move || pop(Db::pop_last));
+        [first.join().unwrap(), last.join().unwrap()].concat()
+    });
+    assert_eq!(popped.len() as u64, 2 * EACH);
+    assert_eq!(BTreeSet::from_iter(popped), BTreeSet::from_iter(0..2 * EACH));
 }

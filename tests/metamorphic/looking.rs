@@ -13,7 +13,7 @@ use super::model::{Map, Model, Write};
 use super::operation::{Act, Operation};
 use super::reading::{Expected, content, is_value};
 use super::settings::Settings;
-use super::store::{Store, pick, write_batch};
+use super::store::{Store, deleted, pick, write_batch};
 
 impl Store {
     /// One read of the current state or of a snapshot.
@@ -227,9 +227,7 @@ pub(super) fn act_on(db: &Db, keys: &Universe, act: &Act) -> Result<()> {
         Act::Batch { ref writes, sync } => write_batch(db, keys, writes, sync),
         Act::Write(Write::Put(key, value)) => db.put(keys.bytes(key), value.bytes()),
         Act::Write(Write::Delete(key)) => db.delete(keys.bytes(key)),
-        Act::Write(Write::DeleteRange(from, to)) => {
-            db.delete_range(keys.bytes(from), keys.bytes(to))
-        }
+        Act::Write(Write::DeleteRange(from, to)) => db.delete_range(deleted(keys, from, to)),
     }
 }
 

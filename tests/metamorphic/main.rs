@@ -55,6 +55,7 @@ mod model;
 mod motifs;
 mod opening;
 mod operation;
+mod patience;
 mod reading;
 mod run;
 mod settings;
@@ -64,6 +65,7 @@ mod space;
 mod store;
 mod text;
 mod together;
+mod transacting;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

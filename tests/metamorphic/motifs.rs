@@ -10,7 +10,7 @@ use super::operation::{Act, Leave, Operation};
 pub type Motif = fn(&mut Draw);
 
 /// All motifs, by the names that `MAYPOLE_METAMORPHIC_WITHOUT` uses.
-pub const MOTIFS: [(&str, Motif); 24] = [
+pub const MOTIFS: [(&str, Motif); 25] = [
     ("some_writes", Draw::some_writes),
     ("batches", Draw::batches),
     ("small_flush", Draw::small_flush),
@@ -24,6 +24,7 @@ pub const MOTIFS: [(&str, Motif); 24] = [
     ("compact", Draw::compact),
     ("queue", Draw::queue),
     ("updates", Draw::updates),
+    ("transactions", Draw::transactions),
     ("together", Draw::together),
     ("reads", Draw::reads),
     ("hold", Draw::hold),

@@ -65,6 +65,21 @@ pub enum Turn {
     Look,
 }
 
+/// A step of a transaction, or what somebody else does at that moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    Get(Key),
+    /// Reads at most `most` entries of a range, from one of its ends.
+    Scan {
+        from: Key,
+        to: Key,
+        most: usize,
+        backward: bool,
+    },
+    Write(Write),
+    Meanwhile(Act),
+}
+
 /// A step to the right or to the left of a cursor or an iterator.
 pub type Steps = Vec<bool>;
 
@@ -92,6 +107,7 @@ pub enum Operation {
         count: u32,
     },
     PopFirst,
+    PopLast,
     /// Swaps the value of a key, from the current value or from one that it does not have.
     Swap {
         key: Key,
@@ -104,6 +120,8 @@ pub enum Operation {
         new: Option<Value>,
         meanwhile: Option<Write>,
     },
+    /// A transaction, which ends with its commit.
+    Transact(Vec<Step>),
     Persist,
     /// Threads that work at the same time, each with its turns. No key is written by two of them.
     Together(Vec<Vec<Turn>>),
@@ -234,6 +252,7 @@ impl Operation {
             | Operation::Walk { steps, .. }
             | Operation::MoveCursor { steps, .. }
             | Operation::MoveIterator { steps, .. } => steps.len() as u64,
+            Operation::Transact(steps) => steps.len() as u64,
             Operation::Together(threads) => threads.iter().map(|turns| turns.len() as u64).sum(),
             _ => 1,
         }
@@ -255,6 +274,9 @@ impl Operation {
         }
         let smaller = |count: u32| [1, count / 8, count / 2, count.saturating_sub(1)];
         match self.clone() {
+            Operation::Transact(steps) => {
+                without(&steps).into_iter().map(Operation::Transact).collect()
+            }
             Operation::Batch { writes, sync } => without(&writes)
                 .into_iter()
                 .map(|writes| Operation::Batch { writes, sync })

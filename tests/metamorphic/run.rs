@@ -9,6 +9,7 @@ use std::time::Duration;
 use std::{panic, thread};
 
 use super::operation::Program;
+use super::patience::Patience;
 use super::store::{Store, Tally};
 
 /// How a run failed.
@@ -86,15 +87,16 @@ pub fn run(program: &Program) -> Result<Tally, Failure> {
     });
     let thread = spawned.expect("a thread can be started");
     let at = || reached.load(Ordering::SeqCst);
-    match receiver.recv_timeout(LIMIT) {
-        Ok(done) => {
+    let patience = Patience::new(LIMIT);
+    loop {
+        if let Ok(done) = receiver.recv_timeout(Duration::from_millis(500)) {
             thread.join().expect("it has caught its panics");
-            done.map_err(|message| Failure { at: at(), message })
+            return done.map_err(|message| Failure { at: at(), message });
         }
-        // The thread stays where it hangs.
-        Err(_) => {
-            let message = format!("the run does not end within {LIMIT:?}");
-            Err(Failure { at: at(), message })
+        if patience.is_over() {
+            // The thread stays where it hangs.
+            let message = format!("the run does not end within {:.0?}", patience.elapsed());
+            return Err(Failure { at: at(), message });
         }
     }
 }

@@ -5,7 +5,7 @@ use rand::RngExt;
 use super::draw::{Draw, HOT, Mood};
 use super::keys::Key;
 use super::model::Write;
-use super::operation::{Act, Leave, Operation, Turn};
+use super::operation::{Act, Leave, Operation, Step, Turn};
 
 /// The keys of one of several threads: the first one, the distance and the number.
 #[derive(Clone, Copy)]
@@ -293,9 +293,40 @@ impl Draw {
         }
     }
 
+    /// Transactions with other writes between their steps.
+    pub(super) fn transactions(&mut self) {
+        for _ in 0..self.rng.random_range(1..8) {
+            let steps = (0..self.rng.random_range(1..8)).map(|_| self.step_of_transaction());
+            let steps = steps.collect();
+            self.push(Operation::Transact(steps));
+        }
+    }
+
+    fn step_of_transaction(&mut self) -> Step {
+        match self.rng.random_range(0..12) {
+            0..3 => Step::Get(self.near()),
+            3..5 => {
+                let (from, to) = self.range(20);
+                let most = self.rng.random_range(1..6);
+                Step::Scan { from, to, most, backward: self.rng.random_bool(0.5) }
+            }
+            5..9 => Step::Write(self.write()),
+            9 | 10 => Step::Meanwhile(Act::Write(self.write())),
+            _ => Step::Meanwhile(match self.rng.random_range(0..3) {
+                0 => Act::CompactAll,
+                1 => Act::Flush,
+                _ => {
+                    let writes = (0..self.rng.random_range(1..4)).map(|_| self.write()).collect();
+                    Act::Batch { writes, sync: false }
+                }
+            }),
+        }
+    }
+
     pub(super) fn queue(&mut self) {
         for _ in 0..self.rng.random_range(1..15) {
-            self.push(Operation::PopFirst);
+            let last = self.one_in(4);
+            self.push(if last { Operation::PopLast } else { Operation::PopFirst });
             if self.one_in(3) {
                 let (key, value) = (self.keys - 1 - self.key() / 4, self.value());
                 self.push(Operation::Put(key, value));

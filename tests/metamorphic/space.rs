@@ -1,10 +1,11 @@
 //! A disk that was full and has space again: the store notices it by itself, and has left no files.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use maypole::Result;
 
+use super::patience::Patience;
 use super::store::{PATIENCE, Store};
 
 impl Store {
@@ -17,10 +18,10 @@ impl Store {
         if !was_full || self.has_faults() {
             return Ok(());
         }
-        let start = Instant::now();
+        let patience = Patience::new(PATIENCE);
         while let Err(error) = self.db().flush().and_then(|()| self.settle()) {
             assert!(error.is_out_of_space(), "with space again: {error}");
-            assert!(start.elapsed() < PATIENCE, "the space is not noticed: {error}");
+            assert!(!patience.is_over(), "the space is not noticed: {error}");
         }
         self.model.sync();
         let is_held = !self.snapshots.is_empty()
@@ -36,14 +37,14 @@ impl Store {
     /// The directory has the tables of the tree and no others, as soon as those that were removed
     /// from the tree are deleted.
     fn no_table_is_left(&self) {
-        let start = Instant::now();
+        let patience = Patience::new(PATIENCE / 4);
         let tables = || {
             let names = self.disk.fs().list(self.disk.dir()).expect("the directory is there");
             names.iter().filter(|name| name.ends_with(".sst")).count()
         };
         while tables() != self.db().stats().files.len() {
             assert!(
-                start.elapsed() < PATIENCE / 4,
+                !patience.is_over(),
                 "{} tables are in the directory, and {} in the tree",
                 tables(),
                 self.db().stats().files.len()

@@ -4,9 +4,10 @@
 //! the last opening, or if the disk is full. A write that returned an error is doubtful from then on
 //! (see `model.rs`), unless there was no space. In this state too, whatever a read returns is right.
 
+use std::ops::Bound;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use maypole::table::SstWriter;
 use maypole::{Db, Durability, Error, Result, Snapshot, Ticker, WriteBatch};
@@ -16,6 +17,7 @@ use super::held::{HeldCursor, HeldIterator};
 use super::keys::{Key, Universe, Value};
 use super::model::{MAX_DOUBTFUL, Map, Model, Write};
 use super::operation::{Leave, Operation, Program};
+use super::patience::Patience;
 use super::settings::Settings;
 
 /// What a run has done.
@@ -120,7 +122,7 @@ impl Store {
             }
             &Operation::Delete(key) => self.delete(key),
             &Operation::DeleteRange(from, to) => {
-                let done = self.db().delete_range(self.keys.bytes(from), self.keys.bytes(to));
+                let done = self.db().delete_range(deleted(&self.keys, from, to));
                 self.wrote(vec![Write::DeleteRange(from, to)], done)
             }
             Operation::Batch { writes, sync } => self.batch(writes, *sync),
@@ -133,9 +135,10 @@ impl Store {
             &Operation::DeleteEach { first, step, count } => {
                 (0..count).try_for_each(|i| self.delete((first + step * i) % self.keys.count()))
             }
-            Operation::PopFirst => self.pop_first(),
+            Operation::PopFirst | Operation::PopLast => self.pop(operation),
             &Operation::Swap { key, new, expects_current } => self.swap(key, new, expects_current),
             &Operation::Update { key, new, meanwhile } => self.update(key, new, meanwhile),
+            Operation::Transact(steps) => self.transact(steps),
             Operation::Persist => {
                 self.db().persist()?;
                 self.model.sync();
@@ -247,14 +250,17 @@ impl Store {
         Ok(())
     }
 
-    fn pop_first(&mut self) -> Result<()> {
-        let first = self.model.now().keys().next().copied();
-        let popped = self.db().pop_first();
-        let writes = first.map(Write::Delete).into_iter().collect();
+    fn pop(&mut self, operation: &Operation) -> Result<()> {
+        let mut keys = self.model.now().keys();
+        let (expected, popped) = match operation {
+            Operation::PopFirst => (keys.next().copied(), self.db().pop_first()),
+            _ => (keys.next_back().copied(), self.db().pop_last()),
+        };
+        let writes = expected.map(Write::Delete).into_iter().collect();
         match popped {
             Ok(popped) => {
                 let popped = popped.and_then(|(key, _)| self.keys.find(&key));
-                assert_eq!(popped, first, "pop_first");
+                assert_eq!(popped, expected, "{operation:?}");
                 self.wrote(writes, Ok(()))
             }
             Err(error) => self.wrote(writes, Err(error)),
@@ -280,11 +286,13 @@ impl Store {
         }
     }
 
-    /// The closure must see the current value, and after it that of the write that came between.
+    /// The closure must see the current value, and after it that of the write that came between. An
+    /// update that finds no value and leaves none has no effect, so it comes before that write.
     fn update(&mut self, key: Key, new: Option<Value>, mut meanwhile: Option<Write>) -> Result<()> {
         let (db, bytes) = (self.db().clone(), self.keys.bytes(key).to_vec());
-        let mut failed = Ok(());
+        let (mut failed, mut has_effect) = (Ok(()), true);
         let updated = db.fetch_update(bytes, |seen| {
+            has_effect = seen.is_some() || new.is_some();
             let current = self.model.now().get(&key).map(Value::bytes);
             // A write that failed may have happened.
             assert!(failed.is_err() || seen == current.as_deref(), "fetch_update");
@@ -294,7 +302,8 @@ impl Store {
             }
             new.as_ref().map(Value::bytes)
         });
-        let done = self.wrote(set(key, new), updated.map(drop));
+        let writes = if has_effect { set(key, new) } else { Vec::new() };
+        let done = self.wrote(writes, updated.map(drop));
         failed.and(done)
     }
 
@@ -346,7 +355,7 @@ impl Store {
             // If the receiver is gone, nobody waits any more.
             drop(sender.send(done));
         });
-        let start = Instant::now();
+        let patience = Patience::new(PATIENCE);
         let compactions = |db: &Db| db.stats().tickers.get(Ticker::CompactionCount);
         let before = compactions(db);
         loop {
@@ -355,7 +364,7 @@ impl Store {
                 return done;
             }
             let ran = compactions(db) - before;
-            if ran > MOST_COMPACTIONS || start.elapsed() > PATIENCE {
+            if ran > MOST_COMPACTIONS || patience.is_over() {
                 let tree: Vec<_> = (db.stats().levels.iter())
                     .map(|level| {
                         format!("L{} {} tables {} B", level.level, level.files, level.file_bytes)
@@ -364,7 +373,7 @@ impl Store {
                 drop(db.clone().close());
                 panic!(
                     "compaction does not end: {ran} compactions in {:.1} s; {}",
-                    start.elapsed().as_secs_f64(),
+                    patience.elapsed().as_secs_f64(),
                     tree.join(", ")
                 );
             }
@@ -399,11 +408,17 @@ pub(super) fn write_batch(db: &Db, keys: &Universe, writes: &[Write], sync: bool
         match *write {
             Write::Put(key, value) => batch.put(keys.bytes(key), value.bytes()),
             Write::Delete(key) => batch.delete(keys.bytes(key)),
-            Write::DeleteRange(from, to) => batch.delete_range(keys.bytes(from), keys.bytes(to)),
+            Write::DeleteRange(from, to) => batch.delete_range(deleted(keys, from, to)),
         };
     }
     let durability = if sync { Durability::Sync } else { Durability::Buffered };
     db.write_opt(batch, durability)
+}
+
+/// The range that a call deletes. If it reaches the last key it has no end.
+pub(super) fn deleted(keys: &Universe, from: Key, to: Key) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    let end = if to == keys.count() { Bound::Unbounded } else { Bound::Excluded(keys.bytes(to)) };
+    (Bound::Included(keys.bytes(from)), end)
 }
 
 /// The write that gives a key this value, or none.

@@ -60,7 +60,7 @@ impl Operation {
             Operation::Put(k, value) => format!("db.put({}, {value})", key(k)),
             Operation::Delete(k) => format!("db.delete({})", key(k)),
             Operation::DeleteRange(from, to) => {
-                format!("db.delete_range({}, {})", key(from), key(to))
+                format!("db.delete_range({}..{})", key(from), key(to))
             }
             Operation::Batch { writes, sync } => format!("db.{}", batch_text(writes, *sync, keys)),
             Operation::Together(threads) => {

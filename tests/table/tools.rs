@@ -434,7 +434,7 @@ fn sst_dump_reads_the_tables_of_a_tree_in_which_ranges_were_deleted() {
             let mut batch = WriteBatch::new();
             batch.put(key(first), "v".repeat(rng.random_range(0..60)));
             if rng.random_bool(0.2) {
-                batch.delete_range(key(first + 3), key(first + rng.random_range(4..40)));
+                batch.delete_range(key(first + 3)..key(first + rng.random_range(4..40)));
             }
             db.write(batch).unwrap();
         }

@@ -246,6 +246,22 @@ pub fn micros() -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {
     number_in(0.0..=1e9, "microseconds between 0 and 1000000000, such as 100")
 }
 
+/// Reads a share, such as `1%`, `0.5 %` or `0.01`, within `range`, which `expected` describes in the
+/// error message.
+pub fn share_in(
+    range: RangeInclusive<f64>,
+    expected: &'static str,
+) -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {
+    move |text| {
+        let (number, scale) = match text.trim().strip_suffix('%') {
+            Some(number) => (number.trim_end(), 100.0),
+            None => (text, 1.0),
+        };
+        number_in(range.start() * scale..=range.end() * scale, expected)(number)
+            .map(|number| number / scale)
+    }
+}
+
 /// Reads a number within `range`, which `expected` describes in the error message.
 pub fn number_in(
     range: RangeInclusive<f64>,
@@ -324,6 +340,16 @@ mod tests {
         assert_eq!(few("2"), Err("expected 3 to 1,000".into()));
         assert!(few("1.001k").is_err() && few("2G").is_err());
         assert!(count_in::<u8>(0..=u64::MAX)("256").is_err(), "it does not fit");
+    }
+
+    #[test]
+    fn a_share_is_a_part_of_one() {
+        let share = share_in(0.001..=1.0, "a share");
+        assert_eq!((share("1%"), share("0.5 %"), share(" 0.25 ")), (Ok(0.01), Ok(0.005), Ok(0.25)));
+        assert_eq!((share("100%"), share("0.1%")), (Ok(1.0), Ok(0.001)));
+        for wrong in ["0", "0%", "101%", "-1%", "nan", "%", "one", "1%%"] {
+            assert_eq!(share(wrong), Err("expected a share".into()), "{wrong}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! compare/      the main job: one tree per filter policy, measured on the same keys
 //! structures/   filters without a database, and common claims about them, measured
 //! advise/       what the filters of a database do, and what others would do
+//! recommend/    the rule by which all of these, and size, recommend a filter
 //! bench/        db_bench's workloads on one database
 //! explain/      the steps of one lookup
 //! commands/     the other commands, on a database or a table file; size computes filter sizes
@@ -37,6 +38,7 @@ mod monitor;
 mod output;
 mod picture;
 mod progress;
+mod recommend;
 mod scratch;
 mod show;
 mod space;

@@ -8,6 +8,10 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use crate::failure::Result;
 
+/// The version of the JSON of `compare`, `advise` and `size`. It grows when a field goes or changes
+/// its meaning, not when one is added.
+pub const SCHEMA: u32 = 1;
+
 /// Prints a line on standard error. If standard error is closed, the work continues, whereas
 /// `eprintln!` would panic.
 pub fn tell(line: impl Display) {

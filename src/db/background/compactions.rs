@@ -12,6 +12,7 @@ use std::time::Instant;
 use super::attempts::LOOK_EVERY;
 use crate::compaction::run::Job;
 use crate::compaction::{Conditions, Gain, Plan, PlanKind, Planner, TreeShape, dead, run, split};
+use crate::db::events;
 use crate::db::inner::Inner;
 use crate::db::inner::tree::Tree;
 use crate::db::inner::tree_state::TreeState;
@@ -176,6 +177,7 @@ impl Inner {
     /// Runs a compaction that [`TreeState::start`] has started. Returns the numbers of the tables
     /// that it has written.
     pub(super) fn compact(&self, compaction: Compaction) -> Result<Vec<u64>> {
+        let began = Instant::now();
         let Compaction { plan, version, threads, borrowed, .. } = compaction;
         let compacted = self.run_compaction(&plan, &version, threads);
         let unreadable = match &compacted {
@@ -190,10 +192,16 @@ impl Inner {
         if compacted.is_ok() {
             state.work.could_read(&plan);
         }
-        if unreadable.is_some_and(|table| state.sets_aside(table)) {
+        let sets_aside = unreadable.is_some_and(|table| state.sets_aside(table));
+        if sets_aside {
             self.publish(&mut state);
         }
         self.tree.notify();
+        drop(state);
+        events::compacted(&self.database.store.dir, &plan, &compacted, began.elapsed());
+        if let (true, Err(error)) = (sets_aside, &compacted) {
+            events::set_aside(&self.database.store.dir, error);
+        }
         compacted
     }
 
@@ -448,7 +456,7 @@ mod tests {
             if n + 1 >= oldest + WINDOW + together {
                 match together {
                     1 => db.delete(key(oldest)).unwrap(),
-                    _ => db.delete_range(key(oldest), key(oldest + together)).unwrap(),
+                    _ => db.delete_range(key(oldest)..key(oldest + together)).unwrap(),
                 }
                 oldest += together;
             }

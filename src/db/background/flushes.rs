@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::attempts::LOOK_EVERY;
 use super::schedule::Awaited;
+use crate::db::events;
 use crate::db::flush::Flush;
 use crate::db::inner::Inner;
 use crate::db::inner::database::Database;
@@ -73,6 +74,9 @@ impl Inner {
                 state.work.flushes.start()
             };
             let flushed = self.flush_oldest();
+            if let Err(error) = &flushed {
+                events::failed(&self.database.store.dir, "flush", error);
+            }
             let mut state = self.tree.lock();
             match flushed {
                 Ok(()) => {
@@ -120,6 +124,7 @@ impl Inner {
 
     /// Writes the oldest frozen memtable to tables of level 0.
     fn flush_oldest(&self) -> Result<()> {
+        let began = Instant::now();
         let Database { store, sequences, writing, .. } = &self.database;
         let (memtable, next_wal, version) = {
             let state = self.tree.lock();
@@ -148,9 +153,11 @@ impl Inner {
             self.database.counters().add(Ticker::FlushWriteBytes, file.meta.file_bytes);
         }
         self.database.counters().add(Ticker::FlushCount, u64::from(!memtable.is_empty()));
+        let (tables, bytes) = (files.len(), files.iter().map(|file| file.meta.file_bytes).sum());
         self.install_outputs(0, edit, files, |state| {
             state.frozen.pop_front();
         })?;
+        events::flushed(&store.dir, tables, bytes, began.elapsed());
         // Tables hold all writes of the older WALs now.
         for obsolete in writing.drop_wals_before(next_wal) {
             store.remove_obsolete(&names::wal_path(&store.dir, obsolete));

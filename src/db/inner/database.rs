@@ -8,6 +8,7 @@
 //!   writing      the queue of the writers, the WALs                         writing.rs
 //!   catalog      the MANIFEST                                               catalog.rs
 //!   jobs         how many jobs run                                          jobs.rs
+//!   durability   what a write survives whose call does not say it         options.rs
 //!   publishing   how often the file `STATS` is written, and what was last   stats/published.rs
 //!   directory    the lock of the directory
 //! ```
@@ -20,6 +21,7 @@ use super::sequences::Sequences;
 use super::status::Status;
 use super::writing::Writing;
 use crate::db::stats::published::Publishing;
+use crate::db::write::durability::Durability;
 use crate::error::Error;
 use crate::fs::FileLock;
 use crate::stats::Counters;
@@ -35,6 +37,8 @@ pub(crate) struct Database {
     pub writing: Writing,
     pub catalog: Catalog,
     pub jobs: Jobs,
+    /// What a write survives whose call names no durability.
+    pub durability: Durability,
     /// `None`: the counters are not published.
     pub publishing: Option<Publishing>,
     /// The least growth of a MANIFEST before it is rewritten, in bytes.

@@ -40,6 +40,7 @@ use self::database::Database;
 use self::reading::Reading;
 use self::tree::Tree;
 use super::read_state::ReadPoint;
+use crate::db::events;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::sync::pin;
@@ -98,7 +99,9 @@ impl Inner {
     /// unknown what reached the disk, so no write may follow.
     pub fn latch(&self, error: Error) -> Error {
         if !matches!(error, Error::Closed | Error::Forked) {
-            self.database.status.latch(&error);
+            if self.database.status.latch(&error) {
+                events::made_read_only(&self.database.store.dir, &error);
+            }
             // The lock of the state is held while the sleeping threads are woken, so that a thread
             // that has just checked the status and is about to sleep does not miss the change.
             let _state = self.tree.lock();

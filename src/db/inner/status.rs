@@ -65,9 +65,10 @@ impl Status {
         self.latched.get()
     }
 
-    /// Makes the database read-only. The first failure stays the reason.
-    pub fn latch(&self, error: &Error) {
-        let _ = self.latched.set(error.clone());
+    /// Makes the database read-only. The first failure stays the reason. Returns whether this is the
+    /// first one.
+    pub fn latch(&self, error: &Error) -> bool {
+        self.latched.set(error.clone()).is_ok()
     }
 
     pub fn process(&self) -> Process {

@@ -17,14 +17,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::db::iter::marks::Keeper;
 use crate::db::open::recover::PendingWritable;
 use crate::db::read_state::ReadPoint;
+use crate::db::transaction::reads::ReadSet;
 use crate::db::write::batch::WriteBatch;
 use crate::db::write::durability::Durability;
+use crate::db::write::recent::RecentWrites;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::memtable::MemtableWriter;
@@ -42,6 +44,8 @@ pub(crate) struct Writer {
     pub last_sequence: SequenceNumber,
     /// The sequence number of the last ingestion since the opening; 0 if there was none.
     pub last_ingestion: SequenceNumber,
+    /// What was written last, while transactions want to know it.
+    pub recent: RecentWrites,
     /// How long writers must still sleep while writes are delayed
     /// ([`WriteStall`](crate::WriteStall)). Each delayed group of writes adds the time that its
     /// bytes take at the allowed speed.
@@ -62,22 +66,36 @@ pub(crate) struct TreeWriter {
 pub(crate) struct Write {
     pub batch: WriteBatch,
     pub durability: Durability,
-    /// Of an update (`db/update.rs`), whose batch has one operation.
+    /// Of an update of one key, or of a transaction.
     pub precondition: Option<Arc<Precondition>>,
 }
 
-/// The precondition of an update: nothing has changed its key since it read the key. The leader
-/// checks it and leaves the write out if it fails. That is no error of the write, because the
-/// update reads the key again.
+impl Write {
+    /// Whether the leader must look at the write before it writes the group.
+    #[inline]
+    pub fn needs_preparation(&self) -> bool {
+        self.precondition.is_some() | self.batch.has_open_end()
+    }
+}
+
+/// The precondition of a write. The leader checks it and leaves the write out if it does not hold, or
+/// if the leader cannot tell. That is no error of the write, because its caller reads or checks again.
 pub(crate) struct Precondition {
-    /// What the update has read.
-    pub read: ReadPoint,
+    pub requires: Requirement,
     failed: AtomicBool,
 }
 
+/// What must hold at the moment of the write.
+pub(crate) enum Requirement {
+    /// Nothing has changed the key of the batch, which has one operation, since this read.
+    UnchangedKey(ReadPoint),
+    /// No write after `checked_to` has changed what a transaction has read (`transaction/`).
+    UnchangedReads { reads: Arc<ReadSet>, checked_to: SequenceNumber },
+}
+
 impl Precondition {
-    pub fn new(read: ReadPoint) -> Precondition {
-        Precondition { read, failed: AtomicBool::new(false) }
+    pub fn new(requires: Requirement) -> Precondition {
+        Precondition { requires, failed: AtomicBool::new(false) }
     }
 
     /// Called by the leader. The answer to the write orders this before the call of
@@ -88,6 +106,15 @@ impl Precondition {
 
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
+    }
+}
+
+/// See [`Writing::want_recent`].
+pub(crate) struct RecentWanted<'a>(&'a AtomicUsize);
+
+impl Drop for RecentWanted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -125,6 +152,8 @@ pub(crate) struct Writing {
     /// The take-over of the directory (`open/writable.rs`), if it waits for space on the disk;
     /// otherwise `None`.
     pending: Mutex<Option<PendingWritable>, rank::PendingTakeOver>,
+    /// How many commits want the leaders to note what they write.
+    recent_wanted: AtomicUsize,
     /// An ingestion holds this lock while it enters the tree. Other threads lock it to keep
     /// ingestions out. Locked before the writer.
     ingesting: Mutex<(), rank::Ingesting>,
@@ -138,6 +167,7 @@ impl Writing {
             writer: CombiningLock::new(writer),
             sealed_wals: Mutex::new(SealedWals::of(wals)),
             pending: Mutex::new(pending),
+            recent_wanted: AtomicUsize::new(0),
             ingesting: Mutex::default(),
         }
     }
@@ -155,6 +185,19 @@ impl Writing {
     /// thread gets the lock before that, it is the leader and calls `lead`.
     pub fn submit(&self, write: Write, lead: impl FnMut(&mut LeadingWriter<'_>)) -> Result<()> {
         self.writer.submit(write, lead)
+    }
+
+    /// Lets the leaders note what they write ([`RecentWrites`]), until the returned value is dropped.
+    pub fn want_recent(&self) -> RecentWanted<'_> {
+        self.recent_wanted.fetch_add(1, Ordering::Relaxed);
+        RecentWanted(&self.recent_wanted)
+    }
+
+    /// Whether a commit wants the leaders to note what they write. A leader may see an older answer:
+    /// then the list lacks its group, and says so.
+    #[inline]
+    pub fn is_recent_wanted(&self) -> bool {
+        self.recent_wanted.load(Ordering::Relaxed) > 0
     }
 
     /// Keeps ingestions out of the tree until the returned guard is dropped.

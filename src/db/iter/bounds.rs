@@ -1,6 +1,7 @@
 //! [`Bounds`]: the range of user keys of an iterator or of a manual compaction. [`KeyBounds`]: the
 //! ranges that a caller may pass.
 
+use std::borrow::Cow;
 use std::ops::{
     Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
 };
@@ -61,34 +62,44 @@ pub(crate) struct Bounds {
     upper: Option<Vec<u8>>,
 }
 
+/// The first key after `key`: `key` with a zero byte appended.
+pub(crate) fn after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// The first key of `range`, and the first key after it; `None`: the range has no end.
+pub(crate) fn start_and_end(range: &impl KeyBounds) -> (Cow<'_, [u8]>, Option<Cow<'_, [u8]>>) {
+    let (start, end) = range.key_bounds();
+    let start = match start {
+        Bound::Included(key) => key.into(),
+        Bound::Excluded(key) => after(key).into(),
+        Bound::Unbounded => Cow::default(),
+    };
+    let end = match end {
+        Bound::Included(key) => Some(after(key).into()),
+        Bound::Excluded(key) => Some(key.into()),
+        Bound::Unbounded => None,
+    };
+    (start, end)
+}
+
+/// The first key after all keys that start with `prefix`: the prefix without its trailing 0xff
+/// bytes, and with its last byte increased by one. There is none when all bytes are 0xff.
+pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
 impl Bounds {
     pub fn of(range: impl KeyBounds) -> Bounds {
-        // The key right after `key` is `key` with a zero byte appended.
-        let after = |key: &[u8]| [key, &[0]].concat();
-        let (start, end) = range.key_bounds();
-        Bounds {
-            lower: match start {
-                Bound::Included(key) => key.to_vec(),
-                Bound::Excluded(key) => after(key),
-                Bound::Unbounded => Vec::new(),
-            },
-            upper: match end {
-                Bound::Included(key) => Some(after(key)),
-                Bound::Excluded(key) => Some(key.to_vec()),
-                Bound::Unbounded => None,
-            },
-        }
+        let (start, end) = start_and_end(&range);
+        Bounds { lower: start.into_owned(), upper: end.map(Cow::into_owned) }
     }
 
     pub fn of_prefix(prefix: &[u8]) -> Bounds {
-        // The first key after all that start with the prefix: the prefix without its trailing 0xff
-        // bytes, and with its last byte increased by one. There is none when all bytes are 0xff.
-        let upper = prefix.iter().rposition(|&byte| byte != 0xff).map(|last| {
-            let mut upper = prefix[..=last].to_vec();
-            upper[last] += 1;
-            upper
-        });
-        Bounds { lower: prefix.to_vec(), upper }
+        Bounds { lower: prefix.to_vec(), upper: after_prefix(prefix) }
     }
 
     /// The first key of the range; `None`: the first of all keys.

@@ -278,12 +278,23 @@ impl DbCursor {
         let key = key.as_ref();
         match self.bounds.is_past(key) {
             true => self.seek_to_last(),
-            false => {
-                self.start_seek()?;
-                // The bound is exclusive, so it is the key right after `key`.
-                self.find_before(Some(&[key, &[0]].concat()))
-            }
+            // The bound is exclusive, so it is the key right after `key`.
+            false => self.seek_before(&[key, &[0]].concat()),
         }
+    }
+
+    /// Moves to the last entry whose key is before `end`.
+    pub(crate) fn seek_before(&mut self, end: &[u8]) -> Result<()> {
+        if self.bounds.is_past(end) {
+            return self.seek_to_last();
+        }
+        self.start_seek()?;
+        self.find_before(Some(end))
+    }
+
+    /// Leaves the cursor on no entry.
+    pub(crate) fn leave(&mut self) {
+        self.position = Position::NoEntry;
     }
 
     /// Fails in a forked child, and leaves the cursor on no entry there.
@@ -420,11 +431,11 @@ impl Drop for DbCursor {
 const ON_NO_ENTRY: &str = "the cursor is not on an entry";
 
 #[cold]
-fn cannot_step() -> Error {
+pub(crate) fn cannot_step() -> Error {
     Error::InvalidArgument(format!("{ON_NO_ENTRY}: seek before a step"))
 }
 
 #[cold]
-fn on_no_entry() -> ! {
+pub(crate) fn on_no_entry() -> ! {
     panic!("{ON_NO_ENTRY}")
 }

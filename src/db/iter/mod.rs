@@ -1,11 +1,9 @@
-//! [`DbIterator`]: a double-ended iterator whose items own their bytes. It consists of two cursors.
-//!
-//! ```text
-//!   front ──► ant  bee  cat  dog  eel ◄── back         each made at its first use
-//! ```
+//! [`DbIterator`]: a double-ended iterator whose items own their bytes. It consists of two cursors
+//! ([`ends`]).
 
 pub(crate) mod bounds;
 pub(crate) mod cursor;
+pub(crate) mod ends;
 pub(crate) mod marks;
 pub(crate) mod range_del;
 pub(crate) mod sources;
@@ -13,9 +11,10 @@ pub(crate) mod visible;
 
 use self::bounds::Bounds;
 use self::cursor::DbCursor;
+use self::ends::{Ends, entry_cursor};
 use super::read_state::ReadPoint;
 use crate::error::Result;
-use crate::slice::{Slice, SlicePacker};
+use crate::slice::Slice;
 
 /// The entries of a database or of a snapshot, or of a range of their keys, in key order, from
 /// either end. The iterator of a database shows the entries as they were when the iterator was
@@ -42,13 +41,11 @@ use crate::slice::{Slice, SlicePacker};
 pub struct DbIterator {
     point: ReadPoint,
     bounds: Bounds,
-    /// The cursor of each end is on the last entry that it returned.
-    front: Option<DbCursor>,
-    back: Option<DbCursor>,
-    keys: SlicePacker,
     fill_cache: bool,
-    finished: bool,
+    ends: Ends<DbCursor>,
 }
+
+entry_cursor!(DbCursor);
 
 impl std::fmt::Debug for DbIterator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -58,9 +55,7 @@ impl std::fmt::Debug for DbIterator {
 
 impl DbIterator {
     pub(crate) fn at(point: ReadPoint, bounds: Bounds) -> DbIterator {
-        let keys = SlicePacker::default();
-        let (fill_cache, finished) = (true, false);
-        DbIterator { point, bounds, front: None, back: None, keys, fill_cache, finished }
+        DbIterator { point, bounds, fill_cache: true, ends: Ends::default() }
     }
 
     /// Sets whether the blocks that the iterator reads enter the block cache: see
@@ -78,52 +73,6 @@ impl DbIterator {
         self.fill_cache = fill_cache;
         self
     }
-
-    /// The next entry from the front.
-    #[inline(always)]
-    fn next_entry(&mut self) -> Result<Option<(Slice, Slice)>> {
-        let front = match &mut self.front {
-            Some(front) => {
-                front.next()?;
-                front
-            }
-            None => {
-                let front = self.front.insert(start(&self.point, &self.bounds, self.fill_cache));
-                front.seek_to_first()?;
-                front
-            }
-        };
-        if !front.valid() || self.back.as_ref().is_some_and(|back| front.key() >= back.key()) {
-            return Ok(None);
-        }
-        Ok(Some((self.keys.pack(front.key()), front.value_slice())))
-    }
-
-    /// The next entry from the back.
-    fn next_back_entry(&mut self) -> Result<Option<(Slice, Slice)>> {
-        let back = match &mut self.back {
-            Some(back) => {
-                back.prev()?;
-                back
-            }
-            None => {
-                let back = self.back.insert(start(&self.point, &self.bounds, self.fill_cache));
-                back.seek_to_last()?;
-                back
-            }
-        };
-        if !back.valid() || self.front.as_ref().is_some_and(|front| back.key() <= front.key()) {
-            return Ok(None);
-        }
-        Ok(Some((self.keys.pack(back.key()), back.value_slice())))
-    }
-
-    /// Ends the iterator, because an end ran out, met the other end, or failed.
-    #[cold]
-    fn finish(&mut self, last: Result<Option<(Slice, Slice)>>) -> Option<Result<(Slice, Slice)>> {
-        self.finished = true;
-        last.transpose()
-    }
 }
 
 #[cold]
@@ -135,25 +84,13 @@ impl Iterator for DbIterator {
     type Item = Result<(Slice, Slice)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.finished {
-            return None;
-        }
-        match self.next_entry() {
-            Ok(Some(entry)) => Some(Ok(entry)),
-            last => self.finish(last),
-        }
+        self.ends.next(|| start(&self.point, &self.bounds, self.fill_cache))
     }
 }
 
 impl DoubleEndedIterator for DbIterator {
     fn next_back(&mut self) -> Option<Self::Item> {
-        if self.finished {
-            return None;
-        }
-        match self.next_back_entry() {
-            Ok(Some(entry)) => Some(Ok(entry)),
-            last => self.finish(last),
-        }
+        self.ends.next_back(|| start(&self.point, &self.bounds, self.fill_cache))
     }
 }
 

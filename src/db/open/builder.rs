@@ -5,11 +5,14 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::directory::refuse_lost_current;
 use super::{read_only, writable};
 use crate::db::background::schedule::start;
 use crate::db::db::Db;
+use crate::db::events;
+use crate::db::inner::Inner;
 use crate::db::maintenance::destroy::{DestroyReport, destroy};
 use crate::db::options::{Builder, CacheChoice, lasting};
 use crate::db::repair::repair;
@@ -21,6 +24,13 @@ use crate::db::stats::published::PublishedStats;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::known_files;
+
+/// The handle of a database that was just opened.
+fn opened(inner: Arc<Inner>, read_only: bool, began: Instant) -> Db {
+    let tables = inner.tree.reading.current().sources.version.files().count();
+    events::opened(&inner.database.store.dir, read_only, tables, began.elapsed());
+    Db::of(inner)
+}
 
 /// Opening.
 impl Builder {
@@ -40,9 +50,10 @@ impl Builder {
     pub fn open(self) -> Result<Db> {
         self.check()?;
         self.at_its_path(|options| {
+            let began = Instant::now();
             let inner = Arc::new(writable::open(options)?);
             start(&inner);
-            Ok(Db::of(inner))
+            Ok(opened(inner, false, began))
         })
     }
 
@@ -62,7 +73,10 @@ impl Builder {
     /// as there are tables.
     pub fn open_read_only(self) -> Result<Db> {
         self.check()?;
-        self.at_its_path(|options| Ok(Db::of(Arc::new(read_only::open(options)?))))
+        self.at_its_path(|options| {
+            let began = Instant::now();
+            Ok(opened(Arc::new(read_only::open(options)?), true, began))
+        })
     }
 
     /// Opens a database of RocksDB read-only, as it is. Nothing is written, and no lock is taken,

@@ -47,6 +47,7 @@ use crate::db::inner::writing::{TreeWriter, Writer, Writing};
 use crate::db::iter::marks::Keeper;
 use crate::db::options::{Builder, TreeOptions};
 use crate::db::stats::published::Publishing;
+use crate::db::write::recent::RecentWrites;
 use crate::db::write::write_stall::Pressure;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
@@ -162,6 +163,7 @@ fn assemble(
         wal_number,
         last_sequence,
         last_ingestion: 0,
+        recent: RecentWrites::default(),
         owed_wait: Duration::ZERO,
         tree: TreeWriter { memtable: writing, marks: Keeper::default() },
     };
@@ -172,6 +174,7 @@ fn assemble(
         writing: Writing::new(writer, wals, pending),
         catalog: Catalog::new(manifest, progress),
         jobs: Jobs::default(),
+        durability: options.durability,
         publishing,
         manifest_roll_bytes: options.manifest_roll_bytes,
         directory: DirectoryLock::new(lock),

@@ -319,7 +319,7 @@ mod tests {
             db.flush().unwrap();
             match new {
                 Some(new) => db.put("key", new).unwrap(),
-                None => db.delete_range("k", "l").unwrap(),
+                None => db.delete_range("k".."l").unwrap(),
             }
             db.flush().unwrap();
             db.close().unwrap();
@@ -348,7 +348,7 @@ mod tests {
             assert_eq!(db.get("key").unwrap().as_deref(), new.map(str::as_bytes));
             assert_eq!(db.get("other").unwrap().unwrap(), b"x");
             db.verify().unwrap();
-            db.delete_range("", "z").unwrap();
+            db.delete_range(.."z").unwrap();
             db.compact_all().unwrap();
             db.close().unwrap();
         }

@@ -54,6 +54,7 @@ pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
     let pinned =
         read_state.sources.version.files().map(|(_, file)| file.table.pinned_whole_bytes());
     Stats {
+        path: database.store.dir.clone(),
         levels: levels.collect(),
         tickers: database.counters().sums(),
         cache: [BlockKind::Data, BlockKind::Index, BlockKind::Filter]

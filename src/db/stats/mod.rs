@@ -4,10 +4,12 @@
 //!   report.rs       Stats: a value, and a report       collect.rs    gathers it
 //!   published.rs    what other processes see           publish.rs    writes and reads STATS
 //!   properties.rs   RocksDB's property names           format.rs     the text of STATS
+//!   prometheus.rs   the text for Prometheus
 //! ```
 
 pub(in crate::db) mod collect;
 mod format;
+mod prometheus;
 pub(in crate::db) mod properties;
 pub(in crate::db) mod publish;
 pub(in crate::db) mod published;

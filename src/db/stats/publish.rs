@@ -88,5 +88,6 @@ pub(crate) fn read(options: &Builder) -> Result<Option<PublishedStats>> {
     }
     let mut bytes = vec![0; file.len() as usize];
     file.read_exact_at(0, &mut bytes)?;
-    format::read(&path, &bytes).map(Some)
+    let stats = format::read(&path, &bytes)?;
+    Ok(Some(PublishedStats { path: dir.clone(), ..stats }))
 }

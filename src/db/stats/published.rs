@@ -19,6 +19,7 @@
 //! database and be rewritten at each interval. Counts are published by level, and there are at most
 //! seven levels.
 
+use std::path::PathBuf;
 use std::sync::Weak;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -48,6 +49,8 @@ use crate::sync::{Mutex, rank};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PublishedStats {
+    /// The directory of the database, where the counters were read.
+    pub path: PathBuf,
     /// Whether the owner had the database open when it wrote this. After a crash this stays true.
     pub is_open: bool,
     /// The process ID of the owner.
@@ -122,6 +125,7 @@ impl PublishedStats {
             written: UNIX_EPOCH,
             interval: Duration::ZERO,
             predicted_fpr: stats.predicted_fpr(),
+            path: stats.path,
             tickers: stats.tickers,
             levels: stats.levels,
             cache: stats.cache,

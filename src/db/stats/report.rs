@@ -37,6 +37,8 @@ use crate::table::FilterInfo;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stats {
+    /// The directory of the database.
+    pub path: PathBuf,
     /// The levels that have tables, or in which lookups have counted anything, from level 0 on.
     pub levels: Vec<LevelStats>,
     /// Every table, level by level.

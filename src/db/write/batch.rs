@@ -12,11 +12,15 @@
 //! 15    delete a range      exclusive end of the range, key being its start
 //! ```
 //!
+//! In a batch, a range deletion may have no end yet: then its end is the empty key, which no other
+//! range has. The leader chooses the end when it writes the batch (`open_end.rs`).
+//!
 //! Operation n of a record, counted from 0, has the sequence number first + n. The kinds are the
 //! kinds of entries in tables.
 
 use std::cmp::Ordering;
 
+use crate::db::iter::bounds::{KeyBounds, after_prefix, start_and_end};
 use crate::encoding::coding::{Decoder, put_length_prefixed, put_varint};
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES};
 use crate::error::{Damage, Error, Result};
@@ -55,6 +59,8 @@ pub(crate) const MAX_BATCH_BYTES: usize = u32::MAX as usize - 64;
 pub struct WriteBatch {
     operations: Vec<u8>,
     count: u64,
+    /// Whether a range deletion has no end yet.
+    has_open_end: bool,
     /// The error of the first write that was left out, because it or the batch would be too large,
     /// or because its range ends before it starts.
     refused: Option<Error>,
@@ -81,18 +87,39 @@ impl WriteBatch {
         self
     }
 
-    /// Adds the removal of all keys from `start` (inclusive) to `end` (exclusive). The removal
-    /// takes one entry, however many keys there are.
+    /// Adds the removal of all keys in `range`, those included that the batch has put before. The
+    /// removal takes one entry, however many keys there are.
     ///
-    /// An empty range, where `end` is `start`, adds nothing. Where `end` is before `start`,
+    /// An empty range, such as `"a".."a"`, adds nothing. If the range ends before it starts,
     /// [`Db::write`](crate::Db::write) rejects the batch.
-    #[doc(alias = "delete_prefix")]
-    pub fn delete_range(
-        &mut self,
-        start: impl AsRef<[u8]>,
-        end: impl AsRef<[u8]>,
-    ) -> &mut WriteBatch {
-        let (start, end) = (start.as_ref(), end.as_ref());
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let mut batch = maypole::WriteBatch::new();
+    /// batch.put("a", "").put("b", "").delete_range("b"..).put("c", "");
+    /// db.write(batch)?;
+    /// assert!(!db.contains_key("b")? && db.contains_key("c")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delete_range(&mut self, range: impl KeyBounds) -> &mut WriteBatch {
+        let (start, end) = start_and_end(&range);
+        self.push_range(&start, end.as_deref());
+        self
+    }
+
+    /// Adds the removal of all keys that start with `prefix`, as one entry.
+    pub fn delete_prefix(&mut self, prefix: impl AsRef<[u8]>) -> &mut WriteBatch {
+        let prefix = prefix.as_ref();
+        self.push_range(prefix, after_prefix(prefix).as_deref());
+        self
+    }
+
+    fn push_range(&mut self, start: &[u8], end: Option<&[u8]>) {
+        let Some(end) = end else {
+            self.has_open_end = true;
+            return self.push(EntryKind::RangeDeletion, start, Some(&[]));
+        };
         match start.cmp(end) {
             Ordering::Less => self.push(EntryKind::RangeDeletion, start, Some(end)),
             Ordering::Equal => {}
@@ -100,7 +127,6 @@ impl WriteBatch {
                 self.refused.get_or_insert_with(|| reversed_range(start, end));
             }
         }
-        self
     }
 
     /// The writes, in the order given.
@@ -117,7 +143,10 @@ impl WriteBatch {
         // The batch itself has encoded its writes, so each of them can be decoded.
         self.operations().flatten().map(|Operation { kind, key, value }| match kind {
             EntryKind::Deletion | EntryKind::SingleDeletion => BatchOperation::Delete { key },
-            EntryKind::RangeDeletion => BatchOperation::DeleteRange { start: key, end: value },
+            EntryKind::RangeDeletion => {
+                let end = (!value.is_empty()).then_some(value);
+                BatchOperation::DeleteRange { start: key, end }
+            }
             EntryKind::Value => BatchOperation::Put { key, value },
         })
     }
@@ -147,6 +176,7 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.operations.clear();
         self.count = 0;
+        self.has_open_end = false;
         self.refused = None;
     }
 
@@ -187,7 +217,34 @@ impl WriteBatch {
     }
 
     pub(crate) fn operations(&self) -> Operations<'_> {
-        Operations { decoder: Decoder::new(&self.operations) }
+        Operations { decoder: Decoder::new(&self.operations), in_batch: true }
+    }
+
+    /// Whether a range deletion has no end yet.
+    #[inline]
+    pub(crate) fn has_open_end(&self) -> bool {
+        self.has_open_end
+    }
+
+    /// The batch with `end` for each open end. A range that starts at `end` or after it has no key,
+    /// and gets an end of its own.
+    pub(crate) fn with_end(&self, end: &[u8]) -> Result<WriteBatch> {
+        let mut batch = WriteBatch::new();
+        for write in self.iter() {
+            match write {
+                BatchOperation::Put { key, value } => batch.put(key, value),
+                BatchOperation::Delete { key } => batch.delete(key),
+                BatchOperation::DeleteRange { start, end: Some(end) } => {
+                    batch.delete_range(start..end)
+                }
+                BatchOperation::DeleteRange { start, end: None } => match start < end {
+                    true => batch.delete_range(start..end),
+                    false => batch.delete_range(start..=start),
+                },
+            };
+        }
+        batch.check()?;
+        Ok(batch)
     }
 
     /// Whether one of the writes puts or removes `key`.
@@ -196,7 +253,9 @@ impl WriteBatch {
             BatchOperation::Put { key: written, .. } | BatchOperation::Delete { key: written } => {
                 written == key
             }
-            BatchOperation::DeleteRange { start, end } => start <= key && key < end,
+            BatchOperation::DeleteRange { start, end } => {
+                start <= key && end.is_none_or(|end| key < end)
+            }
         })
     }
 
@@ -250,8 +309,8 @@ pub enum BatchOperation<'a> {
     DeleteRange {
         /// The first key of the range.
         start: &'a [u8],
-        /// The first key after the range.
-        end: &'a [u8],
+        /// The first key after the range; `None`: the range has no end.
+        end: Option<&'a [u8]>,
     },
 }
 
@@ -260,13 +319,15 @@ pub enum BatchOperation<'a> {
 pub(crate) struct Operation<'a> {
     pub kind: EntryKind,
     pub key: &'a [u8],
-    /// Empty for a deletion; the exclusive end for a range deletion.
+    /// Empty for a deletion; the exclusive end for a range deletion, empty if it is open.
     pub value: &'a [u8],
 }
 
 /// Decodes operations, one after the other.
 pub(crate) struct Operations<'a> {
     decoder: Decoder<'a>,
+    /// Whether these are the operations of a batch, which may have open ends.
+    in_batch: bool,
 }
 
 impl<'a> Iterator for Operations<'a> {
@@ -293,7 +354,8 @@ impl<'a> Operations<'a> {
             EntryKind::Deletion => &[],
             _ => self.decoder.length_prefixed("value")?,
         };
-        if kind == EntryKind::RangeDeletion && key >= value {
+        let is_open = || self.in_batch && value.is_empty();
+        if kind == EntryKind::RangeDeletion && key >= value && !is_open() {
             return Err(Damage::new(
                 start,
                 "a range that ends behind its start",
@@ -326,7 +388,7 @@ pub(crate) fn parse_record(
             format_args!("{count} from {first}"),
         ));
     }
-    Ok((first, count, Operations { decoder }))
+    Ok((first, count, Operations { decoder, in_batch: false }))
 }
 
 #[cfg(test)]
@@ -339,8 +401,8 @@ mod tests {
         batch.put("", "");
         batch.put([0, 0xff], vec![7; 300]);
         batch.delete("gone");
-        batch.delete_range("a", "b");
-        batch.delete_range("b", "b");
+        batch.delete_range("a".."b");
+        batch.delete_range("b".."b");
         let mut record = record_header(42, batch.len() as u64);
         record.extend_from_slice(batch.encoded());
         let (first, count, operations) = parse_record(&record).unwrap();
@@ -362,7 +424,7 @@ mod tests {
     fn a_cut_or_changed_record_never_panics() {
         let mut batch = WriteBatch::new();
         batch.put("key", "value");
-        batch.delete_range("key", "kez");
+        batch.delete_range("key".."kez");
         let mut record = record_header(1, 2);
         record.extend_from_slice(batch.encoded());
         for cut in 0..record.len() {
@@ -393,10 +455,10 @@ mod tests {
         batch.clear();
         assert!(!refused(&batch));
         let half = MAX_WRITE_BYTES / 2;
-        batch.delete_range(&large[..half], &large[..half + 1]);
+        batch.delete_range(&large[..half]..&large[..half + 1]);
         assert!(refused(&batch));
         batch.clear();
-        batch.delete_range("b", "a");
+        batch.delete_range("b".."a");
         assert!(refused(&batch) && batch.is_empty());
     }
 
@@ -406,7 +468,7 @@ mod tests {
             let mut operation = vec![EntryKind::RangeDeletion as u8];
             put_length_prefixed(&mut operation, start.as_bytes());
             put_length_prefixed(&mut operation, end.as_bytes());
-            let mut operations = Operations { decoder: Decoder::new(&operation) };
+            let mut operations = Operations { decoder: Decoder::new(&operation), in_batch: false };
             assert!(operations.next().unwrap().is_err());
         }
     }

@@ -25,9 +25,14 @@
 //! makes the database read-only, and so does a panic. The panic continues in the thread that led,
 //! while the other writers get an error.
 //!
-//! **An update of one key** (`db/update.rs`) is written only if nothing has changed the key since the
-//! update read it. The leader checks this between steps 1 and 2, in memory. It leaves the write out
-//! if the check fails, and the update reads again.
+//! **A write with a precondition** is that of an update of one key (`db/update.rs`), which is written
+//! only if nothing has changed the key since the update read it, or that of a transaction
+//! (`db/transaction/`). The leader checks this between steps 1 and 2, in memory. It leaves the write
+//! out if the precondition does not hold or the leader cannot tell, and the caller reads or checks
+//! again.
+//!
+//! **A range deletion without an end** gets one from the leader, before step 2. A batch with such a
+//! deletion is a group of its own (`open_end.rs`).
 //!
 //! **Deletions on a full disk.** If level 0 is full because compactions find no space, writers get
 //! an error. Batches that only delete are written all the same, because space becomes free by them:
@@ -40,6 +45,8 @@
 
 pub(crate) mod batch;
 pub(crate) mod durability;
+mod open_end;
+pub(crate) mod recent;
 pub(crate) mod turns;
 pub(crate) mod write_stall;
 
@@ -49,13 +56,17 @@ use std::time::{Duration, Instant};
 use self::batch::{MAX_BATCH_BYTES, Operation, WriteBatch, record_header};
 use self::durability::Durability;
 use self::write_stall::{Pressure, WriteStall, WriteStallCause, wait_for, write_stall_for};
+use super::events;
 use super::inner::Inner;
 use super::inner::database::Database;
 use super::inner::tree_state::Frozen;
-use super::inner::writing::{LeadingWriter, Precondition, Write, Writer, sequence_after};
+use super::inner::writing::{
+    LeadingWriter, Precondition, Requirement, Write, Writer, sequence_after,
+};
 use super::open::writable::take_over;
 use super::read_state::ReadPoint;
-use crate::encoding::key::{EntryKind, MAX_SEQUENCE};
+use super::transaction::reads::ReadSet;
+use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::stats::Ticker;
@@ -73,8 +84,8 @@ const MAX_WAIT: Duration = Duration::from_millis(10);
 /// How long a stopped writer sleeps when nothing wakes it.
 const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
-/// An update joins a group only if at most this many operations come before it, because the leader
-/// compares their keys with the key of the update.
+/// A write with a precondition joins a group only if at most this many operations come before it,
+/// because the leader compares their keys with what the precondition concerns.
 const MOST_COMPARED: usize = 256;
 
 /// Which stops of writers ([`WriteStall::Stop`]) a group passes.
@@ -128,30 +139,57 @@ impl Inner {
         self.lead_or_queue(Write { batch, durability, precondition: None })
     }
 
-    /// Writes `batch`, which has one operation, if nothing has changed its key since `read`. Returns
-    /// whether it was written.
-    pub(crate) fn commit_if_unchanged(&self, batch: WriteBatch, read: ReadPoint) -> Result<bool> {
+    /// Writes `batch` if the leader finds that `requires` holds. Returns whether it was written.
+    pub(crate) fn commit_if(
+        &self,
+        batch: WriteBatch,
+        durability: Durability,
+        requires: Requirement,
+    ) -> Result<bool> {
         batch.check()?;
         self.database.status.check_writable()?;
-        let precondition = Arc::new(Precondition::new(read));
-        self.lead_or_queue(Write {
-            batch,
-            durability: Durability::Buffered,
-            precondition: Some(Arc::clone(&precondition)),
-        })?;
+        let precondition = Arc::new(Precondition::new(requires));
+        let kept = Some(Arc::clone(&precondition));
+        self.lead_or_queue(Write { batch, durability, precondition: kept })?;
         Ok(!precondition.has_failed())
     }
 
-    #[inline]
+    /// Leads, and writes `batch` if `check` succeeds meanwhile.
+    pub(crate) fn commit_leading(
+        &self,
+        batch: WriteBatch,
+        durability: Durability,
+        check: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let mut writer = self.database.writing.lead();
+        self.write_alone(&mut writer, &Write { batch, durability, precondition: None }, check)
+    }
+
+    /// Writes a group of one write, if `check` succeeds. Inlined, because a put otherwise takes a
+    /// fiftieth more instructions.
+    #[inline(always)]
+    fn write_alone(
+        &self,
+        writer: &mut LeadingWriter<'_>,
+        write: &Write,
+        check: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.database.counters().add(Ticker::WriteDoneBySelf, 1);
+        let work = Unfinished { inner: self, writer, group: Vec::new() };
+        let room = self.make_room(work.writer, Passing::None);
+        let room = room.or_else(|error| self.let_deletions_pass(work.writer, write, error));
+        let outcome = room.and_then(|stall| {
+            check()?;
+            self.write_group(work.writer, stall, &[write])
+        });
+        work.finish();
+        outcome
+    }
+
+    #[inline(always)]
     fn lead_or_queue(&self, write: Write) -> Result<()> {
         if let Some(mut writer) = self.database.writing.try_lead() {
-            self.database.counters().add(Ticker::WriteDoneBySelf, 1);
-            let work = Unfinished { inner: self, writer: &mut writer, group: Vec::new() };
-            let room = self.make_room(work.writer, Passing::None);
-            let room = room.or_else(|error| self.let_deletions_pass(work.writer, &write, error));
-            let outcome = room.and_then(|stall| self.write_group(work.writer, stall, &[&write]));
-            work.finish();
-            return outcome;
+            return self.write_alone(&mut writer, &write, || Ok(()));
         }
         self.database.writing.submit(write, |writer| self.lead(writer))
     }
@@ -163,6 +201,7 @@ impl Inner {
         let (mut bytes, mut operations) = (0, 0);
         // Whether the first batch only deletes. Looked at if there is no room.
         let mut deletes = None;
+        let mut has_open_end = false;
         // The first batch always fits, because no batch is larger than a record may be.
         work.group = work.writer.take_while(|write| {
             if room.is_err() {
@@ -174,6 +213,11 @@ impl Inner {
             if write.precondition.is_some() && operations > MOST_COMPARED {
                 return false;
             }
+            // A batch with an open end is a group of its own (`open_end.rs`).
+            if has_open_end || (write.batch.has_open_end() && operations > 0) {
+                return false;
+            }
+            has_open_end = write.batch.has_open_end();
             operations += write.batch.len();
             let before = bytes;
             bytes += write.batch.size_bytes();
@@ -300,6 +344,7 @@ impl Inner {
         self.database.counters().add(cause, 1);
         self.database.counters().add(Ticker::StallCount, 1);
         self.database.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
+        events::waited(&self.database.store.dir, cause, start.elapsed());
     }
 
     /// Seals the WAL and starts the next one.
@@ -325,17 +370,47 @@ impl Inner {
     /// Writes a group for which the memtable has room. The steps: preconditions, WAL, sync if
     /// requested, memtable, visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
-        let to_write;
-        let group = match group.iter().any(|write| write.precondition.is_some()) {
-            false => group,
-            true => {
-                to_write = self.check_preconditions(writer, group);
-                &to_write[..]
-            }
-        };
-        if group.is_empty() {
+        match group.iter().any(|write| write.needs_preparation()) {
+            false => self.write_prepared(writer, stall, group),
+            true => self.prepare_and_write(writer, stall, group),
+        }
+    }
+
+    /// Gives open ends an end, and leaves out the writes whose preconditions fail.
+    #[cold]
+    fn prepare_and_write(
+        &self,
+        writer: &mut Writer,
+        stall: WriteStall,
+        group: &[&Write],
+    ) -> Result<()> {
+        if let [write] = group
+            && write.batch.has_open_end()
+        {
+            return self.write_if_they_hold(writer, stall, &[&self.with_ends(write)?]);
+        }
+        self.write_if_they_hold(writer, stall, group)
+    }
+
+    fn write_if_they_hold(
+        &self,
+        writer: &mut Writer,
+        stall: WriteStall,
+        group: &[&Write],
+    ) -> Result<()> {
+        let to_write = self.check_preconditions(writer, group);
+        if to_write.is_empty() {
             return Ok(());
         }
+        self.write_prepared(writer, stall, &to_write)
+    }
+
+    fn write_prepared(
+        &self,
+        writer: &mut Writer,
+        stall: WriteStall,
+        group: &[&Write],
+    ) -> Result<()> {
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
         if self.tree.reading.marks().has_proposals() {
             self.hear_cursors(writer)?;
@@ -373,6 +448,10 @@ impl Inner {
         if writer.tree.marks.is_watching() {
             self.cut_marks(writer, group);
         }
+        if self.database.writing.is_recent_wanted() {
+            let batches = group.iter().map(|write| &write.batch);
+            writer.recent.note(writer.last_sequence, last, batches);
+        }
         writer.last_sequence = last;
         self.database.counters().add(Ticker::WalFileBytes, logged_bytes);
         self.database.counters().add(Ticker::NumberKeysWritten, count);
@@ -388,16 +467,31 @@ impl Inner {
 
     /// Returns the writes of the group whose preconditions hold, and fails the others.
     fn check_preconditions<'w>(&self, writer: &Writer, group: &[&'w Write]) -> Vec<&'w Write> {
-        let mut to_write = Vec::with_capacity(group.len());
+        let mut to_write: Vec<&Write> = Vec::with_capacity(group.len());
         for &write in group {
+            // The writes of the group that come before this one.
+            let earlier = &to_write[..];
             match &write.precondition {
-                Some(of_update) if self.has_changed(writer, &of_update.read, write, &to_write) => {
-                    of_update.fail();
-                }
+                Some(it) if !self.holds(&it.requires, &write.batch, writer, earlier) => it.fail(),
                 _ => to_write.push(write),
             }
         }
         to_write
+    }
+
+    fn holds(
+        &self,
+        requires: &Requirement,
+        batch: &WriteBatch,
+        writer: &Writer,
+        earlier: &[&Write],
+    ) -> bool {
+        match requires {
+            Requirement::UnchangedKey(read) => !self.has_key_changed(writer, read, batch, earlier),
+            Requirement::UnchangedReads { reads, checked_to } => {
+                are_reads_unchanged(writer, reads, *checked_to, earlier)
+            }
+        }
     }
 
     /// Whether the key of an update may have changed since `read`. `earlier` holds the writes of the
@@ -409,16 +503,23 @@ impl Inner {
     /// state could have moved a write to a table or dropped it there. An ingested table may be in
     /// the read state although the read did not see it, because the table enters a read state a
     /// moment before its sequence number is visible.
-    fn has_changed(
+    fn has_key_changed(
         &self,
         writer: &Writer,
         read: &ReadPoint,
-        update: &Write,
+        update: &WriteBatch,
         earlier: &[&Write],
     ) -> bool {
-        let Some(Ok(Operation { key, .. })) = update.batch.operations().next() else {
+        let Some(Ok(Operation { key, .. })) = update.operations().next() else {
             return false;
         };
+        if earlier.iter().any(|write| write.batch.concerns(key)) {
+            return true;
+        }
+        if writer.last_sequence <= read.sequence {
+            // Nothing was written since the read.
+            return false;
+        }
         let guard = pin();
         let memtable = &writer.tree.memtable;
         let newest = memtable.get(key, MAX_SEQUENCE).map_or(0, |(sequence, ..)| sequence);
@@ -426,7 +527,6 @@ impl Inner {
             || writer.last_ingestion > read.sequence
             || newest > read.sequence
             || memtable.covering(key, MAX_SEQUENCE, &guard) > read.sequence
-            || earlier.iter().any(|write| write.batch.concerns(key))
     }
 
     /// Cuts the keys of the group's puts out of all marks (`iter/marks/`). Called before the group
@@ -483,4 +583,20 @@ impl Inner {
         self.ensure_taken_over(&mut writer)?;
         self.sync_with(&mut writer).map_err(|error| self.latch(error))
     }
+}
+
+/// Whether it is certain that no write after `checked_to` has changed what a transaction has read.
+/// `earlier` holds the writes of the group that come before the transaction.
+fn are_reads_unchanged(
+    writer: &Writer,
+    reads: &ReadSet,
+    checked_to: SequenceNumber,
+    earlier: &[&Write],
+) -> bool {
+    let are_unchanged_by = |batch: &WriteBatch| !reads.is_concerned_by(batch);
+    // The list has every write of other threads, whatever memtable or table holds it now.
+    let recent = || writer.recent.between(checked_to, writer.last_sequence);
+    let are_unchanged = writer.last_sequence <= checked_to
+        || recent().is_some_and(|mut it| it.all(are_unchanged_by));
+    are_unchanged && earlier.iter().all(|write| are_unchanged_by(&write.batch))
 }

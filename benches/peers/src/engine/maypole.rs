@@ -164,7 +164,7 @@ impl Engine for Maypole {
         Ok(self.db.delete(key)?)
     }
     fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
-        Ok(self.db.delete_range(begin, end)?)
+        Ok(self.db.delete_range(begin..end)?)
     }
     fn first(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut cursor = self.db.cursor();

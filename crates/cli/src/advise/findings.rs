@@ -7,11 +7,12 @@ use maypole::{FilterCounts, wilson_interval_95};
 use super::lookups::Measured;
 use super::policies::{Level, Row};
 use super::rules::{Advice, Situation};
-use super::scanned::Asked;
+use super::scanned::{Asked, Scanned, judged};
 use super::source::{Engine, Family};
 use super::tables::{Form, Table};
 use crate::show::grouped;
 use crate::show::record::record;
+use crate::show::text::percent;
 
 /// Bits of memory per key while RocksDB builds a Bloom filter: 64 for the hash, the rest for the
 /// filter.
@@ -82,13 +83,16 @@ record! {
         filter_bytes: u64,
         bits_per_key: f64,
         build_seconds: Option<f64>,
-        blocks_per_absent_get: f64,
+        blocks_per_absent_get: Option<f64>,
         blocks_per_present_get: Option<f64>,
         /// The microseconds by which an absent lookup is faster than with the stored filters, if
         /// each read of a data block takes `--read-cost`.
-        saved_micros_per_absent_get: f64,
+        saved_micros_per_absent_get: Option<f64>,
     }
 }
+
+/// The name of the row of the stored filters.
+pub const NOW: &str = "NOW, as stored";
 
 pub struct Findings {
     pub name: String,
@@ -109,6 +113,8 @@ pub struct Findings {
     pub counters: Option<FilterCounts>,
     pub policies: Vec<PolicyRow>,
     pub advice: Vec<Advice>,
+    /// The recommended filter, as JSON.
+    pub verdict: String,
     pub notes: Vec<String>,
 }
 
@@ -154,6 +160,7 @@ impl Findings {
             counters: seen.counters,
             policies,
             advice: super::rules::advise(&situation),
+            verdict: super::rules::verdict(&situation),
             situation,
             notes: seen.notes(),
             files,
@@ -177,7 +184,7 @@ impl Seen<'_> {
     fn files(&self) -> Vec<FileRow> {
         let row = |table: &Table| {
             let scanned = table.scanned.as_ref();
-            let asked = scanned.map(|scanned| scanned.asked).unwrap_or_default();
+            let asked = scanned.map(Scanned::judged).unwrap_or_default();
             let damage = scanned.and_then(|scanned| scanned.damage.as_ref());
             FileRow {
                 file: table.number,
@@ -207,7 +214,7 @@ impl Seen<'_> {
             let probes = || filters().filter_map(|filter| filter.probes).map(u64::from);
             let scanned = || tables.iter().filter_map(|table| table.scanned.as_ref());
             let mut asked = Asked::default();
-            scanned().for_each(|scanned| asked += scanned.asked);
+            scanned().for_each(|scanned| asked += scanned.judged());
             let interval = wilson_interval_95(asked.wrong, asked.queries);
             let (keys, bytes) = (sum(|table| table.keys), sum(|table| table.filter_bytes));
             FilterRow {
@@ -237,12 +244,6 @@ impl Seen<'_> {
         let last = self.last_level();
         let tables = || self.tables.iter();
         let keys_of = |tables: &[&Table]| tables.iter().map(|table| table.keys).sum::<u64>();
-        let is_used = |table: &Table| {
-            let maypoles = table.form == Some(Form::Maypoles) && self.engine == Engine::Maypole;
-            maypoles || matches!(table.form, Some(Form::Full | Form::Partitioned))
-        };
-        let without: Vec<&Table> =
-            tables().filter(|table| !is_used(table) && table.keys > 0).collect();
         let keys: u64 = tables().map(|table| table.keys).sum();
         let differs = |table: &&Table| self.finding(table).is_some() && !table.is_damaged();
         let families = grouped(tables().filter_map(|table| Some((table.family().1?, table))));
@@ -261,14 +262,12 @@ impl Seen<'_> {
         let level_0 = tables().filter(|table| table.level == 0);
         let mut last_asked = Asked::default();
         let last_levels = self.levels.iter().filter(|level| level.level == last);
-        last_levels.for_each(|level| last_asked += level.asked);
+        last_levels.for_each(|level| last_asked += judged(level.asked, level.asked_of_any_bytes));
         Situation {
             engine: self.engine,
             wanted: self.family.wanted.clone(),
             tables: self.tables.len(),
             file_bytes: tables().map(|table| table.file_bytes).sum(),
-            keys_without: keys_of(&without) as f64 / keys.max(1) as f64,
-            only_last_without: without.iter().all(|table| table.level == last),
             damaged: tables().filter(|table| table.is_damaged()).count(),
             differing: tables().filter(differs).count(),
             family: usual.map(|(family, _)| *family),
@@ -280,8 +279,10 @@ impl Seen<'_> {
             largest_index: tables().map(index_block).max().unwrap_or(0),
             are_partitioned: tables().any(|table| table.form == Some(Form::Partitioned)),
             cache_bytes: self.cache_bytes,
-            absent_blocks: self.measured.absent.blocks,
-            absent_blocks_without: self.measured.absent.blocks_without_filters,
+            absent: self.measured.absent.clone(),
+            present: self.measured.present.clone(),
+            of_prefixes_alone: tables().any(|table| table.feed.is_of_prefixes_alone()),
+            keys: keys as f64,
             share_absent: self.is_recorded.then(|| {
                 let (absent, present) = (self.measured.absent.count, self.measured.present.count);
                 absent as f64 / (absent + present).max(1) as f64
@@ -295,12 +296,14 @@ impl Seen<'_> {
     fn policies(&self, now: &Situation) -> Vec<PolicyRow> {
         let keys: f64 = self.levels.iter().map(|level| level.keys).sum();
         let Measured { absent, present, .. } = &self.measured;
+        let of_absent = |figure: f64| (absent.count > 0).then_some(figure);
         let current = PolicyRow {
-            policy: "as it is".into(),
+            policy: NOW.into(),
             partitioned: now.are_partitioned,
             filter_bytes: now.filter_bytes,
             bits_per_key: now.filter_bytes as f64 * 8.0 / keys.max(1.0),
-            blocks_per_absent_get: absent.blocks,
+            blocks_per_absent_get: of_absent(absent.blocks),
+            saved_micros_per_absent_get: of_absent(0.0),
             blocks_per_present_get: (present.count > 0).then_some(present.blocks),
             ..PolicyRow::default()
         };
@@ -312,9 +315,11 @@ impl Seen<'_> {
             filter_bytes: row.filter_bytes as u64,
             bits_per_key: row.bits_per_key,
             build_seconds: Some(row.build_seconds),
-            blocks_per_absent_get: row.absent_blocks,
+            blocks_per_absent_get: of_absent(row.absent_blocks),
             blocks_per_present_get: row.present_blocks,
-            saved_micros_per_absent_get: (absent.blocks - row.absent_blocks) * self.read_cost,
+            saved_micros_per_absent_get: of_absent(
+                (absent.blocks - row.absent_blocks) * self.read_cost,
+            ),
         };
         match self.rows.is_empty() {
             true => Vec::new(),
@@ -331,8 +336,31 @@ impl Seen<'_> {
                 self.measured.not_read
             ));
         }
-        if self.tables.iter().any(|table| !table.feed.whole_keys && table.feed.extractor.is_some())
-        {
+        for level in self.levels {
+            let Level { asked, asked_of_any_bytes, .. } = level;
+            let interval = |asked: &Asked| wilson_interval_95(asked.wrong, asked.queries);
+            if let (Some(own), Some(any)) = (interval(asked), interval(asked_of_any_bytes))
+                && (own.0 > any.1 || own.1 < any.0)
+            {
+                let [own, any] =
+                    [asked, asked_of_any_bytes].map(|asked| rate(*asked).unwrap_or(0.0));
+                notes.push(format!(
+                    "level {}: {} of absent keys of the stored keys' own shape get through, and {} of keys \
+                     with any bytes at their end; a lookup has the first rate if its keys look like \
+                     these",
+                    level.level,
+                    percent(own),
+                    percent(any)
+                ));
+            }
+        }
+        if self.measured.absent.count == 0 && self.measured.present.count > 0 {
+            notes.push("no absent lookups were measured: the queries have none".into());
+        }
+        if self.measured.present.count == 0 && self.measured.absent.count > 0 {
+            notes.push("no present lookups were measured: the queries have none".into());
+        }
+        if self.tables.iter().any(|table| table.feed.is_of_prefixes_alone()) {
             notes.push(
                 "filters of prefixes alone let every key through whose prefix is there; the rates count \
                  these as wrong"

@@ -9,8 +9,9 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 
-use super::queries::{Anchors, made_up};
+use super::queries::{Anchors, Shape, of_shape};
 use super::tables::Table;
+use crate::compare::KeyList;
 use crate::progress;
 
 /// The number of lookups of each kind: of present and of absent keys.
@@ -71,8 +72,12 @@ pub fn run(
         });
         let Some(key) = chosen.and_then(|(_, keys)| keys.choose(random)) else { continue };
         measured.look_up(db, key, true, levels);
-        if let Some(key) = made_up(key, smallest, largest, random) {
-            measured.look_up(db, &key, false, levels);
+        // Where nearly all keys of the keys' own shape exist, any other absent key is looked up.
+        for shape in [Shape::Own, Shape::Any] {
+            let absent = of_shape(shape, key, (smallest, largest), random);
+            if absent.is_some_and(|key| measured.look_up(db, &key, false, levels)) {
+                break;
+            }
         }
     }
     measured.means()
@@ -94,7 +99,7 @@ fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8
 
 /// Looks up recorded keys, present or not: all of them, or every n-th key, so that at most
 /// [`MAX_RECORDED`] keys are looked up.
-pub fn replay(db: &Db, tables: &[Table], recorded: &[Vec<u8>]) -> Measured {
+pub fn replay(db: &Db, tables: &[Table], recorded: &KeyList) -> Measured {
     let mut measured = Measured::default();
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
     let keys = recorded.iter().step_by(recorded.len().div_ceil(MAX_RECORDED).max(1));
@@ -122,18 +127,20 @@ impl Measured {
         self
     }
 
-    fn look_up(&mut self, db: &Db, key: &[u8], present: bool, levels: usize) {
+    /// Looks a key up. Returns whether the lookup counts.
+    fn look_up(&mut self, db: &Db, key: &[u8], present: bool, levels: usize) -> bool {
         let Ok(trace) = db.explain(key) else {
             self.not_read += 1;
-            return;
+            return false;
         };
         // A made-up key may exist after all, and a range deletion may hide a drawn key. Such
         // lookups do not count.
         match (present, is_met(&trace)) {
             (true, true) => self.present.add(&trace, levels),
             (false, false) => self.absent.add(&trace, levels),
-            _ => {}
+            _ => return false,
         }
+        true
     }
 }
 

@@ -35,19 +35,18 @@ mod wanted;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
 use std::time::Instant;
 
 use maypole::FilterCounts;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::compare::file;
+use crate::compare::{KeyList, file};
 use crate::failure::{Failure, Result};
 use crate::output::{printable, tell};
 use crate::show::files::PAGE;
 use crate::show::sheet::Screen;
-use crate::show::text::{counted, size, unescape};
+use crate::show::text::{counted, size};
 use findings::{Findings, Seen};
 pub use options::Advise;
 use policies::Kind;
@@ -70,14 +69,14 @@ impl Advise {
                 "--query-file is of one column family: name it with --column-family".into(),
             ));
         }
-        let recorded = self.query_file.as_deref().map(recorded).transpose()?;
+        let recorded = self.query_file.as_deref().map(file::queries).transpose()?;
         if let Some(out) = &self.out {
             page::prepare(out, &self.dir)?;
         }
         let mut found = Vec::new();
         for family in &source.families {
             let findings =
-                self.family(source.engine, family, source.log.counters, recorded.as_deref())?;
+                self.family(source.engine, family, source.log.counters, recorded.as_ref())?;
             if !self.json {
                 report::text(&findings, source.engine, &self, &Screen::stdout(), out)?;
                 out.flush()?;
@@ -99,12 +98,12 @@ impl Advise {
         engine: Engine,
         family: &Family,
         counters: Option<FilterCounts>,
-        recorded: Option<&[Vec<u8>]>,
+        recorded: Option<&KeyList>,
     ) -> Result<Findings> {
         let random = &mut SmallRng::seed_from_u64(self.seed);
         let mut tables = tables::all(&family.db);
         let drawn = sample::draw(&tables, self.sample, random);
-        let kinds = policies::kinds();
+        let kinds = policies::kinds(&tables);
         announce(&tables, &drawn, &kinds);
         let anchors = Anchors::draw(&tables, &drawn, random);
         let mut of_level: BTreeMap<usize, usize> = BTreeMap::new();
@@ -122,7 +121,7 @@ impl Advise {
             Some(keys) => lookups::replay(&family.db, &tables, keys),
             None => lookups::run(&family.db, &tables, &anchors, self.sample < 1.0, random),
         };
-        let rows = match measured.absent.count {
+        let rows = match measured.absent.count + measured.present.count {
             0 => Vec::new(),
             _ => {
                 let stored = tables.iter().map(|table| table.filter_bytes).sum();
@@ -142,12 +141,6 @@ impl Advise {
             read_cost: self.read_cost,
         }))
     }
-}
-
-/// Reads the keys of `--query-file`.
-fn recorded(path: &Path) -> Result<Vec<Vec<u8>>> {
-    let text = file::read(path)?;
-    Ok(file::lines(&text).map(unescape).collect())
 }
 
 /// Prints how much will be read, and how long that will take, estimated by a trial.

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::sample;
 use crate::args;
 
 /// Say what the filters of a database do and what other filters would do on its keys.
@@ -37,7 +36,7 @@ pub struct Advise {
     #[arg(long, value_name = "NAME")]
     pub column_family: Option<String>,
     /// Read this share of each level, such as 1% or 0.01
-    #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = sample::share)]
+    #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = args::share_in(1e-9..=1.0, "a share such as 1% or 0.01, above 0 and at most 100%"))]
     pub sample: f64,
     /// Print a row for each table too
     #[arg(long)]
@@ -50,8 +49,8 @@ pub struct Advise {
     #[arg(long, value_name = "MICROS", default_value_t = args::USUAL_READ_MICROS, value_parser = args::number_in(0.0..=1e9, "microseconds such as 80 or 2.5"), verbatim_doc_comment)]
     pub read_cost: f64,
     /// Look up the keys of this file, one a line, in place of keys drawn from the tables, so that
-    /// the figures are means over the lookups of a real program. \xNN stands for a byte. Of more
-    /// than 100,000 keys, only every n-th is looked up
+    /// the figures are means over the lookups of a real program. \xNN stands for a byte, and
+    /// what follows a tab is ignored. Of more than 100,000 keys, only every n-th is looked up
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     pub query_file: Option<PathBuf>,
     /// Draw another sample and other keys

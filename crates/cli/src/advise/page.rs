@@ -111,15 +111,17 @@ fn plot(found: &Findings, n: usize) -> Plot {
         true => row.policy.split([':', '(']).next().unwrap_or_default().to_owned(),
         false => row.policy.clone(),
     };
+    let has_absent = found.measured.absent.count > 0;
+    let lookup = if has_absent { "an absent lookup" } else { "a present lookup" };
     let point = |row: &PolicyRow| {
+        let blocks = row.blocks_per_absent_get.or(row.blocks_per_present_get).unwrap_or(0.0);
         let says = format!(
-            "{}\n{} of filters, {:.2} bits a key\n{:.4} data blocks an absent lookup",
+            "{}\n{} of filters, {:.2} bits a key\n{blocks:.4} data blocks {}",
             row.policy,
             size(row.filter_bytes),
             row.bits_per_key,
-            row.blocks_per_absent_get
+            lookup
         );
-        let blocks = row.blocks_per_absent_get;
         let at_most = wilson_interval_95(0, found.measured.absent.count).filter(|_| blocks == 0.0);
         Point::observed(row.filter_bytes as f64, blocks, at_most, says)
     };
@@ -135,7 +137,7 @@ fn plot(found: &Findings, n: usize) -> Plot {
         id: format!("memory{n}"),
         title: "Reads against memory".into(),
         x: Axis::bytes("memory of all filters", Spread::Bytes),
-        y: Axis::new("data blocks of an absent lookup", Spread::Log, decimal),
+        y: Axis::new(&format!("data blocks of {lookup}"), Spread::Log, decimal),
         series: series.collect(),
     }
 }

@@ -45,12 +45,15 @@ pub struct Kind {
     pub rocksdb_bits: Option<u32>,
     /// The number of keys of a partition; `None` if the filter is one block.
     pub part_keys: Option<usize>,
+    /// Whether the filter holds whole keys, although those of the tables hold prefixes alone.
+    pub whole_keys: bool,
 }
 
 /// All kinds of filters that `scan` builds.
-pub fn kinds() -> Vec<Kind> {
+pub fn kinds(tables: &[Table]) -> Vec<Kind> {
     let kind = |spec: Result<FilterSpec, _>, family, rocksdb_bits| {
-        spec.ok().map(|spec: FilterSpec| Kind { spec, family, rocksdb_bits, part_keys: None })
+        let (part_keys, whole_keys) = (None, false);
+        spec.ok().map(|spec: FilterSpec| Kind { spec, family, rocksdb_bits, part_keys, whole_keys })
     };
     let (bits, own) = (ROCKSDB_BITS.iter(), |bits: &f64| *bits);
     let bloom = bits.clone().map(|&b| kind(FilterSpec::bloom(b.into()), Family::Bloom, Some(b)));
@@ -68,7 +71,11 @@ pub fn kinds() -> Vec<Kind> {
         Kind { part_keys: Some(PART_BYTES * 8 / bits), ..*kind }
     });
     let parted: Vec<Kind> = parted.collect();
-    [whole, parted].concat()
+    let usual = whole.iter().filter(|kind| kind.rocksdb_bits == Some(PARTED_BITS));
+    let of_prefixes = tables.iter().any(|table| table.feed.is_of_prefixes_alone());
+    let with_keys = usual.filter(|_| of_prefixes).map(|kind| Kind { whole_keys: true, ..*kind });
+    let with_keys = with_keys.collect();
+    [whole, parted, with_keys].concat()
 }
 
 /// A level of the tree and what was measured in it.
@@ -79,6 +86,7 @@ pub struct Level {
     /// would hold if every table had a filter.
     pub keys: f64,
     pub asked: Asked,
+    pub asked_of_any_bytes: Asked,
     /// The filters that were built of keys of this level, in the order of [`kinds`].
     pub built: Vec<Built>,
 }
@@ -91,6 +99,7 @@ pub fn levels(tables: &[Table], kinds: usize) -> Vec<Level> {
         let (mut entries_read, mut keys_read) = (0, 0);
         for scanned in tables.iter().filter_map(|table| table.scanned.as_ref()) {
             level.asked += scanned.asked;
+            level.asked_of_any_bytes += scanned.asked_of_any_bytes;
             level.built.iter_mut().zip(&scanned.built).for_each(|(sum, built)| sum.add(built));
             entries_read += scanned.entries;
             keys_read += scanned.keys;
@@ -118,6 +127,8 @@ pub struct Row {
     pub last_level_without: bool,
     /// Whether filters are partitioned, as with RocksDB's `partition_filters`.
     pub partitioned: bool,
+    /// Whether filters hold whole keys too, although the stored ones hold prefixes alone.
+    pub whole_keys: bool,
     pub family: Option<Family>,
     pub rocksdb_bits: Option<u32>,
     pub filter_bytes: f64,
@@ -129,13 +140,15 @@ pub struct Row {
     pub present_blocks: Option<f64>,
 }
 
-/// The rows of all policies, except those whose filters could not be queried.
+/// The rows of all policies, except those whose filters could not be queried. If no lookup of one
+/// kind was measured, its blocks are 0.
 ///
 /// `stored_bytes` is the size of the stored filters: the memory that the policies "by level"
 /// divide.
 pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     let name = |kind: &Kind| match (kind.rocksdb_bits, kind.part_keys) {
+        (Some(bits), None) if kind.whole_keys => format!("{}:{bits}, keys", kind.family),
         (Some(bits), None) => format!("{}:{bits}", kind.family),
         (Some(bits), Some(_)) => format!("{}:{bits}, parts", kind.family),
         (None, _) => kind.spec.to_string(),
@@ -153,13 +166,14 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes:
             rocksdb: kind.rocksdb_bits.map(|bits| option(kind.family, bits)),
             last_level_without,
             partitioned: kind.part_keys.is_some(),
+            whole_keys: kind.whole_keys,
             family: Some(kind.family),
             rocksdb_bits: kind.rocksdb_bits,
             ..row(name, maypole, levels, measured, kind_of)?
         })
     };
     let usual = |(_, kind): &(usize, &Kind)| {
-        last > 0 && kind.rocksdb_bits == Some(10) && kind.part_keys.is_none()
+        last > 0 && kind.rocksdb_bits == Some(10) && kind.part_keys.is_none() && !kind.whole_keys
     };
     let all = || kinds.iter().enumerate();
     rows.extend(row("none".into(), "none".into(), levels, measured, |_| None));
@@ -181,7 +195,10 @@ fn by_level(
     measured: &Measured,
     stored_bytes: u64,
 ) -> Option<Row> {
-    let is_choice = |&i: &usize| kinds[i].family == family && kinds[i].part_keys.is_none();
+    let is_choice = |&i: &usize| {
+        let kind = &kinds[i];
+        kind.family == family && kind.part_keys.is_none() && !kind.whole_keys
+    };
     let choices = (0..kinds.len()).filter(is_choice).map(Some);
     let choices: Vec<Option<usize>> = std::iter::once(None).chain(choices).collect();
     if levels.len() < 2 || choices.len() < 2 {
@@ -321,6 +338,7 @@ mod tests {
             family: Family::Bloom,
             rocksdb_bits: Some(10),
             part_keys: None,
+            whole_keys: false,
         }];
         let level = |level, keys, wrong| Level {
             level,
@@ -362,6 +380,7 @@ mod tests {
             family: Family::Burr,
             rocksdb_bits: None,
             part_keys: None,
+            whole_keys: false,
         };
         let kinds = [kind(5.5), kind(8.0)];
         let level = |level, keys| Level {

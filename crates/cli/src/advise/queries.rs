@@ -3,10 +3,13 @@
 //! ```text
 //! anchors      keys of some data blocks of each table that is read, and of tables that overlap it
 //! neighbours   the anchors of other tables that lie in a table's range
-//! made up      an anchor with other bytes at its end, within the range
+//! own shape    an anchor with other digits and letters at its end, within the range
+//! any bytes    an anchor with any other bytes at its end, within the range
 //! ```
 //!
-//! A filter sees only the hash of a key, so a made-up key is as good a query as a real one. If the
+//! A filter sees only the hash of a key. A good hash makes any key as good a query as a real one,
+//! but the 32-bit hash of legacy Bloom filters is weak on keys that differ in a few digits. So
+//! queries have the shape of the keys, and the others show whether that makes a difference. If the
 //! table holds the key of a query, the query does not count. `scan` finds that out when it reads
 //! the table.
 
@@ -26,8 +29,8 @@ const MAX_BLOCKS: usize = 64;
 /// For each table that is read, at most this many tables of other levels that overlap it are added
 /// as sources of anchors.
 const NEIGHBOURS: usize = 4;
-/// A table gets queries of two kinds: keys of tables that overlap it, and made-up keys. For each
-/// kind, this many queries are divided among the tables that are read in a level, but each table
+/// A table gets queries of three kinds: keys of tables that overlap it, and made-up keys of both
+/// shapes. For each kind, this many queries are divided among the tables that are read in a level, but each table
 /// gets at least the second number.
 const QUERIES: usize = 60_000;
 const MIN_QUERIES: usize = 100;
@@ -90,10 +93,77 @@ fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> V
     keys
 }
 
+/// How to make up a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shape {
+    /// A digit becomes a digit, a letter a letter of its case, or a hexadecimal digit if the key has
+    /// no other letters.
+    Own,
+    Any,
+}
+
+/// A key to query a filter with.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Query {
+    pub key: Vec<u8>,
+    pub shape: Shape,
+}
+
+/// Makes up a key from `smallest` to `largest` of this shape.
+pub fn of_shape(
+    shape: Shape,
+    anchor: &[u8],
+    (smallest, largest): (&[u8], &[u8]),
+    random: &mut SmallRng,
+) -> Option<Vec<u8>> {
+    match shape {
+        Shape::Own => mutated(anchor, smallest, largest, random),
+        Shape::Any => made_up(anchor, smallest, largest, random),
+    }
+}
+
+/// As [`made_up`], but the last digits and letters become others of their class: four of them, or
+/// two, or one. `None` if that gives no other key, as with keys that have neither.
+fn mutated(
+    anchor: &[u8],
+    smallest: &[u8],
+    largest: &[u8],
+    random: &mut SmallRng,
+) -> Option<Vec<u8>> {
+    let is_hex = anchor.iter().all(|byte| !byte.is_ascii_alphabetic() || byte.is_ascii_hexdigit());
+    let classes: &[&[u8]] = match is_hex {
+        true => &[b"0123456789", b"0123456789abcdef", b"0123456789ABCDEF"],
+        false => &[b"0123456789", b"abcdefghijklmnopqrstuvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"],
+    };
+    // A hexadecimal key has digits and letters at the same positions.
+    let has = |letters: std::ops::RangeInclusive<u8>| {
+        is_hex && anchor.iter().any(|byte| letters.contains(byte))
+    };
+    let first = if has(b'a'..=b'f') {
+        1
+    } else if has(b'A'..=b'F') {
+        2
+    } else {
+        0
+    };
+    for count in [CHANGED_BYTES, CHANGED_BYTES / 2, 1] {
+        let mut key = anchor.to_vec();
+        let changed = key.iter_mut().rev().filter(|byte| byte.is_ascii_alphanumeric()).take(count);
+        for byte in changed {
+            let class = classes[first..].iter().find(|class| class.contains(byte));
+            *byte = class.and_then(|class| class.choose(random)).copied().unwrap_or(*byte);
+        }
+        if smallest <= &key[..] && &key[..] <= largest && key != anchor {
+            return Some(key);
+        }
+    }
+    None
+}
+
 /// A key from `smallest` to `largest` that differs from `anchor` only at its end. First the last
 /// four bytes are replaced by random ones, then only the last two, and then four bytes are
 /// appended, until the key is in the range. `None` if no try succeeds.
-pub fn made_up(
+fn made_up(
     anchor: &[u8],
     smallest: &[u8],
     largest: &[u8],
@@ -118,7 +188,7 @@ pub fn of_table(
     (i, part): (usize, f64),
     tables_of_level: usize,
     random: &mut SmallRng,
-) -> Vec<Vec<u8>> {
+) -> Vec<Query> {
     let table = &tables[i];
     let mut each = (QUERIES / tables_of_level.max(1)).max(MIN_QUERIES);
     if part < 1.0 {
@@ -126,15 +196,19 @@ pub fn of_table(
     }
     let (own, others): (Vec<_>, Vec<_>) =
         anchors.between(&table.smallest, &table.largest).iter().partition(|(_, from)| *from == i);
-    let mut queries: Vec<Vec<u8>> =
-        others.sample(random, each).map(|(key, _)| key.clone()).collect();
+    let neighbours = others.sample(random, each);
+    let mut queries: Vec<Query> =
+        neighbours.map(|(key, _)| Query { key: key.clone(), shape: Shape::Own }).collect();
     for _ in 0..each {
-        let anchor = own.choose(random);
-        let key = anchor.and_then(|(key, _)| made_up(key, &table.smallest, &table.largest, random));
-        queries.extend(key);
+        let Some((anchor, _)) = own.choose(random) else { break };
+        let range = (&table.smallest[..], &table.largest[..]);
+        for shape in [Shape::Own, Shape::Any] {
+            let key = of_shape(shape, anchor, range, random);
+            queries.extend(key.map(|key| Query { key, shape }));
+        }
     }
     queries.sort_unstable();
-    queries.dedup();
+    queries.dedup_by(|a, b| a.key == b.key);
     queries
 }
 
@@ -159,5 +233,25 @@ mod tests {
             assert!(made.iter().all(|key| key != anchor));
         }
         assert_eq!(made_up(b"only", b"only", b"only", random), None);
+    }
+
+    /// Legacy Bloom filters let 3.03 % of decimal keys through, and 1.15 % of keys with any bytes at
+    /// their end, which alone were queried.
+    #[test]
+    fn made_up_keys_have_the_shape_of_their_anchor() {
+        let random = &mut SmallRng::seed_from_u64(6);
+        for (anchor, is_same) in [
+            (&b"user:0000421337"[..], &u8::is_ascii_digit as &dyn Fn(&u8) -> bool),
+            (b"00ab12cdef", &|byte: &u8| b"0123456789abcdef".contains(byte)),
+            (b"row-Kqzx", &u8::is_ascii_lowercase),
+        ] {
+            let end = anchor.len() - 3;
+            for _ in 0..200 {
+                let key = mutated(anchor, b"", b"\xff", random).unwrap();
+                assert!(key.len() == anchor.len() && key != anchor && key[..4] == anchor[..4]);
+                assert!(key[end..].iter().all(is_same), "{}", key.escape_ascii());
+            }
+        }
+        assert_eq!(mutated(b"\0\x01\xfe", b"", b"\xff\xff", random), None, "neither");
     }
 }

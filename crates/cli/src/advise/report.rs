@@ -11,7 +11,7 @@ use super::policies::BY_LEVEL;
 use super::rules::Advice;
 use super::source::{Engine, Source};
 use crate::failure::Result;
-use crate::output::{json_list, object, printable};
+use crate::output::{SCHEMA, json_list, object, printable};
 use crate::show::record;
 use crate::show::sheet::{Cell, Column, Screen, Sheet, or_dash, short_count};
 use crate::show::text::{count, counted, percent, size};
@@ -179,15 +179,17 @@ fn files(rows: &[FileRow]) -> Sheet {
 }
 
 fn policies(rows: &[PolicyRow]) -> Sheet {
-    let present = |row: &PolicyRow| row.blocks_per_present_get.map(|blocks| format!("{blocks:.4}"));
+    let blocks = |blocks: Option<f64>| blocks.map(|blocks| format!("{blocks:.4}"));
+    let saved =
+        |row: &PolicyRow| row.saved_micros_per_absent_get.map(|saved| format!("{saved:+.1}"));
     let columns: &[Column<PolicyRow>] = &[
         ("policy", &|row| row.policy.clone().into()),
         ("bits/key", &|row| format!("{:.2}", row.bits_per_key).into()),
         ("memory", &|row| size(row.filter_bytes).into()),
         ("build", &|row| or_dash(row.build_seconds.map(|seconds| format!("{seconds:.2} s")))),
-        ("blocks\nabsent", &|row| format!("{:.4}", row.blocks_per_absent_get).into()),
-        ("\npresent", &|row| or_dash(present(row))),
-        ("saved", &|row| format!("{:+.1}", row.saved_micros_per_absent_get).into()),
+        ("blocks\nabsent", &|row| or_dash(blocks(row.blocks_per_absent_get))),
+        ("\npresent", &|row| or_dash(blocks(row.blocks_per_present_get))),
+        ("saved", &|row| or_dash(saved(row))),
     ];
     Sheet::of(rows, columns)
 }
@@ -274,7 +276,7 @@ pub fn json(found: &[Findings], source: &Source, asked: &Advise, out: &mut dyn W
     let refused =
         source.refused.iter().map(|(name, why)| object! { column_family = json!(name), why });
     let object = object! {
-        engine, read_cost_micros = json!(asked.read_cost), families = families,
+        schema = SCHEMA, engine, read_cost_micros = json!(asked.read_cost), families = families,
         refused = json_list(refused)
     };
     writeln!(out, "{object}")?;
@@ -312,6 +314,7 @@ fn family(found: &Findings, asked: &Advise) -> String {
         found =>
             not_read = found.measured.not_read, rocksdb_counters = counters,
             policies = json_list(found.policies.iter().map(record::to_json)),
+            verdict = found.verdict,
             advice = json_list(found.advice.iter().map(advice)), notes
     };
     if !asked.files {

@@ -1,28 +1,25 @@
 //! The advice that follows from what was measured: "do X, unless Y".
 //!
-//! Each rule is a function that returns its advice, or `None` if a figure that it needs is unknown.
+//! Which filter to take is decided by [`recommend`], as in every other command. The other rules are
+//! about what is wrong with the stored filters, and about the memory that RocksDB gives them. Each
+//! rule is a function that returns its advice, or `None` if a figure that it needs is unknown.
 //! [`advise`] is a pure function of a [`Situation`]. The test at the end of this file lists
 //! situations and the sentences that each must give.
 
 use maypole::filter::Family;
+use maypole::wilson_interval_95;
 
+use super::lookups::Lookups;
 use super::policies::{self, Row};
 use super::source::Engine;
 use super::wanted::{Policy, Wanted};
+use crate::recommend::words::{self, micros, seconds};
+use crate::recommend::{self as rule, Estimate, Filter, Recommendation, recommend};
 use crate::show::text::{count, counted, percent, size};
 
-/// Advice that saves less memory than this is not given.
-const WORTH_BYTES: f64 = (1 << 20) as f64;
-/// Advice that saves a lookup less time than this, in microseconds, is not given.
-const WORTH_MICROS: f64 = 0.5;
-/// Advice for more bits names the smallest filter with which an absent lookup reads at most this
-/// many blocks, or else the largest filter.
-const FEW_BLOCKS: f64 = 0.05;
 /// If filters and indexes take a larger share of the block cache than this, they leave too little
 /// of it to data blocks.
 const MUCH_OF_CACHE: f64 = 0.5;
-/// If at most this share of the lookups is of absent keys, the last level needs no filters.
-const FEW_ABSENT: f64 = 0.01;
 /// By default RocksDB divides its cache into at most 2^6 shards, so a block larger than 1/64 of the
 /// cache may not fit into its shard.
 const SHARE_OF_SHARD: u64 = 64;
@@ -34,14 +31,13 @@ pub struct Situation {
     pub wanted: Wanted,
     pub tables: usize,
     pub file_bytes: u64,
-    /// The share of the keys that are in tables without a usable filter.
-    pub keys_without: f64,
-    /// Whether all tables without a usable filter are in the last level.
-    pub only_last_without: bool,
+    pub keys: f64,
     /// The number of tables whose filter is damaged.
     pub damaged: usize,
     /// The number of tables with an undamaged filter that is not what OPTIONS ask for.
     pub differing: usize,
+    /// Whether the filter of a table holds prefixes alone.
+    pub of_prefixes_alone: bool,
     /// The filter family, such as Bloom, whose filters hold the most keys.
     pub family: Option<Family>,
     /// The bits per key that the filters of this family store.
@@ -57,10 +53,9 @@ pub struct Situation {
     pub largest_index: u64,
     pub are_partitioned: bool,
     pub cache_bytes: Option<u64>,
-    /// The mean number of data blocks that a lookup of an absent key reads with the stored filters
-    /// and, in the next field, without any filter.
-    pub absent_blocks: f64,
-    pub absent_blocks_without: f64,
+    /// The lookups that were measured with the stored filters.
+    pub absent: Lookups,
+    pub present: Lookups,
     /// The share of lookups of absent keys among those of `--query-file`; `None` without that file.
     pub share_absent: Option<f64>,
     /// The false-positive rate of the last level's filters; `None` if none was queried.
@@ -95,13 +90,8 @@ pub fn advise(s: &Situation) -> Vec<Advice> {
     let rules = [
         damaged,
         left_over,
-        without_filter,
-        last_level_without,
-        spare_last_level,
+        another_filter,
         differing,
-        legacy,
-        fewer_bytes,
-        more_bits,
         too_large_for_cache,
         not_charged,
         level_0_not_pinned,
@@ -113,37 +103,61 @@ pub fn advise(s: &Situation) -> Vec<Advice> {
     all
 }
 
+/// The recommended filter as JSON; `null` if no policy could be computed.
+pub fn verdict(s: &Situation) -> String {
+    s.to_rule().map_or("null".into(), |known| words::json(&known, &recommend(&known)))
+}
+
 impl Situation {
     fn is_rocksdb(&self) -> bool {
         self.engine == Engine::RocksDb
     }
 
-    fn row(&self, family: Family, bits: u32) -> Option<&Row> {
-        self.rows.iter().find(|row| {
-            row.family == Some(family)
-                && row.rocksdb_bits == Some(bits)
-                && !row.last_level_without
-                && !row.partitioned
+    /// What the rule of all commands knows: all rows that the engine can make of an option. Filters
+    /// in parts have the rates of whole ones, and the rows "by level" depend on the memory that the
+    /// stored filters take, so that following them would give another row.
+    fn to_rule(&self) -> Option<rule::Situation> {
+        let filter = |row: &Row| Filter {
+            name: row.name.clone(),
+            bytes: row.filter_bytes,
+            absent: Estimate::exact(row.absent_blocks),
+            present: Estimate::exact(row.present_blocks.unwrap_or(0.0)),
+            is_for_rocksdb: row.rocksdb.is_some() || row.family.is_none(),
+            is_usual: self.is_usual(row),
+            build_seconds: Some(row.build_seconds),
+        };
+        let may = |row: &&Row| row.family.is_some() && !row.partitioned;
+        Some(rule::Situation {
+            keys: self.keys,
+            filters: self.rows.iter().filter(may).map(filter).collect(),
+            without: self.rows.iter().find(|row| row.name == "none").map(filter)?,
+            now: Some(Filter {
+                name: "what there is".into(),
+                bytes: self.filter_bytes as f64,
+                absent: measured(&self.absent),
+                present: measured(&self.present),
+                is_for_rocksdb: true,
+                ..Filter::default()
+            }),
+            share_absent: self.share_absent,
+            read_micros: self.read_cost,
+            must_suit_rocksdb: self.is_rocksdb(),
+            prices: None,
         })
     }
 
-    /// The smallest bumped ribbon filter with at most 1.1 times the reads of `bloom`.
-    fn burr_like(&self, bloom: &Row) -> Option<&Row> {
-        let burr = self.rows.iter().filter(|row| row.family == Some(Family::Burr));
-        let alike = burr.filter(|row| row.absent_blocks <= 1.1 * bloom.absent_blocks);
-        alike.min_by(|a, b| a.filter_bytes.total_cmp(&b.filter_bytes))
-    }
-
-    /// Microseconds that reading `blocks` blocks takes.
-    fn micros(&self, blocks: f64) -> f64 {
-        blocks * self.read_cost
-    }
-
-    /// Whether an option that saves each absent lookup `blocks` reads is worth advice: whether it
-    /// saves at least [`WORTH_MICROS`] in a mean lookup or, if the share of absent lookups is
-    /// unknown, in an absent one.
-    fn is_worth(&self, blocks: f64) -> bool {
-        self.micros(blocks) * self.share_absent.unwrap_or(1.0) >= WORTH_MICROS
+    /// Whether the row is of what OPTIONS ask for or, if that has no row, of Bloom with 10 bits.
+    fn is_usual(&self, row: &Row) -> bool {
+        let is_plain = !row.last_level_without && !row.partitioned && !row.whole_keys;
+        let is_row = |family, bits: f64| {
+            row.family == Some(family) && row.rocksdb_bits.is_some_and(|of| f64::from(of) == bits)
+        };
+        is_plain
+            && match self.wanted.policy {
+                Some(Policy::Ribbon(Some(bits))) => is_row(Family::Ribbon, bits),
+                Some(Policy::Bloom(Some(bits))) => is_row(Family::Bloom, bits),
+                _ => is_row(Family::Bloom, 10.0),
+            }
     }
 
     /// How a changed policy reaches the tables of this tree, in words: "new tables only; …".
@@ -161,36 +175,79 @@ impl Situation {
         }
     }
 
-    /// The bits per key, as RocksDB counts them, for which the present filters were probably made.
-    /// This is a guess from the bits that they store: the one of [`policies::ROCKSDB_BITS`] with
-    /// which filters of their family store about as many.
+    /// The bits per key, as RocksDB counts them, for which the present filters were probably made:
+    /// the one of [`policies::ROCKSDB_BITS`] with which filters of their family store about as many.
     fn like_bloom_bits(&self) -> Option<u32> {
+        let row = |bits: u32| {
+            let mut rows = self.rows.iter();
+            rows.find(|row| row.family == self.family && row.rocksdb_bits == Some(bits))
+        };
         let of_row = |bits: &&u32| {
-            let row = self.family.and_then(|family| self.row(family, **bits));
-            let stored = row.map_or(f64::from(**bits), |row| row.bits_per_key);
+            let stored = row(**bits).map_or(f64::from(**bits), |row| row.bits_per_key);
             (stored - self.bits_per_key).abs()
         };
         policies::ROCKSDB_BITS.iter().min_by(|a, b| of_row(a).total_cmp(&of_row(b))).copied()
     }
 
-    fn options_of(&self, row: &Row) -> Vec<String> {
-        match (self.engine, &row.rocksdb) {
-            (Engine::RocksDb, Some(policy)) => vec![format!("filter_policy={policy}")],
-            (Engine::RocksDb, None) => Vec::new(),
-            (Engine::Maypole, _) => vec![format!("Db::builder(path).filter(\"{}\")", row.maypole)],
+    /// The options that give new tables the filters of `row`; `None` stands for no filters.
+    fn options_of(&self, row: Option<&Row>) -> Vec<String> {
+        let Some(row) = row else {
+            return match self.engine {
+                Engine::RocksDb => vec!["filter_policy=nullptr".into()],
+                Engine::Maypole => vec!["Db::builder(path).filter(\"none\")".into()],
+            };
+        };
+        if self.engine == Engine::Maypole {
+            let keys = if row.whole_keys { ".filter_keys(FilterKeys::Both(prefix))" } else { "" };
+            return vec![format!("Db::builder(path).filter(\"{}\"){keys}", row.maypole)];
+        }
+        let mut options: Vec<String> =
+            row.rocksdb.iter().map(|policy| format!("filter_policy={policy}")).collect();
+        if row.whole_keys {
+            options.push("whole_key_filtering=true".into());
+        }
+        if row.last_level_without != (self.wanted.for_hits == Some(true)) {
+            options.push(format!("optimize_filters_for_hits={}", row.last_level_without));
+        }
+        if self.family == Some(Family::LegacyBloom) {
+            options.push("format_version=5".into());
+        }
+        options
+    }
+
+    /// Whether OPTIONS ask for the filters of `row` already, so that only tables must be rewritten.
+    fn is_asked_for(&self, row: &Row) -> bool {
+        let text = self.wanted.policy_text.as_deref();
+        let policies = [text, row.rocksdb.as_deref()].map(|text| text.map(Policy::parse));
+        text.is_some() && policies[0] == policies[1] && self.options_of(Some(row)).len() == 1
+    }
+
+    /// A row in words. Ribbon stores fewer bits than RocksDB counts, so both numbers are given.
+    fn name_of(&self, row: &Row) -> String {
+        let stored = format!("{:.1} bits stored", row.bits_per_key);
+        match (row.rocksdb_bits, &row.rocksdb) {
+            (Some(_), Some(_)) if self.is_rocksdb() => format!("{} ({stored})", row.name),
+            _ => format!("{} ({stored})", row.maypole),
         }
     }
 
-    /// The bits of a row in words. Ribbon stores fewer bits than RocksDB counts, so both numbers
-    /// are given for it: "10 as RocksDB counts, 7.0 bits stored".
-    fn bits_of(&self, row: &Row) -> String {
-        match (row.family, row.rocksdb_bits) {
-            (Some(Family::Ribbon), Some(bits)) => {
-                format!("{bits} as RocksDB counts, {:.1} bits stored", row.bits_per_key)
-            }
-            _ => format!("{:.1} bits stored", row.bits_per_key),
-        }
+    /// The lookups that count: those of absent keys or, with recorded lookups, all of them.
+    fn lookup(&self) -> &'static str {
+        if self.share_absent.is_some() { "a mean lookup" } else { "an absent lookup" }
     }
+}
+
+/// The data blocks of measured lookups, with their interval.
+fn measured(of: &Lookups) -> Estimate {
+    let gets = of.count.max(1) as f64;
+    // The blocks in the table of a present key's entry are read for certain.
+    let tables: f64 = of.tables_in_vain.iter().sum();
+    let certain = (of.blocks_without_filters - tables).clamp(0.0, of.blocks);
+    let read = ((of.blocks - certain) * gets).round() as u64;
+    let trials = read.max(of.count * tables.ceil().max(1.0) as u64);
+    let (low, high) = wilson_interval_95(read, trials).unwrap_or((0.0, 1.0));
+    let times = trials as f64 / gets;
+    Estimate { value: of.blocks, low: certain + low * times, high: certain + high * times }
 }
 
 fn damaged(s: &Situation) -> Option<Advice> {
@@ -206,11 +263,13 @@ fn damaged(s: &Situation) -> Option<Advice> {
     })
 }
 
+fn are_left_over(s: &Situation) -> bool {
+    s.is_rocksdb() && s.wanted.policy == Some(Policy::None) && s.filter_bytes > 0
+}
+
 fn left_over(s: &Situation) -> Option<Advice> {
-    let is_left_over =
-        s.is_rocksdb() && s.wanted.policy == Some(Policy::None) && s.filter_bytes > 0;
-    is_left_over.then(|| {
-        let saved = s.absent_blocks_without - s.absent_blocks;
+    are_left_over(s).then(|| {
+        let saved = s.absent.blocks_without_filters - s.absent.blocks;
         let bits = s.like_bloom_bits().unwrap_or(10);
         let policy = policies::option(s.family.unwrap_or(Family::Bloom), bits);
         Advice {
@@ -222,91 +281,74 @@ fn left_over(s: &Situation) -> Option<Advice> {
             when: "with the next opening, for the filters that are there too".into(),
             worth: format!(
                 "{saved:.2} blocks for each absent lookup, {:.0} µs; {} of memory",
-                s.micros(saved),
+                saved * s.read_cost,
                 size(s.filter_bytes)
             ),
         }
     })
 }
 
-fn without_filter(s: &Situation) -> Option<Advice> {
-    let is_asked_for = matches!(s.wanted.policy, Some(Policy::Bloom(_) | Policy::Ribbon(_)));
-    if s.keys_without < 0.05 || (s.only_last_without && s.wanted.for_hits == Some(true)) {
+/// The filter that the rule of all commands recommends, if it is not what there is. Damaged filters
+/// and those that RocksDB does not read must be mended first, because they do not show what the
+/// stored filters are worth.
+fn another_filter(s: &Situation) -> Option<Advice> {
+    if s.damaged > 0 || are_left_over(s) {
         return None;
     }
-    let row = s.row(Family::Ribbon, 10)?;
-    let saved = s.absent_blocks - row.absent_blocks;
-    if !s.is_worth(saved) {
+    let known = s.to_rule()?;
+    let now = known.now.as_ref()?;
+    let recommended = recommend(&known);
+    let Recommendation { take, is_kept: false, unless, .. } = &recommended else { return None };
+    let row = s.rows.iter().find(|row| row.name == take.name && row.family.is_some());
+    let is_asked_for = row.is_some_and(|row| s.is_asked_for(row));
+    if is_asked_for && s.differing == 0 {
+        // The tables are what RocksDB makes of these options, so compaction would change nothing.
         return None;
     }
-    let share = percent(s.keys_without);
-    let what = match is_asked_for {
-        false => format!("Set a filter: {share} of the keys are in tables without one"),
-        true => format!("Rewrite the tables without a filter, which hold {share} of the keys"),
+    let action = match row {
+        None => {
+            format!("Write no filters: none saves {} {}", s.lookup(), micros(rule::LEAST_MICROS))
+        }
+        Some(row) if is_asked_for => format!(
+            "Compact the column family, so that all tables have what OPTIONS ask for: {}",
+            s.name_of(row)
+        ),
+        Some(row) => format!("Use {}", s.name_of(row)),
     };
+    let (before, after) = (known.reads(now).value, known.reads(take).value);
+    let time = (before - after) * s.read_cost;
+    let is_for_time = time >= rule::LEAST_MICROS;
+    let mut reasons: Vec<String> = unless.iter().map(words::reason).collect();
+    reasons.extend((s.of_prefixes_alone).then(|| "only seeks of a prefix use the filters".into()));
+    reasons.push(match (s.share_absent, is_for_time) {
+        (Some(_), _) => "other lookups than the recorded ones come".into(),
+        (None, true) => "lookups of absent keys are rare".into(),
+        (None, false) => "compaction already waits for the processor".into(),
+    });
+    let saved = match time {
+        time if time.abs() < 0.05 => "as fast".to_string(),
+        time if time > 0.0 => format!("{} less", micros(time)),
+        time => format!("{} more", micros(-time)),
+    };
+    let build =
+        row.map_or(String::new(), |row| format!("; {} to build", seconds(row.build_seconds)));
     Some(Advice {
-        action: what,
-        unless: "lookups of absent keys are rare, or the database is only scanned".into(),
-        options: match is_asked_for {
-            true => Vec::new(),
-            false => s.options_of(row),
-        },
+        action,
+        unless: reasons.join(", or "),
+        options: if is_asked_for { Vec::new() } else { s.options_of(row) },
         when: s.when_rewritten(),
         worth: format!(
-            "{saved:.2} blocks for each absent lookup, {:.0} µs; {} of memory ({}), {} to build",
-            s.micros(saved),
-            size(row.filter_bytes as u64),
-            s.bits_of(row),
-            seconds(row.build_seconds)
-        ),
-    })
-}
-
-fn last_level_without(s: &Situation) -> Option<Advice> {
-    if !(s.only_last_without && s.wanted.for_hits == Some(true) && s.keys_without >= 0.05) {
-        return None;
-    }
-    let row = s.row(s.family.unwrap_or(Family::Ribbon), 10)?;
-    let saved = s.absent_blocks - row.absent_blocks;
-    s.is_worth(saved).then(|| Advice {
-        action: "Give the last level filters too: each absent lookup reads a block there".into(),
-        unless: "nearly all lookups find their key".into(),
-        options: vec!["optimize_filters_for_hits=false".into()],
-        when: s.when_rewritten(),
-        worth: format!(
-            "{saved:.2} blocks for each absent lookup, {:.0} µs; {} of memory",
-            s.micros(saved),
-            size((row.filter_bytes - s.filter_bytes as f64).max(0.0) as u64)
-        ),
-    })
-}
-
-fn spare_last_level(s: &Situation) -> Option<Advice> {
-    let share = s.share_absent.filter(|&share| share <= FEW_ABSENT && s.keys_without < 0.05)?;
-    let row = s.rows.iter().find(|row| row.last_level_without && row.family == s.family)?;
-    let saved = s.filter_bytes as f64 - row.filter_bytes;
-    let more = (row.absent_blocks - s.absent_blocks) * share;
-    (saved >= WORTH_BYTES).then(|| Advice {
-        action: format!(
-            "Leave the last level without filters: {} of the recorded lookups are of absent keys",
-            percent(share)
-        ),
-        unless: "other lookups than the recorded ones come".into(),
-        options: match s.engine {
-            Engine::RocksDb => vec!["optimize_filters_for_hits=true".into()],
-            Engine::Maypole => s.options_of(row),
-        },
-        when: s.when_rewritten(),
-        worth: format!(
-            "{} of memory, for {more:.3} more blocks ({:.1} µs) of a mean lookup",
-            size(saved as u64),
-            s.micros(more)
+            "{} reads {after:.4} blocks in place of {before:.4} ({saved}); filters take {} in place of \
+             {}{build}",
+            s.lookup(),
+            size(take.bytes as u64),
+            size(s.filter_bytes)
         ),
     })
 }
 
 fn differing(s: &Situation) -> Option<Advice> {
-    let is_said_already = s.wanted.policy == Some(Policy::None);
+    let is_said_already = s.wanted.policy == Some(Policy::None) || another_filter(s).is_some();
     (s.differing > 0 && !is_said_already).then(|| Advice {
         action: format!(
             "Compact the column family: {} of {} have other filters than OPTIONS ask for",
@@ -321,75 +363,6 @@ fn differing(s: &Situation) -> Option<Advice> {
         ),
         worth: "what the new policy promises; the figures above are those of the old filters"
             .into(),
-    })
-}
-
-fn legacy(s: &Situation) -> Option<Advice> {
-    let row = s.row(Family::Bloom, 10).filter(|_| s.family == Some(Family::LegacyBloom))?;
-    let saved = s.absent_blocks - row.absent_blocks;
-    s.is_worth(saved).then(|| Advice {
-        action:
-            "Write tables of format_version 5: older ones have Bloom filters of 32-bit hashes, \
-                 which let more through the larger they are"
-                .into(),
-        unless: "a RocksDB older than 6.6 must read the tables".into(),
-        options: vec!["format_version=5".into()],
-        when: s.when_rewritten(),
-        worth: format!(
-            "{saved:.2} blocks for each absent lookup, {:.1} µs, with 10 bits",
-            s.micros(saved)
-        ),
-    })
-}
-
-fn fewer_bytes(s: &Situation) -> Option<Advice> {
-    let bits = s.like_bloom_bits().filter(|_| s.family == Some(Family::Bloom))?;
-    let bloom = s.row(Family::Bloom, bits)?;
-    let smaller = match s.engine {
-        Engine::RocksDb => s.row(Family::Ribbon, bits)?,
-        Engine::Maypole => s.burr_like(bloom)?,
-    };
-    let saved = bloom.filter_bytes - smaller.filter_bytes;
-    if saved < WORTH_BYTES || s.keys_without > 0.5 {
-        return None;
-    }
-    let family = if s.is_rocksdb() { "Ribbon" } else { "bumped ribbon" };
-    Some(Advice {
-        action: format!("Use {family} in place of Bloom, {}, at the same rate", s.bits_of(smaller)),
-        unless: "compaction already waits for the processor".into(),
-        options: s.options_of(smaller),
-        when: s.when_rewritten(),
-        worth: format!(
-            "{} of memory ({:.0} %); building takes {} in place of {}",
-            size(saved as u64),
-            saved * 100.0 / bloom.filter_bytes,
-            seconds(smaller.build_seconds),
-            seconds(bloom.build_seconds)
-        ),
-    })
-}
-
-fn more_bits(s: &Situation) -> Option<Advice> {
-    let family = s.family.filter(|_| s.keys_without < 0.05 && s.damaged == 0)?;
-    let now = s.like_bloom_bits()?;
-    if s.absent_blocks <= 2.0 * FEW_BLOCKS {
-        return None;
-    }
-    let rows = policies::ROCKSDB_BITS.iter().filter(|&&bits| bits > now);
-    let rows: Vec<&Row> = rows.filter_map(|&bits| s.row(family, bits)).collect();
-    let row = rows.iter().find(|row| row.absent_blocks <= FEW_BLOCKS).or(rows.last())?;
-    let saved = s.absent_blocks - row.absent_blocks;
-    let bytes = row.filter_bytes - s.filter_bytes as f64;
-    (s.is_worth(saved) && bytes > 0.0).then(|| Advice {
-        action: format!("Use more bits: {}", s.bits_of(row)),
-        unless: "lookups of absent keys are rare, or memory is short".into(),
-        options: s.options_of(row),
-        when: s.when_rewritten(),
-        worth: format!(
-            "{saved:.2} blocks for each absent lookup, {:.1} µs; {} more memory",
-            s.micros(saved),
-            size(bytes as u64)
-        ),
     })
 }
 
@@ -475,21 +448,21 @@ fn keep(s: &Situation) -> Advice {
     let rate = s.rate.map_or(String::new(), |rate| {
         format!(", the last level's filters let {} through", percent(rate))
     });
+    let (kind, of) = match s.absent.count {
+        0 => ("a present", &s.present),
+        _ => ("an absent", &s.absent),
+    };
+    let known = s.to_rule();
+    let recommended = known.as_ref().map(recommend);
+    let unless = recommended.iter().flat_map(|of| of.unless.iter().map(words::reason));
+    let unless: Vec<String> = unless.collect();
     Advice {
-        action: format!(
-            "Keep what there is: an absent lookup reads {:.3} blocks{rate}",
-            s.absent_blocks
-        ),
-        unless: "memory is short, or a read costs much more".into(),
+        action: format!("Keep what there is: {kind} lookup reads {:.3} blocks{rate}", of.blocks),
+        unless: match unless.is_empty() {
+            true => "memory is short, or a read costs much more".into(),
+            false => unless.join(", or "),
+        },
         ..Advice::default()
-    }
-}
-
-fn seconds(seconds: f64) -> String {
-    match seconds {
-        s if s < 0.1 => format!("{:.0} ms", s * 1000.0),
-        s if s < 10.0 => format!("{s:.1} s"),
-        s => format!("{s:.0} s"),
     }
 }
 
@@ -497,24 +470,46 @@ fn seconds(seconds: f64) -> String {
 mod tests {
     use super::*;
 
+    /// A hundred million keys, of which each lookup reaches three tables.
+    const KEYS: f64 = 1e8;
+
     fn row(family: Family, bits: u32, stored: f64, absent_blocks: f64) -> Row {
         Row {
             name: format!("{family}:{bits}"),
             maypole: format!("{family}({stored})"),
             rocksdb: Some(policies::option(family, bits)),
-            last_level_without: false,
-            partitioned: false,
             family: Some(family),
             rocksdb_bits: Some(bits),
-            filter_bytes: stored * 1e8 / 8.0,
+            filter_bytes: stored * KEYS / 8.0,
             bits_per_key: stored,
             build_seconds: if family == Family::Bloom { 1.0 } else { 4.0 },
             absent_blocks,
-            present_blocks: Some(1.0),
+            present_blocks: Some(1.0 + absent_blocks * 2.0 / 3.0),
+            ..Row::default()
         }
     }
 
-    /// A hundred million keys with Bloom filters of 10 bits, as OPTIONS ask for.
+    fn lookups(blocks: f64, certain: f64, tables: f64) -> Lookups {
+        Lookups {
+            count: 100_000,
+            blocks: certain + blocks,
+            blocks_without_filters: certain + tables,
+            tables_in_vain: vec![tables],
+        }
+    }
+
+    /// The filters of these bits that let an absent lookup read so many blocks.
+    fn stored(s: Situation, bits_per_key: f64, absent_blocks: f64) -> Situation {
+        Situation {
+            bits_per_key,
+            filter_bytes: (bits_per_key * KEYS / 8.0) as u64,
+            absent: lookups(absent_blocks, 0.0, 3.0),
+            present: lookups(absent_blocks * 2.0 / 3.0, 1.0, 2.0),
+            ..s
+        }
+    }
+
+    /// Bloom filters of 10 bits, as OPTIONS ask for.
     fn usual() -> Situation {
         let rows = [(8, 0.06, 5.5), (10, 0.03, 7.0), (12, 0.01, 8.5), (16, 0.002, 11.6)];
         let rows = rows.iter().flat_map(|&(bits, blocks, stored)| {
@@ -523,95 +518,123 @@ mod tests {
                 row(Family::Ribbon, bits, stored, blocks),
             ]
         });
-        Situation {
+        let none = Row {
+            name: "none".into(),
+            maypole: "none".into(),
+            absent_blocks: 3.0,
+            present_blocks: Some(3.0),
+            ..Row::default()
+        };
+        let s = Situation {
             engine: Engine::RocksDb,
-            wanted: Wanted { policy: Some(Policy::Bloom(Some(10.0))), ..Wanted::default() },
+            wanted: wanted("bloomfilter:10:false"),
             tables: 100,
             file_bytes: 10 << 30,
-            keys_without: 0.0,
-            only_last_without: false,
+            keys: KEYS,
             damaged: 0,
             differing: 0,
+            of_prefixes_alone: false,
             family: Some(Family::Bloom),
-            bits_per_key: 10.0,
-            filter_bytes: 125_000_000,
+            bits_per_key: 0.0,
+            filter_bytes: 0,
             index_bytes: 50_000_000,
             level_0_bytes: 1 << 20,
             largest_filter: 1 << 20,
             largest_index: 400_000,
             are_partitioned: false,
             cache_bytes: None,
-            absent_blocks: 0.03,
-            absent_blocks_without: 3.0,
+            absent: Lookups::default(),
+            present: Lookups::default(),
             share_absent: None,
             rate: Some(0.01),
             read_cost: 80.0,
-            rows: rows.collect(),
+            rows: rows.chain([none]).collect(),
+        };
+        stored(s, 10.0, 0.03)
+    }
+
+    fn wanted(policy: &str) -> Wanted {
+        Wanted {
+            policy: Some(Policy::parse(policy)),
+            policy_text: Some(policy.into()),
+            ..Wanted::default()
         }
     }
 
     fn ribbons() -> Situation {
-        Situation {
-            wanted: Wanted { policy: Some(Policy::Ribbon(Some(10.0))), ..Wanted::default() },
+        let s = Situation {
+            wanted: wanted("ribbonfilter:10:0"),
             family: Some(Family::Ribbon),
-            bits_per_key: 7.0,
-            filter_bytes: 87_500_000,
             ..usual()
-        }
+        };
+        stored(s, 7.0, 0.03)
     }
 
     /// The table lists for each situation how each piece of advice begins, and what else must occur
     /// in the advice.
     #[test]
     fn every_situation_gives_its_sentences() {
-        let charged = |policy| Wanted {
-            policy: Some(policy),
+        let charged = || Wanted {
             charged: Some(true),
             pins_level_0: Some(false),
-            ..Wanted::default()
+            ..wanted("ribbonfilter:10:0")
         };
-        let none = Situation {
-            wanted: Wanted { policy: Some(Policy::None), ..Wanted::default() },
-            keys_without: 1.0,
-            family: None,
-            bits_per_key: 0.0,
-            filter_bytes: 0,
-            absent_blocks: 3.0,
-            rate: None,
-            ..usual()
+        let none = Situation { wanted: wanted("nullptr"), family: None, rate: None, ..usual() };
+        let none = stored(none, 0.0, 3.0);
+        let with = |s: Situation, row: Row| Situation {
+            rows: s.rows.into_iter().chain([row]).collect(),
+            ..s
         };
         let burr = Row {
-            name: "burr(7)".into(),
             maypole: "burr(7)".into(),
             rocksdb: None,
             rocksdb_bits: None,
-            ..row(Family::Burr, 7, 7.0, 0.031)
+            ..row(Family::Burr, 7, 7.0, 0.029)
         };
         let last_without = Row {
+            name: "ribbon:10, last none".into(),
             last_level_without: true,
             filter_bytes: 8_750_000.0,
-            ..row(Family::Ribbon, 10, 7.0, 1.02)
+            present_blocks: Some(1.02),
+            ..row(Family::Ribbon, 10, 0.7, 1.02)
         };
+        let prefixes = Situation { of_prefixes_alone: true, ..usual() };
+        let keys = Row {
+            name: "ribbon:10, keys".into(),
+            whole_keys: true,
+            ..row(Family::Ribbon, 10, 7.1, 0.02)
+        };
+        let passed = |row: &Row| match &row.name[..] {
+            "none" => row.clone(),
+            _ => Row { absent_blocks: 2.9, filter_bytes: 1e5, ..row.clone() },
+        };
+        let prefixes = Situation { rows: prefixes.rows.iter().map(passed).collect(), ..prefixes };
         let table: Vec<(&str, Situation, &[&str], &[&str])> = vec![
             ("no table", Situation { tables: 0, ..usual() }, &["Nothing to advise"], &[]),
             (
                 "Bloom, and all is well",
                 usual(),
-                &["Use Ribbon in place of Bloom, 10 as RocksDB counts, 7.0 bits stored"],
-                &["filter_policy=ribbonfilter:10:0", "30 %", "new tables only", "4.0 s"],
+                &["Use ribbon:10 (7.0 bits stored)"],
+                &[
+                    "filter_policy=ribbonfilter:10:0",
+                    "0.0300 blocks in place of 0.0300 (as fast)",
+                    "83.4 MiB in place of 119.2 MiB",
+                    "new tables only",
+                    "4.0 s",
+                    "1.6 µs a lookup are worth 17.9 MiB of memory (then ribbon:12)",
+                ],
             ),
             ("Ribbon, and all is well", ribbons(), &["Keep what there is"], &["0.030 blocks"]),
             (
                 "no filter",
                 none.clone(),
-                &["Set a filter: 100 % of the keys"],
-                &["filter_policy=ribbonfilter:10:0", "2.97 blocks", "238 µs", "83.4 MiB"],
-            ),
-            (
-                "no filter, and no recorded lookup of an absent key",
-                Situation { share_absent: Some(0.0), ..none.clone() },
-                &["Keep what there is"],
-                &[],
+                &["Use ribbon:10 (7.0 bits stored)"],
+                &[
+                    "filter_policy=ribbonfilter:10:0",
+                    "0.0300 blocks in place of 3.0000 (238 µs less)",
+                    "83.4 MiB in place of 0 B",
+                    "lookups of absent keys are rare",
+                ],
             ),
             (
                 "no filter, and reads cost nothing",
@@ -621,40 +644,49 @@ mod tests {
             ),
             (
                 "no filter in tables of an older policy",
-                Situation { keys_without: 0.4, absent_blocks: 0.9, differing: 40, ..ribbons() },
-                &["Rewrite the tables without a filter", "Compact the column family: 40 of 100"],
-                &["40.0 % of the keys", "kForce"],
+                stored(Situation { differing: 40, ..ribbons() }, 4.2, 0.9),
+                &[
+                    "Compact the column family, so that all tables have what OPTIONS ask for: ribbon:10",
+                ],
+                &["70 µs less", "rewrites all"],
+            ),
+            (
+                "other filters than OPTIONS ask for, which are as good",
+                Situation { differing: 40, wanted: wanted("bloomfilter:8:false"), ..ribbons() },
+                &["Compact the column family: 40 of 100"],
+                &["kForce"],
             ),
             (
                 "none in the last level, on purpose",
-                Situation {
-                    wanted: Wanted { for_hits: Some(true), ..ribbons().wanted },
-                    keys_without: 0.9,
-                    only_last_without: true,
-                    absent_blocks: 1.01,
-                    filter_bytes: 8_750_000,
-                    ..ribbons()
-                },
-                &["Give the last level filters too"],
-                &["optimize_filters_for_hits=false", "nearly all lookups find their key"],
+                stored(
+                    Situation {
+                        wanted: Wanted { for_hits: Some(true), ..wanted("ribbonfilter:10:0") },
+                        ..ribbons()
+                    },
+                    0.7,
+                    1.01,
+                ),
+                &["Use ribbon:10"],
+                &["optimize_filters_for_hits=false", "lookups of absent keys are rare"],
             ),
             (
                 "recorded lookups, nearly all of present keys",
-                Situation {
-                    share_absent: Some(0.001),
-                    rows: ribbons().rows.into_iter().chain([last_without]).collect(),
-                    ..ribbons()
-                },
-                &["Leave the last level without filters: 0.100 % of the recorded lookups"],
-                &["optimize_filters_for_hits=true", "75.1 MiB", "0.001 more blocks (0.1 µs)"],
+                with(Situation { share_absent: Some(0.001), ..ribbons() }, last_without.clone()),
+                &["Use ribbon:10, last none"],
+                &["optimize_filters_for_hits=true", "8.34 MiB in place of 83.4 MiB"],
+            ),
+            (
+                "recorded lookups, all of present keys",
+                with(
+                    Situation { share_absent: Some(0.0), absent: Lookups::default(), ..ribbons() },
+                    last_without,
+                ),
+                &["Use ribbon:10, last none"],
+                &["other lookups than the recorded ones come"],
             ),
             (
                 "filters without a policy",
-                Situation {
-                    wanted: Wanted { policy: Some(Policy::None), ..Wanted::default() },
-                    differing: 100,
-                    ..ribbons()
-                },
+                Situation { wanted: wanted("nullptr"), differing: 100, ..ribbons() },
                 &["Name a filter policy"],
                 &["filter_policy=ribbonfilter:10:0", "with the next opening", "2.97 blocks"],
             ),
@@ -666,30 +698,44 @@ mod tests {
             ),
             (
                 "too few bits",
-                Situation { bits_per_key: 5.5, absent_blocks: 0.3, filter_bytes: 1, ..ribbons() },
-                &["Use more bits: 10 as RocksDB counts, 7.0 bits stored"],
-                &["0.27 blocks", "21.6 µs"],
+                stored(Situation { differing: 100, ..ribbons() }, 3.5, 0.3),
+                &[
+                    "Compact the column family, so that all tables have what OPTIONS ask for: ribbon:10",
+                ],
+                &["0.0300 blocks in place of 0.3000 (22 µs less)", "83.4 MiB in place of 41.7 MiB"],
+            ),
+            (
+                "far too many bits, of before 6.6",
+                Situation { family: Some(Family::LegacyBloom), ..stored(usual(), 250.0, 0.0132) },
+                &["Use ribbon:12 (8.5 bits stored)"],
+                &[
+                    "format_version=5",
+                    "0.0100 blocks in place of 0.0132",
+                    "101.3 MiB in place of 2.91 GiB",
+                ],
             ),
             (
                 "filters of before 6.6",
-                Situation { family: Some(Family::LegacyBloom), absent_blocks: 0.09, ..usual() },
-                &["Write tables of format_version 5"],
-                &["format_version=5", "0.06 blocks", "4.8 µs"],
+                Situation { family: Some(Family::LegacyBloom), ..stored(usual(), 10.0, 0.15) },
+                &["Use ribbon:10"],
+                &["format_version=5", "9.6 µs less"],
+            ),
+            (
+                "prefixes alone, which absent keys pass",
+                with(stored(prefixes.clone(), 0.01, 2.9), keys.clone()),
+                &["Use ribbon:10, keys (7.1 bits stored)"],
+                &["whole_key_filtering=true", "only seeks of a prefix use the filters"],
             ),
             (
                 "filters that fill the cache",
-                Situation {
-                    wanted: charged(Policy::Ribbon(Some(10.0))),
-                    cache_bytes: Some(128 << 20),
-                    ..ribbons()
-                },
+                Situation { wanted: charged(), cache_bytes: Some(128 << 20), ..ribbons() },
                 &["Cut filters and indexes into parts", "Pin filters and indexes of level 0"],
                 &["partition_filters=true", "pin_l0_filter_and_index_blocks_in_cache=true"],
             ),
             (
                 "parts in a cache that is too small",
                 Situation {
-                    wanted: charged(Policy::Ribbon(Some(10.0))),
+                    wanted: charged(),
                     cache_bytes: Some(4 << 20),
                     are_partitioned: true,
                     ..ribbons()
@@ -709,13 +755,11 @@ mod tests {
             ),
             (
                 "a database of Maypole's",
-                Situation {
-                    engine: Engine::Maypole,
-                    wanted: Wanted::default(),
-                    rows: usual().rows.into_iter().chain([burr]).collect(),
-                    ..usual()
-                },
-                &["Use bumped ribbon in place of Bloom, 7.0 bits stored"],
+                with(
+                    Situation { engine: Engine::Maypole, wanted: Wanted::default(), ..usual() },
+                    burr,
+                ),
+                &["Use burr(7) (7.0 bits stored)"],
                 &["maypole compact DB", "filter(\\\"burr(7)"],
             ),
         ];

@@ -62,29 +62,9 @@ pub fn distinct(count: usize, most: usize, random: &mut SmallRng) -> Vec<usize> 
     numbers
 }
 
-/// Reads a share: `1%`, `0.5 %`, `0.01`.
-pub fn share(text: &str) -> std::result::Result<f64, String> {
-    let wrong = || "expected a share such as 1% or 0.01, above 0 and at most 100%".to_string();
-    let (number, scale) = match text.trim().strip_suffix('%') {
-        Some(number) => (number, 100.0),
-        None => (text, 1.0),
-    };
-    let share = number.trim().parse::<f64>().map_err(|_| wrong())? / scale;
-    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err(wrong()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_share_is_a_part_of_one() {
-        assert_eq!(share("1%"), Ok(0.01));
-        assert_eq!((share("100%"), share("0.25")), (Ok(1.0), Ok(0.25)));
-        for wrong in ["0", "0%", "101%", "-1%", "nan", "%", "one"] {
-            assert!(share(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn large_tables_are_read_by_blocks() {

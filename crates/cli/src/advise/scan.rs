@@ -15,6 +15,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use super::policies::Kind;
+use super::queries::{Query, Shape};
 use super::sample::distinct;
 use super::scanned::{Asked, Built, Scanned};
 use super::tables::{Feed, Form, Table};
@@ -37,7 +38,7 @@ pub fn run(
     tables: &[Table],
     drawn: &[(usize, f64)],
     kinds: &[Kind],
-    queries_of: &(dyn Fn(usize, f64) -> Vec<Vec<u8>> + Sync),
+    queries_of: &(dyn Fn(usize, f64) -> Vec<Query> + Sync),
 ) -> Result<Vec<(usize, Scanned)>> {
     let bytes = |i: usize, part: f64| (tables[i].file_bytes as f64 * part) as u64;
     let bar = progress::bar(drawn.iter().map(|&(i, part)| bytes(i, part)).sum(), "reading tables");
@@ -68,7 +69,7 @@ pub fn run(
     done.into_iter().map(|(i, scanned)| Ok((i, scanned?))).collect()
 }
 
-/// The hashes that a filter holds of one key.
+/// The hashes of one key, and of its prefix if it has one.
 #[derive(Clone, Copy)]
 struct Fed {
     // A hash of 0 counts as no hash, so that `Option` adds no memory. This is harmless, because
@@ -77,28 +78,42 @@ struct Fed {
     prefix: Option<NonZeroU64>,
 }
 
+impl Fed {
+    /// The hash that a point lookup of the key queries a filter with.
+    fn asked(&self, holds_keys: bool) -> Option<u64> {
+        self.key.filter(|_| holds_keys).or(self.prefix).map(NonZeroU64::get)
+    }
+}
+
 impl Feed {
     fn fed(&self, key: &[u8]) -> Fed {
         let hash = |bytes: &[u8]| NonZeroU64::new(hash64(bytes));
         let prefix = self.extractor.and_then(|extractor| extractor.prefix_of(key)).and_then(hash);
-        let holds_keys = self.whole_keys || self.extractor.is_none();
-        Fed { key: hash(key).filter(|_| holds_keys), prefix }
+        Fed { key: hash(key), prefix }
     }
 
-    /// The hash that a point lookup of the key queries the filter with.
-    fn asked(&self, key: &[u8]) -> Option<u64> {
-        let fed = self.fed(key);
-        fed.key.or(fed.prefix).map(NonZeroU64::get)
+    /// Whether the filter holds prefixes alone.
+    pub fn is_of_prefixes_alone(&self) -> bool {
+        !self.whole_keys && self.extractor.is_some()
     }
+}
+
+/// An absent key that filters are queried with.
+struct Absent {
+    fed: Fed,
+    /// How many of the keys that filters are built of are smaller.
+    position: usize,
 }
 
 /// The state of reading a table's keys in order.
 struct Reading<'a> {
     table: &'a Table,
-    queries: &'a [Vec<u8>],
+    queries: &'a [Query],
     next_query: usize,
     /// For each query, whether the table holds its key.
     held: Vec<bool>,
+    /// For each query that was passed, how many of the hashes are of smaller keys.
+    positions: Vec<usize>,
     last: Option<Vec<u8>>,
     hashes: Vec<Fed>,
     most_hashes: usize,
@@ -120,10 +135,11 @@ impl Reading<'_> {
         }
         self.scanned.keys += 1;
         self.key_bytes += key.len() as u64;
-        while self.queries.get(self.next_query).is_some_and(|query| &query[..] < key) {
+        while self.queries.get(self.next_query).is_some_and(|query| &query.key[..] < key) {
+            self.positions.push(self.hashes.len());
             self.next_query += 1;
         }
-        if self.queries.get(self.next_query).is_some_and(|query| &query[..] == key) {
+        if self.queries.get(self.next_query).is_some_and(|query| &query.key[..] == key) {
             self.held[self.next_query] = true;
         }
         if self.hashes.len() < self.most_hashes {
@@ -135,7 +151,7 @@ impl Reading<'_> {
 fn scan(
     table: &Table,
     part: f64,
-    queries: &[Vec<u8>],
+    queries: &[Query],
     kinds: &[Kind],
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
@@ -161,6 +177,7 @@ fn scan(
         queries,
         next_query: 0,
         held: vec![false; queries.len()],
+        positions: Vec::with_capacity(queries.len()),
         last: None,
         hashes: Vec::new(),
         most_hashes,
@@ -171,7 +188,7 @@ fn scan(
         true => read_whole(table, &mut reading),
         false => read_blocks(table, part, &mut reading),
     };
-    let Reading { held, hashes, key_bytes, mut scanned, .. } = reading;
+    let Reading { held, positions, hashes, key_bytes, mut scanned, .. } = reading;
     match read {
         Ok(()) => {}
         Err(error @ Error::Corruption { .. }) => {
@@ -183,23 +200,35 @@ fn scan(
     let is_asked = matches!(table.form, Some(Form::Full | Form::Partitioned | Form::Maypoles))
         && table.reader.filter_is_unasked().is_none();
     let mut absent = Vec::new();
-    for (query, &held) in queries.iter().zip(&held) {
+    for (n, (query, &held)) in queries.iter().zip(&held).enumerate() {
         if held {
             continue;
         }
-        let maybe = !is_asked || table.reader.may_contain(query)?;
+        let Query { key, shape } = query;
+        let maybe = !is_asked || table.reader.may_contain(key)?;
         // The unread part of the table may hold the key. Then "maybe" is right, and the query does
         // not count. Only a lookup of the key in the table shows whether that is so.
-        if maybe && !scanned.is_whole && holds(table, query) {
+        if maybe && !scanned.is_whole && holds(table, key) {
             continue;
         }
-        absent.extend(table.feed.asked(query));
+        let position = positions.get(n).copied().unwrap_or(hashes.len());
+        absent.push(Absent { fed: table.feed.fed(key), position });
         if is_asked {
-            scanned.asked += Asked { queries: 1, wrong: u64::from(maybe) };
+            let asked = match shape {
+                Shape::Own => &mut scanned.asked,
+                Shape::Any => &mut scanned.asked_of_any_bytes,
+            };
+            *asked += Asked { queries: 1, wrong: u64::from(maybe) };
         }
     }
     let key_bytes = key_bytes as f64 / scanned.keys.max(1) as f64;
-    scanned.built = kinds.iter().map(|kind| build(kind, &hashes, &absent, key_bytes)).collect();
+    scanned.built = kinds
+        .iter()
+        .map(|kind| {
+            let holds_keys = kind.whole_keys || !table.feed.is_of_prefixes_alone();
+            build(kind, &hashes, &absent, holds_keys, key_bytes)
+        })
+        .collect();
     Ok(scanned)
 }
 
@@ -238,21 +267,38 @@ pub fn build_seconds(
     let keys: f64 = of_level.into_values().map(|keys| keys.min(BUILT_KEYS as f64)).sum();
     let fed = |key: u64| Fed { key: NonZeroU64::new(hash64(&key.to_le_bytes())), prefix: None };
     let hashes: Vec<Fed> = (0..trial_keys).map(fed).collect();
-    let key_nanos: f64 = kinds.iter().map(|kind| build(kind, &hashes, &[], 0.0).key_nanos).sum();
+    let key_nanos: f64 =
+        kinds.iter().map(|kind| build(kind, &hashes, &[], true, 0.0).key_nanos).sum();
     keys * key_nanos / 1e9
 }
 
-/// Builds filters of one kind and queries them with the hashes `absent`. `key_bytes`, the mean
-/// length of a key, is for the index of a partitioned filter.
-fn build(kind: &Kind, hashes: &[Fed], absent: &[u64], key_bytes: f64) -> Built {
-    let Some(part_keys) = kind.part_keys else { return build_one(kind.spec, hashes, absent) };
+/// Builds filters of one kind and queries them with the absent keys. Unless `holds_keys`, the filters
+/// hold prefixes alone. `key_bytes`, the mean length of a key, is for the index of a partitioned
+/// filter.
+fn build(
+    kind: &Kind,
+    hashes: &[Fed],
+    absent: &[Absent],
+    holds_keys: bool,
+    key_bytes: f64,
+) -> Built {
+    let Some(part_keys) = kind.part_keys else {
+        return build_one(kind.spec, hashes, absent, holds_keys);
+    };
     let parts = hashes.len().div_ceil(part_keys);
     let (mut all, mut nanos) = (Built::default(), 0.0);
+    let mut rest = absent;
     for (part, hashes) in hashes.chunks(part_keys).enumerate() {
-        // A lookup queries one partition. A hash does not show which partition its key belongs to,
-        // so each partition is queried with an equal part of the absent keys.
-        let share = |part: usize| absent.len() * part / parts;
-        let built = build_one(kind.spec, hashes, &absent[share(part)..share(part + 1)]);
+        // A lookup queries the part that would hold the key: the first part whose last key is not
+        // smaller. The absent keys are in the order of their positions.
+        let is_last = part + 1 == parts;
+        let end = match is_last {
+            true => rest.len(),
+            false => rest.partition_point(|absent| absent.position < (part + 1) * part_keys),
+        };
+        let (own, others) = rest.split_at(end);
+        rest = others;
+        let built = build_one(kind.spec, hashes, own, holds_keys);
         nanos += built.key_nanos * built.keys as f64;
         all.add(&built);
     }
@@ -260,10 +306,10 @@ fn build(kind: &Kind, hashes: &[Fed], absent: &[u64], key_bytes: f64) -> Built {
     Built { key_nanos: nanos / all.keys.max(1) as f64, ..all }
 }
 
-fn build_one(spec: FilterSpec, hashes: &[Fed], absent: &[u64]) -> Built {
+fn build_one(spec: FilterSpec, hashes: &[Fed], absent: &[Absent], holds_keys: bool) -> Built {
     let mut builder = FilterBuilder::new(spec);
     for fed in hashes {
-        match (fed.key, fed.prefix) {
+        match (fed.key.filter(|_| holds_keys), fed.prefix) {
             (Some(key), Some(prefix)) => builder.add_pair(key.get(), prefix.get()),
             (Some(hash), None) | (None, Some(hash)) => builder.add(hash.get()),
             (None, None) => {}
@@ -274,8 +320,10 @@ fn build_one(spec: FilterSpec, hashes: &[Fed], absent: &[u64]) -> Built {
     let nanos = start.elapsed().as_nanos() as f64;
     let (keys, bytes) = (block.keys(), block.bytes().len() as u64);
     let filter = block.into_reader();
+    let absent: Vec<u64> =
+        absent.iter().filter_map(|absent| absent.fed.asked(holds_keys)).collect();
     let mut answers = vec![false; absent.len()];
-    filter.may_contain_many(absent, &mut answers);
+    filter.may_contain_many(&absent, &mut answers);
     let wrong = answers.iter().filter(|&&maybe| maybe).count() as u64;
     Built {
         keys,

@@ -56,11 +56,33 @@ pub struct Scanned {
     pub bytes: u64,
     /// Whether the whole table was read.
     pub is_whole: bool,
+    /// Queries for keys of other tables, and for made-up keys of the shape that the table's keys
+    /// have.
     pub asked: Asked,
+    /// Queries for made-up keys whose last bytes are any bytes.
+    pub asked_of_any_bytes: Asked,
     /// The filters that were built, in the order of the kinds.
     pub built: Vec<Built>,
     /// Why the reading ended early.
     pub damage: Option<String>,
+}
+
+/// If there are fewer queries of the keys' own shape than this for each one of any bytes, nearly all
+/// keys of this shape exist, and the others say too little.
+const FEW_OF_OWN_SHAPE: f64 = 0.05;
+
+/// The queries by which a rate is judged: those of the keys' own shape, unless they are few.
+pub fn judged(own: Asked, of_any_bytes: Asked) -> Asked {
+    let mut both = own;
+    both += of_any_bytes;
+    let is_enough = own.queries as f64 >= FEW_OF_OWN_SHAPE * of_any_bytes.queries as f64;
+    if is_enough { own } else { both }
+}
+
+impl Scanned {
+    pub fn judged(&self) -> Asked {
+        judged(self.asked, self.asked_of_any_bytes)
+    }
 }
 
 /// What the stored bytes of a filter say, in contrast to the properties of its table.
@@ -68,6 +90,8 @@ pub struct Scanned {
 pub struct ReadFilter {
     pub family: Option<Family>,
     pub probes: Option<u32>,
+    /// The number of partitions; 1 if the filter is one block.
+    pub parts: usize,
     /// Stored bytes of the largest partition, or of the whole filter if it is not partitioned.
     pub largest_part: u64,
     /// Why the filter cannot be used; it then answers "maybe" to every query.

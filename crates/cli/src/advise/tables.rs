@@ -208,6 +208,7 @@ impl Table {
         Ok(Some(ReadFilter {
             family: parts.first().and_then(FilterReader::family),
             probes: parts.first().and_then(FilterReader::probes),
+            parts: parts.len(),
             largest_part: bytes.max().unwrap_or(0),
             damaged: untrusted.map(str::to_owned),
         }))
@@ -307,10 +308,13 @@ impl Table {
         let slack = if wanted.for_memory == Some(true) { 0.26 } else { SIZE_SLACK };
         let expected = bits * self.keys as f64 / 8.0;
         let differs = (self.filter_bytes as f64 - expected).abs();
-        // Each partition is rounded up to whole cache lines, so a partitioned filter may differ by
-        // another tenth.
-        let parts = if self.form == Some(Form::Partitioned) { 0.1 } else { 0.0 };
-        if differs <= expected * (slack + parts) + SLACK_BYTES {
+        // Each partition is rounded up to whole cache lines. If partitions hold prefixes, they are
+        // many and small, so that most of their bytes are rounding.
+        let (part, parts) = match self.form {
+            Some(Form::Partitioned) => (0.1, self.filter().map_or(1, |filter| filter.parts)),
+            _ => (0.0, 1),
+        };
+        if differs <= expected * (slack + part) + SLACK_BYTES * parts.max(1) as f64 {
             return None;
         }
         Some(format!("{stored:.1} bits a key; OPTIONS ask for {bits:.1}"))

@@ -95,7 +95,7 @@ impl Worker<'_> {
                         batch.delete(first_keys.of(oldest));
                     }
                     (true, _) => {
-                        batch.delete_range(first_keys.of(oldest), end_keys.of(end));
+                        batch.delete_range(first_keys.of(oldest)..end_keys.of(end));
                     }
                     _ => (),
                 }

@@ -9,7 +9,8 @@ use maypole_filter::textbook::{bloom, formulas};
 use crate::args;
 use crate::compare::lab;
 use crate::failure::{Failure, Result};
-use crate::output::{json_array, tell};
+use crate::output::{SCHEMA, json_lines, tell};
+use crate::recommend::{Estimate, Filter, Situation, recommend, words};
 use crate::show::record::{self, record};
 use crate::show::sheet::{Column, Screen, Sheet, or_dash};
 use crate::show::text::{counted, percent, size};
@@ -23,7 +24,8 @@ use crate::show::text::{counted, percent, size};
 /// all levels the same bits a key. Another row gives smaller levels more bits, as the policy
 /// budget(...) does, so that absent lookups read fewer blocks. A third table shows the memory that
 /// filters and indexes need together: whole, or in parts if the block cache does not hold them
-/// whole. With --cache, the command tells whether it does.
+/// whole. With --cache, the command tells whether it does. The last sentence says which filter to
+/// take.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Size {
@@ -35,8 +37,8 @@ pub struct Size {
         value_parser = args::count_in::<u64>(1..=1_000_000_000_000)
     )]
     keys: u64,
-    /// The false-positive rate to reach, such as 0.01
-    #[arg(long, value_name = "RATE", default_value = "0.01", value_parser = args::number_in(1e-8..=0.5, "a rate between 0.00000001 and 0.5, such as 0.01"))]
+    /// The false-positive rate to reach, such as 0.01 or 1%
+    #[arg(long, value_name = "RATE", default_value = "0.01", value_parser = args::share_in(1e-8..=0.5, "a rate between 0.00000001 and 0.5, such as 0.01 or 1%"))]
     rate: f64,
     /// Compute the rate of this number of bits a key instead
     #[arg(long, value_name = "BITS", value_parser = args::number_in(1.0..=30.0, "bits a key between 1 and 30, such as 10"), conflicts_with = "rate")]
@@ -59,7 +61,7 @@ pub struct Size {
     /// Levels of the tree that hold data
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = args::count_in::<u64>(1..=7))]
     levels: u64,
-    /// Print a JSON array, one object a kind of filter
+    /// Print a JSON object: schema, filters, verdict
     #[arg(long)]
     json: bool,
 }
@@ -104,7 +106,7 @@ impl Size {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let rows = self.rows()?;
         if self.json {
-            return json_array(rows.iter().map(record::to_json), out);
+            return self.json(&rows, out);
         }
         let screen = Screen::stdout();
         let wanted = match self.bits {
@@ -131,7 +133,46 @@ impl Size {
         writeln!(out, "{}", screen.bold(&screen.wrap(heading)))?;
         writeln!(out, "{}\n", self.memory(&rows[2..]).to_text(&screen))?;
         let warning = self.cache_warning(&rows[2..]);
-        screen.say(warning.into_iter().chain(self.shares(&rows)), out)
+        screen.say(warning.into_iter().chain(self.shares(&rows)), out)?;
+        let situation = self.situation(&rows[2..]);
+        let sentence = words::sentence(&situation, &recommend(&situation));
+        screen.say([format!("{sentence}.")], out)
+    }
+
+    fn json(&self, rows: &[SizeRow], out: &mut dyn Write) -> Result {
+        let situation = self.situation(&rows[2..]);
+        let verdict = words::json(&situation, &recommend(&situation));
+        let filters = json_lines(rows.iter().map(record::to_json));
+        writeln!(
+            out,
+            "{{\n\"schema\": {SCHEMA},\n\"filters\": {filters},\n\"verdict\": {verdict}\n}}"
+        )?;
+        Ok(())
+    }
+
+    /// What the rule knows: each family has the same filter in all levels, and a read has its usual
+    /// cost.
+    fn situation(&self, rows: &[SizeRow]) -> Situation {
+        let levels = self.levels as f64;
+        let filter = |name: String, bytes: u64, rate: f64| Filter {
+            bytes: bytes as f64,
+            absent: Estimate::exact(levels * rate),
+            present: Estimate::exact(1.0 + (levels - 1.0) * rate),
+            is_for_rocksdb: !name.starts_with("burr") && !name.starts_with("fuse"),
+            is_usual: name.starts_with("bloom"),
+            build_seconds: None,
+            name,
+        };
+        let of_row = |row: &SizeRow| {
+            filter(format!("{}({:.1})", row.filter, row.bits_per_key), row.bytes, row.fpr)
+        };
+        Situation {
+            keys: self.keys as f64,
+            filters: rows.iter().map(of_row).collect(),
+            without: filter("none".into(), 0, 1.0),
+            read_micros: args::USUAL_READ_MICROS,
+            ..Situation::default()
+        }
     }
 
     /// A row for the textbook's filter, a row for the lower bound, and a row for each filter
@@ -479,24 +520,33 @@ mod tests {
         assert!(reads < uniform / 2.0, "{reads}, {uniform}");
     }
 
-    /// Passes the figures of `size` to the verdict of `compare`, which must advise the filter that
-    /// is the smallest in these figures. The two commands once called different families the
-    /// cheapest, because `compare` took the rate of a table of 499 keys for that of a billion keys.
+    /// `size` and the verdict of `compare` once called different families the cheapest, because
+    /// `compare` took the rate of a table of 499 keys for that of a billion keys. Now both ask the
+    /// same rule.
     #[test]
-    fn the_verdict_on_computed_figures_takes_the_smallest_filter() {
+    fn the_verdict_of_compare_on_computed_figures_is_that_of_size() {
         use crate::compare::results::{About, Results, verdict};
 
-        for (keys, rate) in [(270_000, 0.01), (1_000_000_000, 0.01), (5_000_000, 0.001)] {
+        for (keys, rate, family) in
+            [(270_000, 0.01, "bloom"), (1_000_000_000, 0.01, "burr"), (5_000_000, 0.001, "burr")]
+        {
             let (bits, entry_bytes, memory, levels, json) = (None, 128, None, 3, false);
             let cache = None;
             let size = Size { keys, rate, bits, entry_bytes, memory, cache, levels, json };
             let rows: Vec<SizeRow> = size.rows().unwrap().drain(2..).collect();
-            let smallest = rows.iter().min_by_key(|row| row.bytes).unwrap();
+            let situation = size.situation(&rows);
+            assert!(recommend(&situation).take.name.starts_with(family), "{keys} {rate}");
             let about = About { keys, data_bytes: 128 * keys, ..About::default() };
-            let computed = rows.iter().map(|row| (row.filter.as_str(), row.bytes, row.fpr));
-            let results = Results::computed(about, keys, &computed.collect::<Vec<_>>());
-            let lines = verdict::lines(&results);
-            assert!(lines[0].starts_with(&format!("Take {}", smallest.filter)), "{lines:?}");
+            let computed = situation
+                .filters
+                .iter()
+                .map(|of| (&*of.name, of.bytes as u64, of.absent.value / 3.0));
+            let mut results = Results::computed(about, keys, &computed.collect::<Vec<_>>());
+            for row in results.policies.iter_mut().filter(|row| row.policy.starts_with("bloom")) {
+                row.policy = "bloom(10)".into();
+            }
+            let sentence = verdict::words(&results).sentence;
+            assert!(sentence.starts_with(&format!("Take {family}")), "{sentence}");
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::args::{self, ReadDb};
 use crate::failure::Result;
 use crate::monitor::figures::ReadCost;
-use crate::monitor::{self, Source, prometheus, report, tablestats, watch};
+use crate::monitor::{self, Source, report, tablestats, watch};
 use crate::output::{json_list, object};
 
 /// Print what a database holds and what its filters do: figures, levels, memory, counters.
@@ -99,7 +99,9 @@ impl Stats {
                 let stats = source.read_published()?;
                 monitor::json::print(&source, &stats, ReadCost::of(&stats, self.read_cost), out)
             }
-            Format::Prometheus => prometheus::print(&source, &source.read_published()?, out),
+            Format::Prometheus => {
+                Ok(out.write_all(source.read_published()?.prometheus().as_bytes())?)
+            }
             Format::Tablestats => tablestats::print(&source, &source.read_published()?, out),
         }
     }

@@ -52,12 +52,12 @@ use crate::show::text::size;
 use crate::{clock, output, space};
 use keys::KeySet;
 use plan::Plan;
-use results::{About, MAKER, PolicyRow, ReadCost, Results, report, save};
+use results::{About, MAKER, PolicyRow, ReadCost, Results, report, save, verdict};
 use setup::Setup;
 use throughput::Grid;
 use tree::Tree;
 
-pub use keys::file;
+pub use keys::{KeyList, file};
 pub use lab::FilterSpeed;
 pub use options::Compare;
 
@@ -70,7 +70,7 @@ impl Compare {
         // shares of absent keys, and forms of filters. With `--cold`, each point would take
         // minutes, because files are read from a device. A sweep measures caches and shares of its
         // own.
-        let more = self.out.is_some() && !self.cold && !self.sweep;
+        let more = self.out.is_some() && !self.cold && !self.sweep && setup.has_both_kinds();
         let open = if self.sweep { 2 } else { policies.len() as u64 + 1 };
         let each = setup.plan.memory_bytes().saturating_add(setup.cache_bytes as u64);
         let [mut memory_bytes, mut disk_bytes] =
@@ -199,7 +199,14 @@ impl Compare {
         let Results { about, policies, .. } = results;
         if self.json {
             about.notes.iter().for_each(|note| output::tell(format_args!("note: {note}")));
-            return output::json_array(policies.iter().map(record::to_json), out);
+            let (policies, verdict) =
+                (output::json_lines(policies.iter().map(record::to_json)), verdict::json(results));
+            let schema = output::SCHEMA;
+            writeln!(
+                out,
+                "{{\n\"schema\": {schema},\n\"policies\": {policies},\n\"verdict\": {verdict}\n}}"
+            )?;
+            return Ok(());
         }
         let screen = Screen::stdout();
         report::tables(policies, &screen, out)?;

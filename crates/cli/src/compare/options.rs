@@ -44,8 +44,8 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 /// Each policy gets one row of results. A verdict in words follows: which policy to take, and in
 /// which cases to take another. --out writes all of it as a page with plots.
 ///
-/// Policies: none; bloom(BITS), ribbon(BITS), burr(BITS) and fuse(BITS), which store BITS bits a
-/// key; ribbon_like_bloom(BITS), a Ribbon with the false-positive rate of bloom(BITS); fpr(RATE)
+/// Policies: none; bloom(BITS), ribbon(BITS), burr(BITS) and fuse(BITS), which store at most BITS
+/// bits a key (fuse has sizes in steps of about 1.06 bits: fuse(9) stores 8.5); ribbon_like_bloom(BITS), a Ribbon with the false-positive rate of bloom(BITS); fpr(RATE)
 /// and fpr(RATE, FAMILY), a false-positive rate; capped(FILTER, 1MiB), at most 1 MiB for each
 /// table, so that many keys get fewer bits; levels(FILTER, ...), one filter for each level that
 /// holds data, from level 0 down; bottommost_none(FILTER), which leaves the lowest level without
@@ -91,7 +91,7 @@ pub struct Compare {
     /// Take the keys from this file, one a line; - is standard input. An empty line is the empty
     /// key; equal lines count once; lines may end in CR LF if all do. A tenth of the keys is not
     /// loaded but looked up as absent. The file may take half of the available memory. A byte order
-    /// mark of UTF-8 is skipped; UTF-16 and files compressed by gzip or zstd are rejected
+    /// mark of UTF-8 is skipped; UTF-16 and compressed files are rejected
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     key_file: Option<PathBuf>,
     /// Each line of --key-file is a key, a tab and a value
@@ -106,7 +106,7 @@ pub struct Compare {
     #[arg(long, value_name = "FILE", requires = "given", verbatim_doc_comment)]
     absent_file: Option<PathBuf>,
     /// Load all given keys and look up the keys of this file, present or absent, one a line, in the
-    /// order of the file
+    /// order of the file. \xNN stands for a byte, and what follows a tab is ignored, as in advise
     #[arg(
         long,
         value_name = "FILE",
@@ -179,7 +179,7 @@ pub struct Compare {
     /// Draw other keys, and another order
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Print a JSON array, one object a policy
+    /// Print a JSON object: schema, policies, verdict
     #[arg(long)]
     pub json: bool,
 }

@@ -52,12 +52,6 @@ impl Repeated {
         let median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
         Repeated { median, low: sorted[left_out], high: sorted[n - 1 - left_out] }
     }
-
-    /// Widens the interval so that it contains `mean`, the mean of the lookups of all rounds. One
-    /// stalled round moves this mean, but hardly the median.
-    pub fn including(self, mean: f64) -> Repeated {
-        Repeated { low: self.low.min(mean), high: self.high.max(mean), ..self }
-    }
 }
 
 #[cfg(test)]
@@ -70,15 +64,6 @@ mod tests {
         assert_eq!(Repeated::of(&rounds), Repeated { median: 5.1, low: 4.0, high: 6.5 });
         assert_eq!(Repeated::of(&[3.0, 1.0]), Repeated { median: 2.0, low: 1.0, high: 3.0 });
         assert_eq!(Repeated::of(&[]).median, 0.0);
-    }
-
-    /// On a busy machine a report once said "736 ns (95 %: 328 to 367)", a mean outside its own
-    /// interval. Now the interval is widened to the mean.
-    #[test]
-    fn a_mean_lies_in_its_interval() {
-        let rounds = Repeated { median: 340.0, low: 328.0, high: 367.0 };
-        assert_eq!(rounds.including(736.0), Repeated { high: 736.0, ..rounds });
-        assert_eq!(rounds.including(340.0), rounds);
     }
 
     #[test]

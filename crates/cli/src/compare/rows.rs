@@ -35,7 +35,8 @@ fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> PolicyRo
     let Measured { absent, present } = measured;
     let (before, after) = (&absent.before, &absent.after);
     let filter = since(after.counts().filter, before.counts().filter);
-    let per_get = |phase: &Phase, ticker| counts_of(phase).get(ticker) as f64 / phase.gets() as f64;
+    let per_get =
+        |phase: &Phase, ticker| counts_of(phase).get(ticker) as f64 / phase.gets().max(1) as f64;
     let last = &present.after;
     let is_metadata = |kind: BlockKind| matches!(kind, BlockKind::Filter | BlockKind::Index);
     let resident = last.cache.iter().filter(|(kind, _)| is_metadata(*kind));
@@ -79,12 +80,12 @@ fn counts_of(phase: &Phase) -> Tickers {
 fn times(phase: &Phase) -> Times {
     let tenths = |nanos: f64| (nanos * 10.0).round() / 10.0;
     let quantile = |q| phase.latency.value_at_quantile(q) as f64;
-    let mean = phase.latency.mean();
-    let Repeated { low, high, .. } = Repeated::of(&phase.means).including(mean);
+    let Repeated { median, low, high } = Repeated::of(&phase.means);
     Times {
-        mean: tenths(mean),
+        mean: tenths(phase.latency.mean()),
         p50: quantile(0.5),
         p99: quantile(0.99),
+        median: tenths(median),
         low: tenths(low),
         high: tenths(high),
     }
@@ -108,13 +109,18 @@ fn predicted_fpr(before: &Stats, after: &Stats) -> Option<f64> {
     (total > 0.0).then(|| sum / total)
 }
 
-/// The levels of one tree that hold data, and the counts of absent lookups in them.
+/// The levels of one tree that hold data, and the counts of lookups in them.
 fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
-    let Phase { before, after, .. } = &measured.absent;
+    let after = &measured.absent.after;
+    let counts = |stats: &Stats, level: usize| {
+        let level = stats.levels.iter().find(|stats| stats.level == level);
+        level.map(|stats| stats.counts.filter).unwrap_or_default()
+    };
+    let counted =
+        |phase: &Phase, level| since(counts(&phase.after, level), counts(&phase.before, level));
     let row = |level: &LevelStats| {
-        let then = before.levels.iter().find(|stats| stats.level == level.level);
-        let then = then.map(|stats| stats.counts.filter).unwrap_or_default();
-        let counted = since(level.counts.filter, then);
+        let present = counted(&measured.present, level.level);
+        let counted = counted(&measured.absent, level.level);
         LevelRow {
             policy: tree.policy.to_string(),
             level: level.level as u64,
@@ -126,6 +132,8 @@ fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
             predicted_fpr: level.predicted_fpr,
             observed_fpr: counted.observed_fpr(),
             filters_asked: counted.asked(),
+            present_asked: present.useful + present.false_positive(),
+            present_wrong: present.false_positive(),
         }
     };
     after.levels.iter().filter(|level| level.files > 0).map(row).collect()

@@ -12,6 +12,14 @@ pub struct Setup {
     pub seed: u64,
 }
 
+impl Setup {
+    /// Whether absent and present keys are looked up, as mixes of both need. A file of queries may
+    /// have one kind alone.
+    pub fn has_both_kinds(&self) -> bool {
+        !self.keys.queries.absent.is_empty() && !self.keys.queries.present.is_empty()
+    }
+}
+
 #[cfg(test)]
 impl Setup {
     /// The setup of generated keys and values.

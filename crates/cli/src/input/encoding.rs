@@ -23,6 +23,11 @@ impl Encoding {
         match start {
             [0x1f, 0x8b, 8, ..] => other("compressed by gzip", "gzip -dc FILE"),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => other("compressed by zstd", "zstd -dc FILE"),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => other("compressed by xz", "xz -dc FILE"),
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => {
+                other("compressed by bzip2", "bzip2 -dc FILE")
+            }
+            [b'P', b'K', 3, 4, ..] => other("a zip archive", "unzip -p FILE"),
             // UTF-32 is checked first, because its little-endian mark begins with that of UTF-16.
             [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => {
                 other("text in UTF-32", "iconv -f UTF-32 -t UTF-8 FILE")
@@ -72,6 +77,9 @@ mod tests {
         for bytes in [
             &b"\x1f\x8b\x08\0\0"[..],
             b"\x28\xb5\x2f\xfd\x04",
+            b"\xfd7zXZ\0\0\x04",
+            b"BZh91AY&SY\x0a",
+            b"PK\x03\x04\x14\0",
             b"\xff\xfea\0",
             b"\xfe\xff\0a",
             b"\xff\xfe\0\0a\0\0\0",
@@ -87,6 +95,8 @@ mod tests {
             b"\x1f\x8b",
             b"\xef\xbb",
             b"key\n",
+            b"BZh9\n",
+            b"PK\n",
             b"a\0b\0",
             b"\0\0\0\x07\0\0\0\x08\0\0\0\x09\0\0\0\x0a\0\0\0\x0b\0\0\0\x0c\0\0\0\x0d\0\0\0\x0e",
             "Schlüssel\n".as_bytes(),

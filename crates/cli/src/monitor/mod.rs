@@ -6,14 +6,13 @@
 //! STATS ─► Source::read ─► figures   the four figures, and when to act on them
 //!                          report    everything, for people
 //!                          watch     the figures and their rates, repeated at an interval
-//!                          json, prometheus, tablestats   for programs
+//!                          json, tablestats   for programs; the library has the text for Prometheus
 //! ```
 //!
 //! Nothing here opens a database.
 
 pub mod figures;
 pub mod json;
-pub mod prometheus;
 pub mod report;
 pub mod tablestats;
 pub mod watch;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use maypole::table::SstReader;
-use maypole::{Compression, Db, RocksDb};
+use maypole::{Compression, Db, FilterKeys, PrefixExtractor, RocksDb};
 use serde_json::Value;
 
 use crate::rocksdb_dirs::{state_of, unpacked};
@@ -82,7 +82,7 @@ fn filters_of_rocksdb_are_told_measured_and_compared_and_nothing_changes() {
     }
     assert!(queries > 50_000, "{queries}");
 
-    let (now, same) = (policy(&found, "as it is"), policy(&found, "bloom:10"));
+    let (now, same) = (policy(&found, "NOW, as stored"), policy(&found, "bloom:10"));
     let (none, more) = (policy(&found, "none"), policy(&found, "bloom:16"));
     let memory = |row: &Value| number(&row["filter_bytes"]);
     assert!((memory(same) / memory(now) - 1.0).abs() < 0.02, "{same} {now}");
@@ -185,8 +185,12 @@ fn a_family_without_filters_is_advised_to_have_them() {
     assert_eq!(found["filters"][0]["filter"], "none");
     assert_eq!(found["filter_bytes"], 0);
     let advice = &found["advice"][0];
-    assert!(advice["action"].as_str().unwrap().starts_with("Set a filter: 100 %"), "{advice}");
-    assert_eq!(advice["options"][0], "filter_policy=ribbonfilter:10:0");
+    assert!(advice["action"].as_str().unwrap().starts_with("Use bloom:10"), "{advice}");
+    assert_eq!(advice["options"][0], "filter_policy=bloomfilter:10:false");
+    assert_eq!(
+        (&found["verdict"]["take"], found["verdict"]["keeps_what_there_is"].as_bool()),
+        (&"bloom:10".into(), Some(false))
+    );
     // If a read costs no time, a filter saves none, so `advise` does not recommend one.
     let found = family(dir.path(), &["--read-cost", "0"]);
     assert!(texts(&found["advice"], "action")[0].starts_with("Keep what there is"), "{found}");
@@ -209,7 +213,7 @@ fn entries_that_only_rocksdb_reads_are_keys_all_the_same() {
 fn column_families_are_told_one_by_one() {
     let dir = unpacked("10.4.2-cfs");
     let found = json(dir.path(), &[]);
-    assert_eq!(found["engine"], "rocksdb");
+    assert_eq!((&found["schema"], &found["engine"]), (&1.into(), &"rocksdb".into()));
     assert_eq!(texts(&found["families"], "column_family"), ["default", "alpha", "beta", "delta"]);
     let found = family(dir.path(), &["--column-family", "alpha"]);
     assert_eq!((&found["column_family"], &found["tables"]), (&"alpha".into(), &2.into()));
@@ -303,8 +307,13 @@ fn a_sample_reads_at_least_a_table_of_each_level() {
 
 /// A tree of several levels whose tables have filters of `policy`.
 fn grown(path: &Path, policy: &str) -> Db {
+    grown_with(path, policy, FilterKeys::Whole)
+}
+
+fn grown_with(path: &Path, policy: &str, keys: FilterKeys) -> Db {
     let db = Db::builder(path)
         .filter(policy)
+        .filter_keys(keys)
         .compression(Compression::None)
         .memtable_bytes(1 << 18)
         .table_bytes(1 << 16)
@@ -368,6 +377,93 @@ fn recorded_lookups_replace_drawn_ones() {
     let many = unpacked("10.4.2-cfs");
     let error = maypole!("advise", many.path(), "--query-file", file).badly(2);
     assert!(error.contains("--column-family"), "{error}");
+}
+
+/// Whoever follows the advice and asks again is told to keep what there is: on databases without
+/// filters, with too few and with too many bits, by both means that write other filters.
+#[test]
+fn followed_advice_ends() {
+    for (n, policy) in ["none", "bloom(3)", "bloom(150)"].iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, copy) = (dir.path().join("db"), dir.path().join("copy"));
+        let db = grown(&path, policy);
+        let found = family(&path, &[]);
+        let advice = &found["advice"][0];
+        let option = advice["options"][0].as_str().unwrap_or_else(|| panic!("{policy}: {found}"));
+        let advised = option.split('"').nth(1).unwrap();
+        assert_eq!(found["verdict"]["keeps_what_there_is"], false, "{policy}: {found}");
+        let followed = match n {
+            0 => {
+                drop(db);
+                maypole!("compact", &path, "--filter", advised).well();
+                &path
+            }
+            _ => {
+                db.copy_with_filters(&copy, &advised.parse().unwrap()).unwrap();
+                &copy
+            }
+        };
+        let again = family(followed, &[]);
+        let actions = texts(&again["advice"], "action");
+        assert!(actions.len() == 1 && actions[0].starts_with("Keep"), "{policy}: {actions:?}");
+        assert_eq!(again["verdict"]["keeps_what_there_is"], true, "{policy}: {again}");
+        // What was promised is what is there.
+        let (told, real) =
+            (number(&found["verdict"]["filter_bytes"]), number(&again["filter_bytes"]));
+        assert!((told / real - 1.0).abs() < 0.05, "{policy}: {told} bytes, then {real}");
+    }
+}
+
+/// A file of present lookups alone once gave no table of policies, and no advice, although it is then
+/// that the last level needs no filters.
+#[test]
+fn present_lookups_alone_are_advised_too() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(grown(dir.path(), "bloom(10)"));
+    let recorded = tempfile::NamedTempFile::new().unwrap();
+    let keys: String = (0..5000).map(|i| format!("{:012}\n", i * 7919 % 60_000 * 10)).collect();
+    fs::write(&recorded, keys).unwrap();
+    let file = recorded.path().to_str().unwrap();
+    let found = family(dir.path(), &["--query-file", file]);
+    assert_eq!((&found["absent"]["lookups"], &found["share_absent"]), (&0.into(), &0.0.into()));
+    let (all, last_none) = (policy(&found, "bloom:10"), policy(&found, "bloom:10, last none"));
+    assert_eq!(all["blocks_per_absent_get"], Value::Null);
+    let blocks = |row: &Value| number(&row["blocks_per_present_get"]);
+    assert!((blocks(all) - blocks(last_none)).abs() < 1e-6 && blocks(all) >= 1.0, "{found}");
+    assert!(number(&last_none["filter_bytes"]) < 0.5 * number(&all["filter_bytes"]), "{found}");
+    assert!(found["notes"].to_string().contains("no absent lookups were measured"), "{found}");
+    let text = text(dir.path(), &["--query-file", file]);
+    assert!(text.contains("bloom:10, last none") && text.contains("\nAdvice\n1. "), "{text}");
+}
+
+/// Filters of prefixes alone let absent keys through whose prefix is there. Parts of them were once
+/// predicted to keep nearly all out, because each part was queried with keys of other parts. And no
+/// row said what filters of whole keys would do.
+#[test]
+fn filters_of_prefixes_are_predicted_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let prefix = PrefixExtractor::fixed(6).unwrap();
+    let db = grown_with(dir.path(), "bloom(10)", FilterKeys::Prefix(prefix));
+    let found = family(dir.path(), &[]);
+    let blocks = |name: &str| number(&policy(&found, name)["blocks_per_absent_get"]);
+    let now = blocks("NOW, as stored");
+    assert!(now > 0.5, "{found}");
+    for name in ["bloom:10", "bloom:10, parts", "ribbon:10, parts"] {
+        assert!((blocks(name) / now - 1.0).abs() < 0.1, "{name}: {}, now {now}", blocks(name));
+    }
+    assert!(blocks("bloom:10, keys") < 0.1, "{found}");
+    let advice = &found["advice"][0];
+    assert!(advice["action"].as_str().unwrap().starts_with("Use bloom(10)"), "{advice}");
+    assert!(advice["options"][0].as_str().unwrap().contains("FilterKeys::Both"), "{advice}");
+    drop(db);
+    // Followed: the tables are written again with filters of both.
+    let db = Db::builder(dir.path()).filter_keys(FilterKeys::Both(prefix)).open().unwrap();
+    db.compact_range(..).unwrap();
+    db.close().unwrap();
+    let again = family(dir.path(), &[]);
+    assert!(texts(&again["advice"], "action")[0].starts_with("Keep"), "{}", again["advice"]);
+    let (told, real) = (blocks("bloom:10, keys"), number(&again["absent"]["blocks"]));
+    assert!((told - real).abs() < 0.02, "{told} blocks, then {real}");
 }
 
 #[test]

@@ -110,6 +110,9 @@ fn compressed_files_and_other_encodings_are_no_keys() {
     for (bytes, said) in [
         (&b"\x1f\x8b\x08\x00\x00\x00\n\x00\x00\nabc\n"[..], "gzip -dc"),
         (b"\x28\xb5\x2f\xfd\n\n\n\n", "zstd -dc"),
+        (b"\xfd7zXZ\0\n\n\n\n", "xz -dc"),
+        (b"BZh91AY&SY\n\n\n\n", "bzip2 -dc"),
+        (b"PK\x03\x04\n\n\n\n", "unzip -p"),
         (b"\xff\xfea\0\n\0b\0\n\0c\0\n\0", "iconv"),
         (&utf16, "iconv"),
     ] {
@@ -230,7 +233,7 @@ fn rows_keep_what_their_heading_says() {
         for keys in ["1", "2", "30", "1000", "1M"] {
             let done = maypole!("size", "--rate", rate, "--keys", keys, "--json");
             let rows: serde_json::Value = serde_json::from_str(&done.out).unwrap();
-            let textbook = &rows[0];
+            let textbook = &rows["filters"][0];
             let fpr = textbook["fpr"].as_f64().unwrap();
             assert!(fpr <= rate.parse::<f64>().unwrap(), "{rate} {keys}: {textbook}");
         }

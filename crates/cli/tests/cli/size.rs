@@ -9,13 +9,18 @@ use serde_json::Value;
 use crate::maypole;
 
 fn rows(text: &str) -> Vec<Value> {
-    serde_json::from_str::<Value>(text).unwrap().as_array().unwrap().clone()
+    let object: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(object["schema"], 1);
+    assert!(object["verdict"]["sentence"].as_str().unwrap().starts_with("Take "), "{object}");
+    object["filters"].as_array().unwrap().clone()
 }
 
 #[test]
 fn the_textbook_says_ten_bits_for_one_percent() {
     let text = maypole!("size", "--keys", "1000000", "--rate", "0.01", "--json").well();
-    assert_eq!(text, maypole!("size", "--keys", "1M", "--rate", "0.01", "--json").well());
+    for rate in ["0.01", "1%"] {
+        assert_eq!(text, maypole!("size", "--keys", "1M", "--rate", rate, "--json").well());
+    }
     let rows = rows(&text);
     let of = |filter: &str| rows.iter().find(|row| row["filter"] == filter).unwrap();
     let number = |filter: &str, field: &str| of(filter)[field].as_f64().unwrap();

@@ -124,7 +124,7 @@ fn an_export_reads_as_the_database_does() {
     for n in (0..2000).step_by(3) {
         db.put(key(n), format!("second {n}")).unwrap();
     }
-    db.delete_range(key(100), key(200)).unwrap();
+    db.delete_range(key(100)..key(200)).unwrap();
     db.put(key(150), "again").unwrap();
     db.flush().unwrap();
     // The flush writes a long run of deletions to a table of its own. So the keys before the run,

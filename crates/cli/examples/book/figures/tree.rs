@@ -182,7 +182,7 @@ pub fn deletions() -> String {
     (0..2_000).for_each(|i| db.delete(key(i)).unwrap());
     db.flush().unwrap();
     line("2,000 deletions");
-    db.delete_range(key(2_000), key(5_000)).unwrap();
+    db.delete_range(key(2_000)..key(5_000)).unwrap();
     db.flush().unwrap();
     line("deletion of a range of 3,000");
     drop(snapshot);

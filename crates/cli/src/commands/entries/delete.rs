@@ -43,7 +43,7 @@ impl Delete {
             db.delete(key.0)?;
         }
         if let Some([begin, end]) = self.range.as_deref() {
-            db.delete_range(&begin.0, &end.0)?;
+            db.delete_range(&begin.0..&end.0)?;
         }
         Ok(db.close()?)
     }

@@ -10,7 +10,7 @@ use maypole::table::SstReader;
 use super::list::KeyList;
 use crate::commands::entries::load::no_keys;
 use crate::failure::{Failure, Result};
-use crate::show::text::{counted, escape, size};
+use crate::show::text::{counted, escape, size, unescape};
 use crate::{input, progress, space};
 
 /// A key, and its value if the source has one.
@@ -64,6 +64,20 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     text.split(|&byte| byte == b'\n')
         .map(move |line| if has_crlf { line.strip_suffix(b"\r").unwrap_or(line) } else { line })
+}
+
+/// The keys of a file of queries, one a line, in which `\xNN` stands for a byte and `\\` for a
+/// backslash. What follows a tab is not part of the key.
+pub fn queries(file: &Path) -> Result<KeyList> {
+    let text = read(file)?;
+    let mut keys = KeyList::default();
+    for line in lines(&text) {
+        let key = line.split(|&byte| byte == b'\t').next().unwrap_or_default();
+        if !keys.try_push(&unescape(key)) {
+            return Err(Failure::new("the keys take more memory than there is"));
+        }
+    }
+    Ok(keys)
 }
 
 /// The entries of the lines, sorted by key, each key once. With `tsv` a line is a key, a tab and a

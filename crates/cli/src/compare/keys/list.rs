@@ -36,6 +36,10 @@ impl KeyList {
         &self.bytes[start..self.ends[i]]
     }
 
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.len()).map(|i| self.get(i))
+    }
+
     pub fn total_bytes(&self) -> usize {
         self.bytes.len()
     }

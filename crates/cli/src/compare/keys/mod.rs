@@ -166,9 +166,7 @@ impl KeySet {
         let mut random = SmallRng::seed_from_u64(request.seed);
         let mut set = KeySet { notes, ..KeySet::default() };
         if let Some(file) = &request.query_file {
-            let text = file::read(file)?;
-            let queries: Vec<&[u8]> = file::lines(&text).collect();
-            set.take_queries(&queries, &keys, file, request, &mut random)?;
+            set.take_queries(&file::queries(file)?, &keys, file, request, &mut random);
             return Ok(set);
         }
         let absent_text;
@@ -213,12 +211,12 @@ impl KeySet {
     /// keys.
     fn take_queries(
         &mut self,
-        queries: &[&[u8]],
+        queries: &KeyList,
         keys: &[Entry],
         file: &Path,
         request: &Request,
         random: &mut SmallRng,
-    ) -> Result {
+    ) {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.shuffle(random);
         let mut position = vec![0; keys.len()];
@@ -227,29 +225,21 @@ impl KeySet {
 
         let inside = keys[0].0..=keys[keys.len() - 1].0;
         let (mut outside, mut absent) = (0, 0);
-        for query in queries {
-            match keys.binary_search_by_key(query, |entry| entry.0) {
+        for query in queries.iter() {
+            match keys.binary_search_by_key(&query, |entry| entry.0) {
                 Ok(i) if self.queries.present.len() < request.most => {
                     self.queries.present.push(position[i]);
                 }
                 Ok(_) => {}
                 Err(_) => {
                     absent += 1;
-                    outside += u64::from(!inside.contains(query));
+                    outside += u64::from(!inside.contains(&query));
                     if self.queries.absent.len() < request.most {
                         self.queries.absent.push(self.absent.len());
                         self.absent.push(query);
                     }
                 }
             }
-        }
-        if absent == 0 || absent == queries.len() {
-            let what = if absent == 0 { "present" } else { "absent" };
-            return Err(Failure::new(format_args!(
-                "{}: {} of {what} keys alone: both kinds are measured",
-                input::name(file),
-                counted(queries.len() as u64, "lookup")
-            )));
         }
         self.queries.share_absent = Some(absent as f64 / queries.len() as f64);
         self.queries.about = format!(
@@ -259,7 +249,6 @@ impl KeySet {
             percent(absent as f64 / queries.len() as f64),
             percent(outside as f64 / queries.len() as f64),
         );
-        Ok(())
     }
 
     /// Draws the positions to look up. Without `zipf`, they are each absent key once, and as many

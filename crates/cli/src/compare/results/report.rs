@@ -4,6 +4,7 @@ use std::io::Write;
 
 use super::{PolicyRow, Results, Times, verdict};
 use crate::failure::Result;
+use crate::recommend::{Estimate, words};
 use crate::show::sheet::{Cell, Column, Screen, Sheet, bar, or_dash, short_count};
 use crate::show::text::{count, counted, percent, size};
 
@@ -27,35 +28,18 @@ pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Resul
     screen.say(fastest(rows), out)
 }
 
-/// Says which policy's lookups take the least time, and which policies cannot be distinguished from
-/// it.
+/// Says which policy's lookups take the least time by the median of the rounds, or that this cannot
+/// be said.
 pub fn fastest(rows: &[PolicyRow]) -> Vec<String> {
-    let of = |lookups: &str, times: fn(&PolicyRow) -> Times| {
-        let least = rows.iter().min_by(|a, b| times(a).mean.total_cmp(&times(b).mean))?;
-        let others = || rows.iter().filter(|row| row.policy != least.policy);
-        others().next()?;
-        let tied = others().filter(|row| times(row).is_tied_with(&times(least)));
-        let tied: Vec<&str> = tied.map(|row| &*row.policy).collect();
-        let rest = match tied[..] {
-            [] => "every other one takes more".to_string(),
-            _ => {
-                let named = tied[..tied.len().min(MAX_TIED)].join(", ");
-                let more = match tied.len().saturating_sub(MAX_TIED) {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                format!("not distinguishable from it: {named}{more}")
-            }
-        };
-        let Times { mean, low, high, .. } = times(least);
-        let [mean, low, high] = [mean, low, high].map(|nanos| count(nanos.round() as u64));
-        Some(format!(
-            "{lookups} lookups take the least time with {}, {mean} ns (95 %: {low} to {high}); {rest}.",
-            least.policy
-        ))
+    let of = |what: &str, gets: fn(&PolicyRow) -> u64, times: fn(&PolicyRow) -> Times| {
+        let timed: Vec<&PolicyRow> = rows.iter().filter(|row| gets(row) > 0).collect();
+        let names: Vec<&str> = timed.iter().map(|row| &*row.policy).collect();
+        let times: Vec<Estimate> = timed.iter().map(|row| times(row).of_rounds()).collect();
+        words::ranking(what, &names, &times, MAX_TIED)
     };
-    let both = [of("Absent", |row| row.get_absent_ns), of("Present", |row| row.get_present_ns)];
-    both.into_iter().flatten().collect()
+    let absent = of("Absent", |row| row.absent_gets, |row| row.get_absent_ns);
+    let present = of("Present", |row| row.present_gets, |row| row.get_present_ns);
+    [absent, present].into_iter().flatten().collect()
 }
 
 fn filters(rows: &[PolicyRow]) -> Sheet {
@@ -119,12 +103,17 @@ fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
         ("from the\ndevice", &|row| cold(row).to_string().into()),
     ];
     let says_cold = rows.iter().any(|row| row.cold.is_some());
+    // If the cache holds everything, no lookup reads a file, and the columns would be all zeros.
+    let reads = |row: &PolicyRow| row.file_reads_per_absent_get + row.file_reads_per_present_get;
+    let reads_files = rows.iter().any(|row| reads(row) > 0.0 || row.reads_are_unseen());
     let sheet = Sheet::of(rows, columns).with_if(screen.is_terminal, "");
+    let sheet = sheet.with_if(reads_files, "reads\nabsent").with_if(reads_files, "reads\npresent");
     sheet.with_if(says_cold, "from the\ndevice")
 }
 
 /// The verdict, a line for each of its sentences.
 pub fn verdict(results: &Results, screen: &Screen, out: &mut dyn Write) -> Result {
     writeln!(out, "\n{}", screen.bold("Verdict"))?;
-    screen.say(verdict::lines(results), out)
+    let words = verdict::words(results);
+    screen.say(std::iter::once(words.sentence).chain(words.details), out)
 }

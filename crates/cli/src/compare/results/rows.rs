@@ -3,6 +3,7 @@
 use maypole::wilson_interval_95;
 use serde_json::{Value, json};
 
+use crate::recommend::Estimate;
 use crate::show::about::Origin;
 use crate::show::record::{Field, record};
 use crate::show::text::percent;
@@ -60,28 +61,38 @@ pub struct Times {
     pub mean: f64,
     pub p50: f64,
     pub p99: f64,
-    /// The interval that [`Repeated`](crate::compare::rounds::Repeated) computes from the means of the
-    /// rounds, widened so that it contains the mean of all lookups.
+    /// The median of the rounds' means and its interval, as
+    /// [`Repeated`](crate::compare::rounds::Repeated) computes them. Unlike `mean`, it does not
+    /// change if one round stalls, so that policies are ranked by it.
+    pub median: f64,
     pub low: f64,
     pub high: f64,
 }
 
 impl Times {
-    pub fn is_tied_with(&self, other: &Times) -> bool {
-        self.low <= other.high && other.low <= self.high
+    pub fn of_rounds(&self) -> Estimate {
+        Estimate { value: self.median, low: self.low, high: self.high }
     }
 }
 
 impl Field for Times {
     fn to_value(&self) -> Value {
-        let Times { mean, p50, p99, low, high } = self;
-        json!({ "mean": mean, "p50": p50, "p99": p99, "low": low, "high": high })
+        let Times { mean, p50, p99, median, low, high } = self;
+        json!({
+            "mean": mean, "p50": p50, "p99": p99, "median": median, "low": low, "high": high
+        })
     }
 
     fn from_value(value: &Value) -> Option<Times> {
-        let [mean, p50, p99, low, high] =
-            ["mean", "p50", "p99", "low", "high"].map(|name| value[name].as_f64());
-        Some(Times { mean: mean?, p50: p50?, p99: p99?, low: low?, high: high? })
+        let number = |name: &str| value[name].as_f64();
+        Some(Times {
+            mean: number("mean")?,
+            p50: number("p50")?,
+            p99: number("p99")?,
+            median: number("median")?,
+            low: number("low")?,
+            high: number("high")?,
+        })
     }
 }
 
@@ -147,11 +158,6 @@ impl PolicyRow {
     pub fn reads_are_unseen(&self) -> bool {
         self.cold.is_some() && self.file_reads_per_present_get == 0.0
     }
-
-    /// The mean number of tables that an absent lookup did not search because a filter said no.
-    pub fn spared_per_get(&self) -> f64 {
-        self.useful as f64 / self.absent_gets as f64
-    }
 }
 
 /// A machine is too noisy if at least half of the intervals are wider than this fraction of their
@@ -161,7 +167,7 @@ const NOISY: f64 = 0.3;
 impl Results {
     /// A warning if the machine was too noisy for the times to be believed.
     pub fn noise(&self) -> Option<String> {
-        let of_times = |times: &Times| (times.high - times.low) / times.mean;
+        let of_times = |times: &Times| (times.high - times.low) / times.median.max(1.0);
         let singles =
             self.policies.iter().flat_map(|row| [&row.get_absent_ns, &row.get_present_ns]);
         let mixed = self.throughput.iter().map(|row| {
@@ -207,6 +213,10 @@ record! {
         predicted_fpr: Option<f64>,
         observed_fpr: Option<f64>,
         filters_asked: u64,
+        /// Queries of filters by present lookups for keys that the table does not hold, and how
+        /// many of them were false positives.
+        present_asked: u64,
+        present_wrong: u64,
     }
 }
 
@@ -336,14 +346,18 @@ mod tests {
     }
 
     fn timed(results: &mut Results, times: &[(f64, f64, f64)]) {
-        for (row, &(low, mean, high)) in results.policies.iter_mut().zip(times) {
-            row.get_absent_ns = Times { mean, p50: mean, p99: mean, low, high };
+        for (row, &(low, median, high)) in results.policies.iter_mut().zip(times) {
+            // One stalled round makes the mean of all lookups larger than any interval.
+            let mean = 10.0 * high;
+            row.get_absent_ns = Times { mean, p50: median, p99: mean, median, low, high };
             row.get_present_ns = row.get_absent_ns;
         }
     }
 
-    /// The same command once gave 4.3 and then 1.2 million lookups a second, and reported both as
-    /// facts. Now policies whose intervals overlap are reported as not distinguishable.
+    /// The same command gave 4.3 and then 1.2 million lookups a second, and reported both as facts.
+    /// Later it named the policy with the least mean, which was another one each time, and widened
+    /// an interval until it held this mean. Now policies are ranked by the median of the rounds, and
+    /// if their intervals overlap, it is said that the noise exceeds the difference.
     #[test]
     fn policies_whose_intervals_overlap_are_not_distinguishable() {
         let mut results = results(&[("a", 0, 0.1), ("b", 9, 0.1), ("c", 9, 0.1)]);
@@ -351,11 +365,15 @@ mod tests {
         let said = report::fastest(&results.policies);
         assert_eq!(
             said[0],
-            "Absent lookups take the least time with a, 100 ns (95 %: 90 to 110); not distinguishable from \
-             it: b."
+            "Absent lookups: the rounds vary more than these policies differ, so that none is the \
+             fastest: a (100 ns), b (120 ns)."
         );
         timed(&mut results, &[(90.0, 100.0, 101.0), (105.0, 120.0, 130.0), (111.0, 120.0, 130.0)]);
-        assert!(report::fastest(&results.policies)[1].ends_with("every other one takes more."));
+        assert_eq!(
+            report::fastest(&results.policies)[1],
+            "Present lookups take the least time with a, 100 ns (95 %: 90 to 101); every other one takes \
+             more."
+        );
         assert!(report::fastest(&results.policies[..1]).is_empty(), "nothing to compare");
     }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! DIR/index.html       the page
-//!     compare.json     {"about": {…}, "policies": [one object a line, …], "levels": […], …}
+//!     compare.json     {"schema": 1, "about": {…}, "verdict": {…},
+//!                      "policies": [one object a line, …], "levels": […], …}
 //!     policies.csv     the same rows, one file for each list
 //!     levels.csv       …
 //! ```
@@ -12,9 +13,9 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{About, Results, page};
+use super::{About, Results, page, verdict};
 use crate::failure::Result;
-use crate::output::json_lines;
+use crate::output::{SCHEMA, json_lines};
 use crate::show::files::{PAGE, write};
 use crate::show::record::{self, Record};
 
@@ -36,7 +37,10 @@ pub const NAMES: [&str; 8] = [
 pub fn all(results: &Results, dir: &Path) -> Result {
     let Results { about, policies, levels, latency, throughput, forms, accuracy, speed } = results;
     write(dir, PAGE, &page::html(results))?;
-    let mut json = format!("{{\n\"about\": {}", about_json(about));
+    let (schema, verdict) = (SCHEMA, verdict::json(results));
+    let about = about_json(about);
+    let mut json =
+        format!("{{\n\"schema\": {schema},\n\"about\": {about},\n\"verdict\": {verdict}");
     list("policies", policies, dir, &mut json)?;
     list("levels", levels, dir, &mut json)?;
     list("latency", latency, dir, &mut json)?;

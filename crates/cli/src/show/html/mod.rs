@@ -116,7 +116,7 @@ pub fn figures<R: Record>(rows: &[R]) -> String {
             body.push_str(&match cell {
                 Value::Null => "<td>–</td>".to_string(),
                 Value::String(text) => format!("<td class=\"text\">{}</td>", escape(&text)),
-                cell => format!("<td>{cell}</td>"),
+                cell => format!("<td>{}</td>", short(&cell)),
             });
         }
         body.push_str("</tr>\n");
@@ -125,6 +125,22 @@ pub fn figures<R: Record>(rows: &[R]) -> String {
         "<details><summary>Figures</summary><div class=\"scroll\"><table class=\"figures\"><thead>\
          <tr>{header}</tr></thead><tbody>\n{body}</tbody></table></div></details>\n"
     )
+}
+
+/// A number with at most six significant digits. JSON and CSV have all of them.
+fn short(number: &Value) -> String {
+    match number.as_f64().filter(|_| !number.is_u64()) {
+        None => number.to_string(),
+        Some(0.0) => "0".into(),
+        Some(exact) => {
+            let decimals = (5 - exact.abs().log10().floor() as i32).clamp(0, 12) as usize;
+            let text = format!("{exact:.decimals$}");
+            match text.contains('.') {
+                true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+                false => text,
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -141,5 +157,20 @@ mod tests {
         assert!(html.contains("<th>bits<br>per &quot;key&quot;</th>"), "{html}");
         assert!(html.contains("<td data-name=\"bits per &quot;key&quot;\">7</td>"), "{html}");
         assert!(html.contains("<td data-name=\"policy\">a&lt;b</td>"), "{html}");
+    }
+
+    /// The folded tables had sixteen digits of each figure.
+    #[test]
+    fn figures_have_no_more_digits_than_anyone_reads() {
+        for (exact, shown) in [
+            (serde_json::json!(0.008641975308641974), "0.00864198"),
+            (serde_json::json!(1234567.891), "1234568"),
+            (serde_json::json!(2.5), "2.5"),
+            (serde_json::json!(0.0), "0"),
+            (serde_json::json!(-0.1), "-0.1"),
+            (serde_json::json!(12_345_678_901_u64), "12345678901"),
+        ] {
+            assert_eq!(short(&exact), shown);
+        }
     }
 }

@@ -1,4 +1,8 @@
-//! The calculator of a page: a script that computes monthly costs from the figures. From half to
+//! The calculator of a page: a script that computes monthly costs from the figures. Which policy to
+//! take is decided by [`recommend`](crate::recommend): the page has a table of its choices for every
+//! share of absent keys and many numbers of keys, and the script only looks them up.
+//!
+//! From half to
 //! twice the measured number of keys, it uses the measured figures. For other numbers of keys, it
 //! uses computed figures of large tables, because the measured tables may be small, and chance
 //! changes the rates of small tables. Its table shows the measured and the computed blocks a lookup
@@ -7,14 +11,22 @@
 use maypole::filter::FilterSpec;
 use serde_json::json;
 
-use super::super::{PolicyRow, Results};
+use super::super::{PolicyRow, Results, verdict};
 use crate::compare::lab;
+use crate::recommend::{Estimate, LEAST_DOLLARS, Prices, Situation, choice};
+use crate::show::html::escape;
 use crate::show::text::counted;
 
 /// If a policy has the same filter for all tables, the calculator builds one such filter of this
 /// many keys. It takes the bits per key and the false-positive rate of this filter for those of
 /// large tables, because a larger filter has nearly the same rate.
 const LARGE_KEYS: u64 = 200_000;
+/// The numbers of keys in the table of choices: this many for each factor of ten, up to the last
+/// factor.
+const STEPS: i32 = 5;
+const FACTORS: i32 = 12;
+/// The numbers that the form starts with.
+const START: Prices = Prices { lookups_a_second: 5000.0, million_reads: 0.02, gib_and_month: 3.0 };
 
 /// The form, whose values the reader may change. It starts with the measured number of keys, with
 /// the share of absent keys in the file of queries if there was one, and with round numbers for the
@@ -22,7 +34,7 @@ const LARGE_KEYS: u64 = 200_000;
 pub fn form(results: &Results) -> String {
     let keys = results.about.keys;
     let measured = counted(keys, "key");
-    let percent = results.about.share_absent.map_or(60.0, |share| (share * 1000.0).round() / 10.0);
+    let percent = results.about.share_absent.map_or(60.0, |share| (share * 100.0).round());
     let start = format!(
         "<p class=\"soft\">Your numbers, with the blocks read and the bits per key that were measured on \
          {measured}. For less than half or more than twice as many keys both are computed, of filters \
@@ -30,18 +42,33 @@ pub fn form(results: &Results) -> String {
          </p>\n<form class=\"calculator\" id=\"calculator\">\n<label>keys <input name=\"keys\" \
          type=\"number\" min=\"1\" step=\"any\" value=\"{keys}\"></label>\n"
     );
-    start + &REST.replace("SHARE", &percent.to_string())
+    let Prices { lookups_a_second, million_reads, gib_and_month } = START;
+    let rest = REST.replace("LEAST", &LEAST_DOLLARS.to_string());
+    let mut rest = rest.replace("SHARE", &percent.to_string());
+    for (name, value) in
+        [("RATE", lookups_a_second), ("READ", million_reads), ("MEMORY", gib_and_month)]
+    {
+        rest = rest.replace(name, &value.to_string());
+    }
+    let situation = Situation {
+        share_absent: Some(percent / 100.0),
+        prices: Some(START),
+        ..verdict::situation(results)
+    };
+    start + &rest.replace("CHOICE", &escape(&choice(&situation).name))
 }
 
-const REST: &str = r#"<label>lookups a second <input name="rate" type="number" min="0" step="any" value="5000"></label>
-<label>absent lookups, % <input name="absent" type="number" min="0" max="100" step="any" value="SHARE"></label>
-<label>cost of a million reads, $ <input name="read" type="number" min="0" step="any" value="0.02"></label>
-<label>memory, $ per GiB and month <input name="memory" type="number" min="0" step="any" value="3"></label>
+const REST: &str = r#"<label>lookups a second <input name="rate" type="number" min="0" step="any" value="RATE"></label>
+<label>absent lookups, % <input name="absent" type="number" min="0" max="100" step="1" value="SHARE"></label>
+<label>cost of a million reads, $ <input name="read" type="number" min="0" step="any" value="READ"></label>
+<label>memory, $ per GiB and month <input name="memory" type="number" min="0" step="any" value="MEMORY"></label>
 </form>
-<output id="cost" for="calculator"></output>
+<output id="cost" for="calculator"><p>Take CHOICE.</p></output>
 <p class="soft">Monthly cost = resident bytes × price of memory + lookups a month × blocks read a lookup × cost of a read.<br>
 Resident bytes = keys × bits per key / 8. Blocks read a lookup = share absent × blocks of an absent one +
-share present × blocks of a present one, which are always the measured ones. A month has 30 days.</p>
+share present × blocks of a present one, which are always the measured ones. A month has 30 days.<br>
+What saves less than $ LEAST a month is no reason for another policy than the one that the verdict takes for these
+keys.</p>
 "#;
 
 const SCRIPT: &str = r#"
@@ -75,7 +102,7 @@ const SCRIPT: &str = r#"
       const reads = lookups * (isMeasured ? measured : computed) * say("read") / 1e6;
       return { name: policy.name, memory, reads, measured, computed, all: memory + reads };
     }).sort((a, b) => a.all - b.all);
-    const [best, next] = costs;
+    const [best] = costs;
     const table = document.createElement("table"), head = table.createTHead().insertRow();
     const names = ["policy", `blocks a lookup, measured on ${MEASURED_KEYS.toLocaleString("en")} keys`,
       "computed for large tables", "memory", "reads", "a month"];
@@ -89,12 +116,13 @@ const SCRIPT: &str = r#"
         money(cost.memory), money(cost.reads), money(cost.all)];
       cells.forEach((text, i) => cell(row, text, "td", names[i]));
     }
-    const words = document.createElement("p"), less = next ? next.all - best.all : 0;
-    const by = isMeasured ? "By measured rates " : "By computed rates ";
-    words.textContent = by + (next
-      ? `${best.name} is cheapest: ${money(best.all)} a month, ${money(less)} ` +
-        `(${(100 * less / (next.all || 1)).toFixed(1)} %) less than ${next.name}.`
-      : `${best.name} costs ${money(best.all)} a month.`);
+    const words = document.createElement("p");
+    const step = Math.min(STEPS, Math.max(0, Math.round(Math.log10(say("keys")) * STEPS_A_FACTOR)));
+    const of = CHOICES[Math.round(share * 100)].charCodeAt(isMeasured ? 0 : 1 + step) - FIRST;
+    const usual = POLICIES[of] ? costs.find((cost) => cost.name === POLICIES[of].name) : best;
+    const less = usual.all - best.all, take = less < LEAST_DOLLARS ? usual : best;
+    words.textContent = `Take ${take.name}: ${money(take.all)} a month by ${isMeasured ? "measured" : "computed"} rates; ` +
+      (take === usual ? `no other one saves ${money(LEAST_DOLLARS)} of it.` : `${money(less)} less than ${usual.name}.`);
     const scroll = document.createElement("div");
     scroll.className = "wide";
     scroll.append(table);
@@ -123,9 +151,49 @@ pub fn script(results: &Results) -> String {
         })
         .collect();
     // `</script` would end the script, and `<!--` could hide its end, so every `<` is replaced.
-    let policies = json!(policies).to_string().replace('<', "\\u003c");
+    let text = |value: serde_json::Value| value.to_string().replace('<', "\\u003c");
+    let (policies, choices) = (text(json!(policies)), text(json!(choices(results))));
     let keys = results.about.keys.max(1);
-    format!("const POLICIES = {policies}, MEASURED_KEYS = {keys};\n{SCRIPT}")
+    format!(
+        "const POLICIES = {policies}, MEASURED_KEYS = {keys};\nconst CHOICES = {choices}, FIRST = {}, \
+         STEPS = {}, STEPS_A_FACTOR = {STEPS}, LEAST_DOLLARS = {LEAST_DOLLARS};\n{SCRIPT}",
+        FIRST as u32,
+        STEPS * FACTORS
+    )
+}
+
+/// The character that stands for the first policy in the table of choices; the one after it stands
+/// for the second, and so on. The one before it stands for no filter.
+const FIRST: char = '1';
+
+/// The choices of the rule. For each share of absent keys in percent there is a text: its first
+/// character is the choice for the measured tree, and the others are the choices for large tables
+/// with 1 key, 10^(1/5) keys and so on.
+fn choices(results: &Results) -> Vec<String> {
+    let mut measured = verdict::situation(results);
+    let mut large = measured.clone();
+    for filter in &mut large.filters {
+        let row = results.policies.iter().find(|row| row.policy == filter.name);
+        let (bits, absent) = row.map_or((0.0, 0.0), |row| of_large_tables(row, results));
+        (filter.bytes, filter.absent) = (bits / 8.0, Estimate::exact(absent));
+    }
+    large.keys = 1.0;
+    let trees: Vec<Situation> = (0..=STEPS * FACTORS)
+        .map(|step| large.grown(10f64.powf(f64::from(step) / f64::from(STEPS))))
+        .collect();
+    let sign = |s: &Situation| {
+        let name = &choice(s).name;
+        let position = results.policies.iter().position(|row| row.policy == *name);
+        let sign = position.map_or(FIRST as u32 - 1, |position| FIRST as u32 + position as u32);
+        char::from_u32(sign).unwrap_or('?')
+    };
+    let of_share = |percent: u32| {
+        let share_absent = Some(f64::from(percent) / 100.0);
+        measured.share_absent = share_absent;
+        let large = trees.iter().map(|s| sign(&Situation { share_absent, ..s.clone() }));
+        std::iter::once(sign(&measured)).chain(large).collect()
+    };
+    (0..=100).map(of_share).collect()
 }
 
 /// Bits per key, and blocks per absent lookup, if all tables were large and their filters were
@@ -162,9 +230,34 @@ mod tests {
             form(&Results::computed(about, 100_000, &[("bloom(10)", 125_000, 0.01)]))
         };
         let says = |form: String, percent: &str| {
-            form.contains(&format!("max=\"100\" step=\"any\" value=\"{percent}\""))
+            form.contains(&format!("max=\"100\" step=\"1\" value=\"{percent}\""))
         };
-        assert!(says(of(Some(0.7023)), "70.2"));
+        assert!(says(of(Some(0.7023)), "70"));
         assert!(says(of(None), "60"));
+    }
+
+    /// On one page, the verdict named burr(7), and the calculator bloom(10). Now both ask the same
+    /// rule, here for lookups of absent keys alone.
+    #[test]
+    fn the_calculator_takes_what_the_verdict_takes() {
+        for (keys, policy) in [(300_000, "bloom(10)"), (300_000_000, "burr(7)")] {
+            let about = || About { keys, read_cost: Default::default(), ..About::default() };
+            let filters = [("bloom(10)", keys * 10 / 8, 0.0093), ("burr(7)", keys * 7 / 8, 0.0086)];
+            let mut results = Results::computed(about(), keys / 3, &filters);
+            let said = verdict::words(&results).sentence;
+            assert!(said.starts_with(&format!("Take {policy}:")), "{said}");
+            let choices = choices(&results);
+            let index = |sign: Option<char>| sign.unwrap() as usize - FIRST as usize;
+            let measured = index(choices[100].chars().next());
+            assert_eq!(results.policies[measured].policy, policy);
+            // Large tables with as many keys get the same policy, because their filters have about
+            // the same rates.
+            let step = ((keys as f64).log10() * f64::from(STEPS)).round() as usize;
+            let large = index(choices[100].chars().nth(1 + step));
+            assert_eq!(results.policies[large].policy, policy, "{}", choices[100]);
+            assert_eq!((choices.len(), choices[7].len()), (101, 62));
+            results.about.share_absent = Some(1.0);
+            assert!(form(&results).contains(&format!("<p>Take {policy}.</p>")));
+        }
     }
 }

@@ -32,7 +32,14 @@ pub fn html(results: &Results) -> String {
         size(about.data_bytes),
         escape(&about.origin.date)
     );
-    let verdict = html::verdict(&verdict::lines(results)) + &glance(policies);
+    let words = verdict::words(results);
+    let details = html::verdict(&words.details);
+    let verdict = format!(
+        "<p class=\"advice\">{}</p>\n{}<details class=\"part\"><summary>What this follows from</summary>\n{details}\
+         </details>\n",
+        escape(&words.sentence),
+        glance(policies)
+    );
     body.push_str(&html::section("Verdict", &verdict));
     body.push_str(&html::section("Choose", &panels(&plots::choice(results, &colors))));
     body.push_str(&html::section("What it costs you", &calculator::form(results)));

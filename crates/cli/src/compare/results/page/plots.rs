@@ -310,8 +310,8 @@ fn by_cache(results: &Results, colors: &Colors) -> Shown {
                 each other out of the cache. Medians of ten rounds with their 95 % intervals. Hollow: not \
                 distinguishable from another policy, as the intervals overlap.",
         figures: html::figures(&rows),
-        missing: "Throughput with other caches was not measured: files would have to come from a device \
-                  for it. Leave out `--cold`.",
+        missing: "Throughput with other caches was not measured: it needs lookups of both kinds, \
+                  and with `--cold` files would have to come from a device for it.",
     }
 }
 
@@ -330,8 +330,8 @@ fn by_share(results: &Results, colors: &Colors) -> Shown {
         about: "With the largest cache. At the left every key is there, and filters only cost; at the \
                 right none is. Bars and hollow points as in the plot before.",
         figures: html::figures(&rows),
-        missing: "Throughput was not measured: files would have to come from a device for it. Leave out \
-                  `--cold`.",
+        missing: "Throughput was not measured: it needs lookups of both kinds, and with `--cold` files \
+                  would have to come from a device for it.",
     }
 }
 

@@ -1,26 +1,21 @@
-//! What the figures mean, in words: which policy to take, and when to take another one.
-//!
-//! ```text
-//! reads      data blocks a lookup reads when none is cached, with their 95 % interval
-//! enough     a policy saves enough if it saves 98 % of what the best one saves
-//! take       the smallest that saves enough; of those of its size the one with the fewest reads
-//! unless     RocksDB uses the filters; memory is short; a few microseconds are worth more memory
-//! ```
+//! What the figures mean, in words: the recommendation of [`recommend`], and what it follows from.
 //!
 //! The sentences are a pure function of the results. In tables of few keys, chance and rounding
 //! give filters unusual rates, and these tables are queried as often as large ones. So the verdict
 //! leaves out the reads of a level if its tables have few keys, or got too few queries to know the
 //! rate. It says which levels these are. What it says of the other levels holds for a larger tree
-//! too. If this rule would leave out all levels, none is left out.
+//! too. If this would leave out all levels, none is left out.
 
 #[cfg(test)]
 pub mod tests;
 
-use maypole::wilson_interval_95;
+use maypole::{FilterPolicy, wilson_interval_95};
 
-use super::{PolicyRow, ReadCost, Results};
+use super::{LevelRow, PolicyRow, ReadCost, Results};
 use crate::args::USUAL_READ_MICROS;
-use crate::show::text::{count, counted, percent, size};
+use crate::recommend::words::{self, micros};
+use crate::recommend::{Estimate, Filter, Recommendation, Situation, recommend};
+use crate::show::text::{count, counted, percent};
 
 impl ReadCost {
     /// The time of lookups of present keys, divided by their reads from files. Lookups of present
@@ -35,7 +30,7 @@ impl ReadCost {
         }
     }
 
-    fn micros(self) -> f64 {
+    pub fn micros(self) -> f64 {
         match self {
             ReadCost::Measured(micros) | ReadCost::Given(micros) => micros,
             ReadCost::Usual | ReadCost::NotReached => USUAL_READ_MICROS,
@@ -58,69 +53,58 @@ impl ReadCost {
 /// A table with fewer keys than this counts as small: the rate of its filter may differ by over a
 /// tenth from that of a large filter.
 const FEW_KEYS: u64 = 2000;
-/// If absent lookups queried the filters of a level fewer times than this, the observed rate says
-/// little.
+/// If lookups queried the filters of a level fewer times than this, the observed rate says little.
 const FEW_QUERIES: u64 = 1000;
-/// A policy saves enough if it saves at least this fraction of what the best policy saves.
-const ENOUGH: f64 = 0.98;
-/// Sizes that differ by at most this fraction count as equal.
-const SAME_SIZE: f64 = 0.01;
-/// A policy that takes less memory than the chosen one, by more than this fraction, is suggested if
-/// memory is short.
-const MUCH_LESS: f64 = 0.1;
-/// The policy that is suggested if memory is short must save at least this fraction of the best
-/// saving.
-const HALF: f64 = 0.5;
-/// A saving of fewer microseconds a lookup than this is not worth any memory.
-const MIN_MICROS: f64 = 0.5;
 /// At most this many other policies get a sentence.
 const MAX_OTHERS: usize = 6;
 
-/// The data blocks that a lookup reads with one policy.
-struct Reads<'a> {
-    policy: &'a str,
-    bytes: u64,
-    reads: f64,
-    /// The bounds of the 95 % interval.
-    low: f64,
-    high: f64,
+/// The verdict in words.
+pub struct Words {
+    /// What to take, what it saves, what it costs, and when to take another policy.
+    pub sentence: String,
+    /// What that follows from: the reads, the other policies, the levels that were left out.
+    pub details: Vec<String>,
 }
 
-impl Reads<'_> {
-    /// Whether the intervals overlap.
-    fn is_tied_with(&self, other: &Reads) -> bool {
-        self.low <= other.high && other.low <= self.high
+pub fn words(results: &Results) -> Words {
+    let seen = Seen::new(results);
+    let situation = seen.situation();
+    if situation.filters.is_empty() {
+        let sentence = "There is nothing to choose: no policy with filters was measured.".into();
+        return Words { sentence, details: vec![seen.scope()] };
     }
-
-    fn is_as_large_as(&self, other: &Reads) -> bool {
-        self.bytes.abs_diff(other.bytes) as f64 <= SAME_SIZE * self.bytes.max(other.bytes) as f64
+    let recommended = recommend(&situation);
+    let mut details = vec![seen.saving(&situation, &recommended)];
+    if recommended.take.bytes > 0.0 {
+        details.extend(others(&situation, recommended.take));
+        details.extend(seen.tiny_tables(&situation, recommended.take));
     }
+    details.extend(seen.not_measured());
+    details.push(seen.scope());
+    Words { sentence: words::sentence(&situation, &recommended) + ".", details }
+}
 
-    fn is_known_to_rocksdb(&self) -> bool {
-        !self.policy.contains("burr") && !self.policy.contains("fuse")
+/// The recommendation as JSON; `null` if there is nothing to choose.
+pub fn json(results: &Results) -> String {
+    let situation = situation(results);
+    match situation.filters.is_empty() {
+        true => "null".into(),
+        false => words::json(&situation, &recommend(&situation)),
     }
 }
 
-/// The verdict, a sentence or a few on each line.
-pub fn lines(results: &Results) -> Vec<String> {
-    let verdict = Verdict::new(results);
-    let Some(chosen) = verdict.choose(|_| true).filter(|_| verdict.saves_something()) else {
-        return vec![verdict.nothing_saved(), verdict.scope()];
-    };
-    let mut lines = vec![verdict.advice(chosen), verdict.saving(chosen)];
-    lines.extend(verdict.others(chosen));
-    lines.extend(verdict.tiny_tables(chosen));
-    lines.push(verdict.scope());
-    lines
+/// What the rule knows of a comparison.
+pub fn situation(results: &Results) -> Situation {
+    Seen::new(results).situation()
 }
 
 /// For each policy, the mean number of data blocks that an absent lookup reads, and its 95 %
 /// interval. The levels that the verdict leaves out are not counted.
 pub fn absent_reads(results: &Results) -> Vec<(f64, (f64, f64))> {
-    let verdict = Verdict::new(results);
+    let seen = Seen::new(results);
     let of = |row: &PolicyRow| {
-        let Reads { reads, low, high, .. } = verdict.reads(row, 1.0);
-        (reads, (low, high))
+        let Estimate { value, low, high } = seen.reads(row, Lookups::Absent);
+        (value, (low, high))
     };
     results.policies.iter().map(of).collect()
 }
@@ -130,189 +114,124 @@ pub fn leaves_out_tables(results: &Results) -> bool {
     !tiny_levels(results).is_empty()
 }
 
-struct Verdict<'a> {
+#[derive(Clone, Copy)]
+enum Lookups {
+    Absent,
+    Present,
+}
+
+impl Lookups {
+    fn gets(self, row: &PolicyRow) -> f64 {
+        let gets = match self {
+            Lookups::Absent => row.absent_gets,
+            Lookups::Present => row.present_gets,
+        };
+        gets.max(1) as f64
+    }
+
+    /// How often these lookups queried the filters of a level for keys that the table does not
+    /// hold, and how often the answer was "maybe".
+    fn asked(self, level: &LevelRow) -> (f64, f64) {
+        match self {
+            Lookups::Absent => {
+                let asked = level.filters_asked as f64;
+                (asked, asked * level.observed_fpr.unwrap_or(0.0))
+            }
+            Lookups::Present => (level.present_asked as f64, level.present_wrong as f64),
+        }
+    }
+}
+
+struct Seen<'a> {
     results: &'a Results,
     /// The levels that are left out, because their tables have few keys or few queries.
     tiny: Vec<u64>,
-    /// The policies with filters, the smallest first.
-    all: Vec<Reads<'a>>,
-    /// The data blocks that a lookup reads without filters.
-    without: f64,
 }
 
-impl<'a> Verdict<'a> {
-    fn new(results: &'a Results) -> Verdict<'a> {
-        let mut verdict =
-            Verdict { results, tiny: tiny_levels(results), all: vec![], without: 0.0 };
-        let rows = &results.policies;
-        let share = verdict.share_absent();
-        let with_filters = rows.iter().filter(|row| row.filter_bytes > 0);
-        let mut all: Vec<Reads> = with_filters.map(|row| verdict.reads(row, share)).collect();
-        // The sort is stable: of two policies of one size, the one that was named first stays
-        // first.
-        all.sort_by_key(|reads| reads.bytes);
-        verdict.all = all;
-        let absent = rows.iter().map(|row| verdict.absent_reads(row) + verdict.spared(row));
-        let present = rows.iter().map(|row| row.blocks_per_present_get);
-        verdict.without =
-            share * absent.fold(0.0, f64::max) + (1.0 - share) * present.fold(0.0, f64::max);
-        verdict
+impl<'a> Seen<'a> {
+    fn new(results: &'a Results) -> Seen<'a> {
+        Seen { results, tiny: tiny_levels(results) }
     }
 
-    /// The share of absent keys among the lookups of the verdict. Without a file of queries, the
-    /// verdict is about absent keys only.
-    fn share_absent(&self) -> f64 {
-        self.results.about.share_absent.unwrap_or(1.0)
-    }
-
-    fn micros(&self, reads: f64) -> f64 {
-        reads * self.results.about.read_cost.micros()
-    }
-
-    /// How often absent lookups queried the filters of one policy's tree, and how many of these
-    /// queries were false positives. If `tiny`, only the levels in [`Verdict::tiny`] are counted,
-    /// else only the others.
-    fn asked(&self, row: &PolicyRow, tiny: bool) -> (f64, f64) {
-        let levels = self.results.levels.iter().filter(|level| level.policy == row.policy);
-        let levels = levels.filter(|level| self.tiny.contains(&level.level) == tiny);
-        levels.fold((0.0, 0.0), |(asked, wrong), level| {
-            let here = level.filters_asked as f64;
-            (asked + here, wrong + here * level.observed_fpr.unwrap_or(0.0))
-        })
-    }
-
-    /// The mean number of tables that an absent lookup did not search because a filter said no.
-    /// Tables of the levels in [`Verdict::tiny`] are not counted.
-    fn spared(&self, row: &PolicyRow) -> f64 {
-        if self.tiny.is_empty() {
-            return row.spared_per_get();
+    fn situation(&self) -> Situation {
+        let Results { policies, about, .. } = self.results;
+        let filter = |row: &PolicyRow| Filter {
+            name: row.policy.clone(),
+            bytes: row.filter_bytes as f64,
+            absent: self.reads(row, Lookups::Absent),
+            present: self.reads(row, Lookups::Present),
+            is_for_rocksdb: !row.policy.contains("burr") && !row.policy.contains("fuse"),
+            is_usual: row.policy == FilterPolicy::default().to_string(),
+            build_seconds: row.build_ns_per_key.map(|nanos| nanos * row.keys as f64 / 1e9),
+        };
+        let without = |lookups| {
+            let reads = |row| self.reads(row, lookups).value + self.spared(row, lookups);
+            Estimate::exact(policies.iter().map(reads).fold(0.0, f64::max))
+        };
+        let with_filters = policies.iter().filter(|row| row.filter_bytes > 0);
+        Situation {
+            keys: about.keys as f64,
+            filters: with_filters.map(filter).collect(),
+            without: Filter {
+                name: "none".into(),
+                absent: without(Lookups::Absent),
+                present: without(Lookups::Present),
+                is_for_rocksdb: true,
+                ..Filter::default()
+            },
+            share_absent: about.share_absent,
+            read_micros: about.read_cost.micros(),
+            ..Situation::default()
         }
-        let (asked, wrong) = self.asked(row, false);
-        (asked - wrong) / row.absent_gets as f64
     }
 
-    /// The mean number of data blocks that an absent lookup read. Blocks of the levels in
-    /// [`Verdict::tiny`] are not counted.
-    fn absent_reads(&self, row: &PolicyRow) -> f64 {
-        let gets = row.absent_gets as f64;
-        let of_level = |&level: &u64| {
-            let own = |found: &&super::LevelRow| found.policy == row.policy;
-            let levels = self.results.levels.iter().filter(|found| found.level == level);
-            match levels.clone().find(own) {
-                Some(own) if own.filter_bytes > 0 => {
-                    own.filters_asked as f64 * own.observed_fpr.unwrap_or(0.0)
-                }
-                // If this policy has no filter in the level, each absent lookup that reached a
-                // table of the level read it in vain. How many lookups reached one is known from a
-                // policy with filters in the level: each of these lookups queried a filter.
-                _ => levels.map(|found| found.filters_asked).max().unwrap_or(0) as f64,
+    fn levels(&self, row: &PolicyRow, tiny: bool) -> impl Iterator<Item = &LevelRow> {
+        let levels = self.results.levels.iter().filter(move |level| level.policy == row.policy);
+        levels.filter(move |level| self.tiny.contains(&level.level) == tiny)
+    }
+
+    /// The mean number of tables that a lookup did not search because a filter said no. Tables of
+    /// the levels in `tiny` are not counted.
+    fn spared(&self, row: &PolicyRow, lookups: Lookups) -> f64 {
+        let asked = self.levels(row, false).map(|level| lookups.asked(level));
+        asked.map(|(asked, wrong)| asked - wrong).sum::<f64>() / lookups.gets(row)
+    }
+
+    /// The mean number of data blocks that a lookup read in vain in the levels in `tiny`.
+    fn in_vain_in_tiny(&self, row: &PolicyRow, lookups: Lookups) -> f64 {
+        let of_level = |own: &LevelRow| match own.filter_bytes > 0 {
+            true => lookups.asked(own).1,
+            // If this policy has no filter in the level, each lookup that reached a table of the
+            // level without the key read it in vain. How many lookups reached one is known from a
+            // policy with filters in the level: each of these lookups queried a filter.
+            false => {
+                let same = self.results.levels.iter().filter(|level| level.level == own.level);
+                same.map(|level| lookups.asked(level).0).fold(0.0, f64::max)
             }
         };
-        let of_tiny: f64 = self.tiny.iter().map(of_level).sum();
-        (row.blocks_per_absent_get - of_tiny / gets).max(0.0)
+        self.levels(row, true).map(of_level).sum::<f64>() / lookups.gets(row)
     }
 
-    /// What a lookup reads with one policy, if `share` of the lookups are of absent keys.
-    fn reads<'r>(&self, row: &'r PolicyRow, share: f64) -> Reads<'r> {
-        let between = |reads: f64, gets: u64| {
-            let read = (reads * gets as f64).round() as u64;
-            // In each level that counts, each lookup could have read one data block in vain.
-            let trials = read.max(gets * row.levels.saturating_sub(self.tiny.len() as u64).max(1));
-            let (low, high) = wilson_interval_95(read, trials).unwrap_or((0.0, 1.0));
-            let times = trials as f64 / gets.max(1) as f64;
-            (low * times, high * times)
+    /// The data blocks that a lookup reads. Blocks of the levels in `tiny` are not counted.
+    fn reads(&self, row: &PolicyRow, lookups: Lookups) -> Estimate {
+        // The block of a present key itself is read for certain.
+        let (counted, certain) = match lookups {
+            Lookups::Absent => (row.blocks_per_absent_get, 0.0),
+            Lookups::Present => (row.blocks_per_present_get, row.blocks_per_present_get.min(1.0)),
         };
-        let absent = self.absent_reads(row);
-        let absent_between = between(absent, row.absent_gets);
-        // The block of the key itself is read for certain.
-        let vain = (row.blocks_per_present_get - 1.0).max(0.0);
-        let (low, high) = between(vain, row.present_gets);
-        let certain = row.blocks_per_present_get - vain;
-        let mix = |absent: f64, present: f64| share * absent + (1.0 - share) * (certain + present);
-        Reads {
-            policy: &row.policy,
-            bytes: row.filter_bytes,
-            reads: mix(absent, vain),
-            low: mix(absent_between.0, low),
-            high: mix(absent_between.1, high),
-        }
+        let vain = (counted - certain - self.in_vain_in_tiny(row, lookups)).max(0.0);
+        let gets = lookups.gets(row);
+        let read = (vain * gets).round() as u64;
+        // In each level that counts, each lookup could have read one data block in vain.
+        let levels = row.levels.saturating_sub(self.tiny.len() as u64).max(1);
+        let trials = read.max(gets as u64 * levels);
+        let (low, high) = wilson_interval_95(read, trials).unwrap_or((0.0, 1.0));
+        let times = trials as f64 / gets;
+        Estimate { value: certain + vain, low: certain + low * times, high: certain + high * times }
     }
 
-    fn saved(&self, of: &Reads) -> f64 {
-        self.without - of.reads
-    }
-
-    fn saves_something(&self) -> bool {
-        self.all.iter().any(|of| self.micros(self.saved(of)) >= MIN_MICROS)
-    }
-
-    /// Chooses one of the policies that `may` accepts. The smallest policy that saves enough, or
-    /// that is tied with the best, determines the size. Of the policies of about this size, the
-    /// first one whose reads are tied with the fewest is chosen.
-    fn choose(&self, may: impl Fn(&Reads) -> bool) -> Option<&Reads<'a>> {
-        let all = || self.all.iter().filter(|of| may(of));
-        let best = all().min_by(|a, b| a.reads.total_cmp(&b.reads))?;
-        let is_enough =
-            |of: &Reads| self.saved(of) >= ENOUGH * self.saved(best) || of.is_tied_with(best);
-        let smallest = all().find(|of| is_enough(of))?;
-        let same = || all().filter(|of| of.is_as_large_as(smallest));
-        let fewest = same().min_by(|a, b| a.reads.total_cmp(&b.reads))?;
-        same().find(|of| of.is_tied_with(fewest))
-    }
-
-    fn nothing_saved(&self) -> String {
-        if self.all.is_empty() {
-            return "There is nothing to choose: no policy with filters was measured.".to_string();
-        }
-        format!(
-            "Take none: no filter saves as much as {} a lookup at {}.",
-            micros(MIN_MICROS),
-            self.results.about.read_cost.name()
-        )
-    }
-
-    /// The sentence "Take …, unless …": the chosen policy, and the cases in which to take another.
-    fn advice(&self, chosen: &Reads) -> String {
-        let mut unless = Vec::new();
-        if !chosen.is_known_to_rocksdb()
-            && let Some(other) = self.choose(|of| of.is_known_to_rocksdb())
-        {
-            unless.push(format!("RocksDB is to use the filters (then {})", other.policy));
-        }
-        let best = self.all.iter().map(|of| self.saved(of)).fold(0.0, f64::max);
-        let is_much_smaller = |of: &&Reads| {
-            (of.bytes as f64) < (1.0 - MUCH_LESS) * chosen.bytes as f64
-                && self.saved(of) >= HALF * best
-        };
-        if let Some(smaller) = self.all.iter().rev().find(is_much_smaller) {
-            let less = 1.0 - smaller.bytes as f64 / chosen.bytes as f64;
-            unless.push(format!(
-                "memory is short (then {}, which takes {} less)",
-                smaller.policy,
-                percent(less)
-            ));
-        }
-        let gain = |of: &Reads| self.micros(chosen.reads - of.reads);
-        let is_better = |of: &&Reads| !of.is_tied_with(chosen) && gain(of) >= MIN_MICROS;
-        // The smallest of the better policies.
-        if let Some(better) = self.all.iter().find(is_better) {
-            unless.push(format!(
-                "{} a lookup are worth {} of memory (then {})",
-                micros(gain(better)),
-                size(better.bytes.saturating_sub(chosen.bytes)),
-                better.policy
-            ));
-        }
-        let unless = match unless.split_last() {
-            None => String::new(),
-            Some((last, [])) => format!(", unless {last}"),
-            Some((last, first)) => format!(", unless {} or {last}", first.join(", ")),
-        };
-        format!("Take {}{unless}.", chosen.policy)
-    }
-
-    /// What the chosen policy saves, and how much memory it takes.
-    fn saving(&self, chosen: &Reads) -> String {
+    /// What the recommended policy saves, and its share of the data.
+    fn saving(&self, s: &Situation, recommended: &Recommendation) -> String {
         let about = &self.results.about;
         let lookup = match about.share_absent {
             None => "absent lookup".to_string(),
@@ -322,102 +241,58 @@ impl<'a> Verdict<'a> {
             true => format!("A{} {lookup}", if lookup.starts_with('a') { "n" } else { "" }),
             false => format!("Tables of few keys aside, each {lookup}"),
         };
-        let saved = self.saved(chosen);
-        format!(
-            "{lookup} reads {:.2} data blocks without filters when none is cached. {} saves {saved:.2} of \
-             them: {} at {}. Its filters take {} of memory, {} of the data.",
-            self.without,
-            chosen.policy,
-            micros(self.micros(saved)),
-            about.read_cost.name(),
-            size(chosen.bytes),
-            percent(chosen.bytes as f64 / about.data_bytes.max(1) as f64)
-        )
-    }
-
-    /// A sentence for each other policy, which compares it with the chosen one.
-    fn others(&self, chosen: &Reads) -> Vec<String> {
-        let others = || self.all.iter().filter(|of| of.policy != chosen.policy);
-        let is_beaten = |of: &Reads| {
-            self.all.iter().any(|other| {
-                other.bytes < of.bytes && other.reads < of.reads && !other.is_tied_with(of)
-            })
+        let (take, without) = (recommended.take, s.reads(&s.without).value);
+        let saves = match take.bytes > 0.0 {
+            false => String::new(),
+            true => format!(
+                " {} saves {:.2} of them; its filters take {} of the data.",
+                take.name,
+                without - s.reads(take).value,
+                percent(take.bytes / about.data_bytes.max(1) as f64)
+            ),
         };
-        let mut shown: Vec<&Reads> = others().collect();
-        let mut lines = Vec::new();
-        if shown.len() > MAX_OTHERS {
-            shown.retain(|of| !is_beaten(of));
-            // Those nearest in size are the most informative.
-            shown.sort_by_key(|of| of.bytes.abs_diff(chosen.bytes));
-            shown.truncate(MAX_OTHERS);
-            shown.sort_by_key(|of| of.bytes);
-            let beaten = others().filter(|of| is_beaten(of)).count();
-            lines.push(format!(
-                "Of {} more, {} take more memory than another and read more blocks; of the rest, the \
-                 nearest in size:",
-                counted(others().count() as u64, "policy"),
-                count(beaten as u64)
-            ));
-        }
-        lines.extend(shown.into_iter().map(|of| self.against(of, chosen)));
-        lines
-    }
-
-    fn against(&self, of: &Reads, chosen: &Reads) -> String {
-        let memory = match of.bytes as f64 - chosen.bytes as f64 {
-            _ if of.is_as_large_as(chosen) => "takes as much memory".to_string(),
-            more if more > 0.0 => format!("takes {} more", size(more as u64)),
-            less => format!("takes {} less", size(-less as u64)),
-        };
-        if of.is_tied_with(chosen) {
-            let name = if of.is_as_large_as(chosen) { "is a tie: it " } else { "" };
-            return format!(
-                "{} {name}{memory}, and its reads cannot be told from those of {} (95 % intervals overlap).",
-                of.policy, chosen.policy
-            );
-        }
-        let more = of.reads - chosen.reads;
-        let word = if more > 0.0 { "more" } else { "fewer" };
-        let time = if more > 0.0 { "more" } else { "less" };
         format!(
-            "{} {memory} and reads {:.3} blocks {word} than {}: {} {time}.",
-            of.policy,
-            more.abs(),
-            chosen.policy,
-            micros(self.micros(more.abs()))
+            "{lookup} reads {without:.2} data blocks without filters when none is cached, at {}.{saves}",
+            about.read_cost.name()
         )
     }
 
     /// The levels that were left out, and the rates of their filters.
-    fn tiny_tables(&self, chosen: &Reads) -> Vec<String> {
+    fn tiny_tables(&self, s: &Situation, chosen: &Filter) -> Vec<String> {
         let of_level = |&level: &u64| {
             let of_policy = |policy: &str| {
                 let mut levels = self.results.levels.iter();
                 levels.find(|found| found.level == level && found.policy == policy)
             };
-            let own = of_policy(chosen.policy)?;
+            let own = of_policy(&chosen.name)?;
             let tables = match own.files {
                 1 => format!("table of {}", counted(own.entries, "key")),
                 files => format!("{} of {}", counted(files, "table"), counted(own.entries, "key")),
             };
-            let rates = self.all.iter().filter_map(|of| {
-                let rate = of_policy(of.policy)?.observed_fpr?;
-                Some(format!("{} with {}", percent(rate), of.policy))
+            let rates = by_size(s).into_iter().filter_map(|of| {
+                let rate = of_policy(&of.name)?.observed_fpr?;
+                Some(format!("{} with {}", percent(rate), of.name))
             });
             let mut rates: Vec<String> = rates.take(MAX_OTHERS).collect();
             if rates.is_empty() {
                 rates.push("not observed".to_string());
             }
-            Some(format!(
-                "Left out of the reads of absent lookups: level {level}'s {tables}, whose rate is {}.",
-                rates.join(", ")
-            ))
+            Some(format!("Left out: level {level}'s {tables}, whose rate is {}.", rates.join(", ")))
         };
         let mut lines: Vec<String> = self.tiny.iter().filter_map(of_level).collect();
         if let Some(last) = lines.last_mut() {
             last.push_str(" So small a filter has a rate of its own.");
         }
         lines
+    }
+
+    /// A sentence if the file of queries has no lookup of one kind.
+    fn not_measured(&self) -> Option<String> {
+        match self.results.about.share_absent? {
+            0.0 => Some("No absent lookups were measured: the queries have none.".into()),
+            1.0 => Some("No present lookups were measured: the queries have none.".into()),
+            _ => None,
+        }
     }
 
     /// The last sentence: how many keys were measured, and whether the tables had too few keys, or
@@ -439,7 +314,7 @@ impl<'a> Verdict<'a> {
     }
 }
 
-fn is_tiny(level: &super::LevelRow) -> bool {
+fn is_tiny(level: &LevelRow) -> bool {
     level.entries < FEW_KEYS * level.files.max(1) || level.filters_asked < FEW_QUERIES
 }
 
@@ -456,11 +331,39 @@ fn tiny_levels(results: &Results) -> Vec<u64> {
     }
 }
 
-/// Formats microseconds, with more decimals the fewer they are.
-fn micros(micros: f64) -> String {
-    match micros {
-        ..0.095 => format!("{micros:.3} µs"),
-        ..9.95 => format!("{micros:.1} µs"),
-        _ => format!("{micros:.0} µs"),
+/// The filters, the smallest first.
+fn by_size(s: &Situation) -> Vec<&Filter> {
+    let mut all: Vec<&Filter> = s.filters.iter().collect();
+    all.sort_by(|a, b| a.bytes.total_cmp(&b.bytes));
+    all
+}
+
+/// A sentence for each other policy, which compares it with the chosen one.
+fn others(s: &Situation, chosen: &Filter) -> Vec<String> {
+    let others: Vec<&Filter> = by_size(s).into_iter().filter(|of| of.name != chosen.name).collect();
+    let is_beaten = |of: &Filter| {
+        s.filters.iter().any(|other| {
+            let (reads, theirs) = (s.reads(of), s.reads(other));
+            other.bytes < of.bytes && theirs.value < reads.value && !theirs.is_tied_with(&reads)
+        })
+    };
+    let mut shown = others.clone();
+    let mut lines = Vec::new();
+    if shown.len() > MAX_OTHERS {
+        shown.retain(|of| !is_beaten(of));
+        // Those nearest in size are the most informative.
+        let distance = |of: &Filter| (of.bytes - chosen.bytes).abs();
+        shown.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
+        shown.truncate(MAX_OTHERS);
+        shown.sort_by(|a, b| a.bytes.total_cmp(&b.bytes));
+        let beaten = others.iter().filter(|of| is_beaten(of)).count();
+        lines.push(format!(
+            "Of {} more, {} take more memory than another and read more blocks; of the rest, the nearest \
+             in size:",
+            counted(others.len() as u64, "policy"),
+            count(beaten as u64)
+        ));
     }
+    lines.extend(shown.into_iter().map(|of| words::against(s, of, chosen)));
+    lines
 }

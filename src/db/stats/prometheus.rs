@@ -1,4 +1,4 @@
-//! `stats --format prometheus`: the text format that Prometheus scrapes, version 0.0.4.
+//! The counters in the text format that Prometheus scrapes, version 0.0.4.
 //!
 //! ```text
 //! # HELP maypole_bloom_filter_useful_total A filter said no: a table was skipped.
@@ -8,24 +8,56 @@
 //!
 //! An unknown ratio has no sample, because 0 would be wrong and `NaN` spoils sums.
 
-use std::fmt::Write as _;
-use std::io::Write;
+use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use maypole::{LevelStats, PublishedStats};
+use super::published::PublishedStats;
+use super::report::{LevelStats, Stats};
 
-use super::Source;
-use super::figures::{Figures, ReadCost, ratio};
-use crate::failure::Result;
+impl Stats {
+    /// The counters and sizes in Prometheus' text format. A service can return this text at the path
+    /// that Prometheus scrapes, usually `/metrics`, with the content type `text/plain;
+    /// version=0.0.4`.
+    ///
+    /// Every sample has the label `database` with [`Stats::path`]. The text of each database has the
+    /// same names, so a service with several databases returns each text at a path of its own. The
+    /// series are those of [`PublishedStats::prometheus`], apart from the three about the process
+    /// that has published the counters.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let metrics = db.stats().prometheus();
+    /// assert!(metrics.contains("maypole_number_keys_read_total{database="));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "metrics")]
+    pub fn prometheus(&self) -> String {
+        let written = SystemTime::now();
+        let stats = PublishedStats { written, ..PublishedStats::of_nobody(self.clone()) };
+        text(&stats, false)
+    }
+}
 
-pub fn print(source: &Source, stats: &PublishedStats, out: &mut dyn Write) -> Result {
-    let database = format!("database=\"{}\"", label(&source.name));
-    let mut text = Metrics { database, text: String::new() };
-    text.tickers(stats);
-    text.whole(stats);
-    text.levels(&stats.levels);
-    out.write_all(text.text.as_bytes())?;
-    Ok(())
+impl PublishedStats {
+    /// The counters and sizes in Prometheus' text format, like [`Stats::prometheus`], and when the
+    /// owner opened the database and published them.
+    pub fn prometheus(&self) -> String {
+        text(self, true)
+    }
+}
+
+/// `has_owner`: whether the fields about the owner are set.
+fn text(stats: &PublishedStats, has_owner: bool) -> String {
+    let database = format!("database=\"{}\"", label(&stats.path.display().to_string()));
+    let mut metrics = Metrics { database, text: String::new() };
+    metrics.tickers(stats);
+    if has_owner {
+        metrics.owner(stats);
+    }
+    metrics.whole(stats);
+    metrics.levels(&stats.levels);
+    metrics.text
 }
 
 struct Metrics {
@@ -93,28 +125,29 @@ impl Metrics {
         }
     }
 
-    fn whole(&mut self, stats: &PublishedStats) {
-        let figures = Figures::new(stats, ReadCost::Usual);
-        let seconds = |time: SystemTime| {
-            Some(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64())
-        };
-        let bytes = |bytes: u64| Some(bytes as f64);
+    fn owner(&mut self, stats: &PublishedStats) {
         let is_open = Some(f64::from(u8::from(stats.is_open)));
         self.gauge("open", "Whether the owner had the database open when it last wrote.", is_open);
         let help = "When the owner opened the database: all counters begin there.";
-        self.gauge("opened_timestamp_seconds", help, seconds(stats.opened));
+        self.gauge("opened_timestamp_seconds", help, Some(seconds(stats.opened)));
         let help = "When the owner last wrote, which it does only after it counted something.";
-        self.gauge("published_timestamp_seconds", help, seconds(stats.written));
+        self.gauge("published_timestamp_seconds", help, Some(seconds(stats.written)));
+    }
+
+    fn whole(&mut self, stats: &PublishedStats) {
+        let bytes = |bytes: u64| Some(bytes as f64);
+        let filter = stats.counts().filter;
         let help = "The share of filter queries that were answered with no.";
-        self.gauge("filter_hit_ratio", help, figures.hit_rate);
+        self.gauge("filter_hit_ratio", help, ratio(filter.useful, filter.asked()));
         let help = "The share of queries for absent keys that were answered with maybe.";
-        self.gauge("filter_observed_false_positive_ratio", help, figures.observed_fpr);
+        self.gauge("filter_observed_false_positive_ratio", help, filter.observed_fpr());
         let help = "The false-positive rate to expect.";
-        self.gauge("filter_predicted_false_positive_ratio", help, figures.predicted_fpr);
+        self.gauge("filter_predicted_false_positive_ratio", help, stats.predicted_fpr);
         let help = "Stored bytes of all filters.";
-        self.gauge("filter_bytes", help, bytes(figures.filter_bytes));
+        self.gauge("filter_bytes", help, bytes(stats.filter_bytes()));
         let help = "Filters as a share of block cache and memtables.";
-        self.gauge("filter_memory_ratio", help, figures.memory_share);
+        let memory = stats.cache_capacity_bytes + stats.memtable_bytes;
+        self.gauge("filter_memory_ratio", help, ratio(stats.filter_bytes(), memory));
         let help = "Bytes of all memtables.";
         self.gauge("memtable_bytes", help, bytes(stats.memtable_bytes));
         let help = "Bytes that callbacks of the process still read, and nothing else needs.";
@@ -128,7 +161,7 @@ impl Metrics {
         self.gauge("holding_cursors", help, Some(held.cursors as f64));
         let help = "When the oldest of the held states of the tree was replaced.";
         let replaced = stats.written.checked_sub(held.oldest).filter(|_| held.states > 0);
-        self.gauge("oldest_held_state_timestamp_seconds", help, replaced.and_then(seconds));
+        self.gauge("oldest_held_state_timestamp_seconds", help, replaced.map(seconds));
         let help = "The most bytes that the block cache may hold.";
         self.gauge("block_cache_capacity_bytes", help, bytes(stats.cache_capacity_bytes));
         let help = "Bytes of the block cache that open tables and slots take.";
@@ -142,7 +175,7 @@ impl Metrics {
         self.gauge("compaction_debt_bytes", help, bytes(stats.compaction_debt_bytes));
         let help = "When the oldest snapshot was made.";
         let made = stats.oldest_snapshot.and_then(|age| stats.written.checked_sub(age));
-        self.gauge("oldest_snapshot_timestamp_seconds", help, made.and_then(seconds));
+        self.gauge("oldest_snapshot_timestamp_seconds", help, made.map(seconds));
         let help = "Bytes in tables that would be dead without snapshots, about.";
         self.gauge("held_by_snapshots_bytes", help, bytes(stats.held_by_snapshots_bytes));
         self.head("block_cache_bytes", "gauge", "Resident bytes of each kind of block.");
@@ -169,6 +202,15 @@ impl Metrics {
             }
         }
     }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// Seconds since 1970.
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// A label's value: backslash, quote and line feed are escaped.

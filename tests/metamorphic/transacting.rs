@@ -1,0 +1,145 @@
+//! Transactions: what they show, and which of them must conflict.
+//!
+//! ```text
+//!   begin ── get ── write ── scan ── a write of somebody else ── get ── commit
+//!            shows the state at the beginning and the own writes
+//! ```
+//!
+//! A commit *must* conflict if a read would now have another answer. It *may* conflict if a write of
+//! somebody else concerns a key or a range that was read, though the answer is the same. In all other
+//! cases it must succeed.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use maypole::{Error, Result, Transaction};
+
+use super::keys::{Key, Universe};
+use super::looking::act_on;
+use super::model::{Map, Write};
+use super::operation::{Act, Step};
+use super::store::Store;
+
+/// The keys of which a read has shown the stored state: all of these but those that the transaction
+/// had written.
+struct Read {
+    keys: Range<Key>,
+    own: BTreeSet<Key>,
+}
+
+impl Read {
+    fn may_be_changed_by(&self, write: &Write) -> bool {
+        let written = write.keys();
+        written.start < self.keys.end && self.keys.start < written.end
+    }
+
+    fn is_changed(&self, before: &Map, now: &Map) -> bool {
+        let mut stored = self.keys.clone().filter(|key| !self.own.contains(key));
+        stored.any(|key| before.get(&key) != now.get(&key))
+    }
+}
+
+impl Store {
+    pub(super) fn transact(&mut self, steps: &[Step]) -> Result<()> {
+        let mut tx = self.db().transaction();
+        let before = self.model.now().clone();
+        // What the transaction sees. Only its own writes change it.
+        let mut seen = before.clone();
+        let (mut reads, mut writes, mut others) = (Vec::new(), Vec::<Write>::new(), Vec::new());
+        for step in steps {
+            let own = || writes.iter().flat_map(|write| write.keys()).collect();
+            match *step {
+                Step::Write(write) => {
+                    write_in(&mut tx, &self.keys, write);
+                    write.apply(&mut seen, |_| ());
+                    writes.push(write);
+                }
+                Step::Meanwhile(ref act) => {
+                    let done = act_on(self.db(), &self.keys, act);
+                    let written = match act {
+                        Act::Write(write) => vec![*write],
+                        Act::Batch { writes, .. } => writes.clone(),
+                        Act::Flush | Act::CompactAll => Vec::new(),
+                    };
+                    others.extend(written.iter().copied());
+                    match written.is_empty() {
+                        true => done?,
+                        false => self.wrote(written, done)?,
+                    }
+                }
+                Step::Get(key) => {
+                    let value = tx.get(self.keys.bytes(key))?;
+                    let wanted = seen.get(&key);
+                    let is_same = match (&value, wanted) {
+                        (Some(value), Some(wanted)) => wanted.is(value),
+                        (value, wanted) => value.is_none() && wanted.is_none(),
+                    };
+                    assert!(is_same, "get in a transaction of {}", self.keys.show(key));
+                    reads.push(Read { keys: key..key + 1, own: own() });
+                }
+                Step::Scan { from, to, most, backward } => {
+                    let keys = scan(&tx, &self.keys, &seen, from..to, most, backward)?;
+                    reads.push(Read { keys, own: own() });
+                }
+            }
+        }
+        let may_conflict =
+            others.iter().any(|other| reads.iter().any(|read| read.may_be_changed_by(other)));
+        let must_conflict = reads.iter().any(|read| read.is_changed(&before, self.model.now()));
+        match tx.commit() {
+            Err(Error::Conflict(conflict)) => {
+                assert!(may_conflict && !writes.is_empty(), "{conflict}: nothing has changed");
+                Ok(())
+            }
+            done => {
+                let is_right = done.is_err() || writes.is_empty() || !must_conflict;
+                assert!(is_right, "a commit although a read has changed");
+                if writes.is_empty() { done } else { self.wrote(writes, done) }
+            }
+        }
+    }
+}
+
+fn write_in(tx: &mut Transaction, keys: &Universe, write: Write) {
+    match write {
+        Write::Put(key, value) => tx.put(keys.bytes(key), value.bytes()),
+        Write::Delete(key) => tx.delete(keys.bytes(key)),
+        Write::DeleteRange(from, to) => tx.delete_range(keys.bytes(from)..keys.bytes(to)),
+    }
+}
+
+/// Compares at most `most` entries of a range with the map. Returns the keys that the scan has
+/// passed.
+fn scan(
+    tx: &Transaction,
+    keys: &Universe,
+    map: &Map,
+    range: Range<Key>,
+    most: usize,
+    backward: bool,
+) -> Result<Range<Key>> {
+    let mut entries = tx.range(keys.bytes(range.start)..keys.bytes(range.end));
+    let mut wanted = map.range(range.clone());
+    let mut passed = range.clone();
+    for _ in 0..most {
+        let (entry, wanted) = match backward {
+            true => (entries.next_back(), wanted.next_back()),
+            false => (entries.next(), wanted.next()),
+        };
+        let entry = entry.transpose()?;
+        let found = entry.as_ref().and_then(|(key, _)| keys.find(key));
+        assert_eq!(found, wanted.map(|(key, _)| *key), "a scan in a transaction of {range:?}");
+        let (Some((_, bytes)), Some((&key, value))) = (entry, wanted) else {
+            return Ok(range);
+        };
+        assert!(value.is(&bytes), "a scan in a transaction, at {}", keys.show(key));
+        match backward {
+            true => passed.start = key,
+            false => passed.end = key + 1,
+        }
+    }
+    Ok(match backward {
+        true => passed.start..range.end,
+        false => range.start..passed.end,
+    })
+}
