@@ -17,7 +17,7 @@ use crate::args;
 /// - the filters that are stored, by level: kind, bits a key, memory, and the tables whose filter
 ///   is not what OPTIONS asks for;
 /// - their measured false-positive rate: each filter is queried with keys of other tables and with
-///   made-up keys within the range of its table;
+///   made-up keys within the range of its table, which look like the table's keys;
 /// - the data blocks that lookups of absent and present keys read;
 /// - memory, build time and data blocks read with other policies, from filters that the command
 ///   builds of the tables' keys;
@@ -59,7 +59,7 @@ pub struct Advise {
     /// Write the same figures into this directory, as an HTML page and as JSON
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Print a JSON object: engine, read_cost_micros, families, refused
+    /// Print a JSON object: schema, engine, read_cost_micros, families, refused
     #[arg(long)]
     pub json: bool,
 }

@@ -148,7 +148,7 @@ impl Situation {
 
     /// Whether the row is of what OPTIONS ask for or, if that has no row, of Bloom with 10 bits.
     fn is_usual(&self, row: &Row) -> bool {
-        let is_plain = !row.last_level_without && !row.partitioned && !row.whole_keys;
+        let is_plain = !row.last_level_without && !row.partitioned;
         let is_row = |family, bits: f64| {
             row.family == Some(family) && row.rocksdb_bits.is_some_and(|of| f64::from(of) == bits)
         };

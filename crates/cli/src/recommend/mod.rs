@@ -322,7 +322,7 @@ impl<'a> Rule<'a> {
                 && take.bytes - of.bytes >= LEAST_BYTES
                 && without - self.micros(of) >= HALF * best
         };
-        if let Some(smaller) = with_filters().filter(is_much_smaller).last() {
+        if let Some(smaller) = with_filters().rfind(is_much_smaller) {
             unless.push(Unless::ShortMemory(smaller, 1.0 - smaller.bytes / take.bytes));
         }
         let gain = |of: &Filter| self.micros(take) - self.micros(of);

@@ -230,6 +230,7 @@ fn memory(results: &Results, colors: &Colors) -> Shown {
     };
     let rows = || results.policies.iter().zip(verdict::absent_reads(results));
     let kinds = grouped(rows().map(|row| (group(&row.0.policy), point(row))));
+    let kinds_shown: Vec<String> = kinds.iter().map(|(kind, _)| kind.clone()).collect();
     let are_curves = kinds.len() < results.policies.len() && results.policies.len() > 8;
     let curve = |(name, mut points): (String, Vec<Point>)| {
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -246,6 +247,13 @@ fn memory(results: &Results, colors: &Colors) -> Shown {
             })
             .collect(),
     };
+    let curves =
+        computed(results).into_iter().map(|curve| match kinds_shown.contains(&curve.name) {
+            // The measured points on the curve have the family's name.
+            true => Series { name: String::new(), ..curve },
+            false => curve,
+        });
+    let series = curves.chain(series).collect();
     let reads = format!("data blocks of an absent lookup{aside}");
     Shown {
         plot: Plot {
@@ -255,12 +263,26 @@ fn memory(results: &Results, colors: &Colors) -> Shown {
             y: Axis::new(&reads, Spread::Log, decimal),
             series,
         },
-        about: "The curve to choose by: down and left is better. Bars: 95 % intervals. Tables of few keys \
-                are left out, as in the verdict, which names them. With `--sweep` each kind of policy \
-                becomes a curve.",
+        about: "The curve to choose by: down and left is better. Points are measured, with bars for 95 % \
+                intervals. Dashed: each family with 2 to 18 bits a key, computed for large tables. Tables \
+                of few keys are left out, as in the verdict, which names them.",
         figures: html::figures(&results.policies),
         missing: "No policy was measured.",
     }
+}
+
+/// The curves of all families: the reads with the predicted rates of filters of 2 to 18 bits a key, if
+/// all tables that a lookup reaches have such a filter.
+fn computed(results: &Results) -> Vec<Series> {
+    let tables = verdict::situation(results).without.absent.value;
+    let keys = results.about.keys as f64;
+    families(|family| {
+        let rows = results.accuracy.iter().filter(|row| row.family == family);
+        rows.map(|row| bare(keys * row.bits_per_key / 8.0, tables * row.predicted_fpr)).collect()
+    })
+    .into_iter()
+    .map(|curve| Series { look: Look::Theory, ..curve })
+    .collect()
 }
 
 fn latency(results: &Results, colors: &Colors, lookups: &str, title: &str) -> Shown {
