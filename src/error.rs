@@ -107,9 +107,9 @@ pub enum Error {
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
-    /// A transaction was not committed, because another write has changed what it had read. Nothing
-    /// was written. Run the transaction again, as [`Db::transact`](crate::Db::transact) does.
-    #[error("the transaction conflicts with a later write: {0} has changed since it was read")]
+    /// A transaction was not committed, because something that it had read was written since, even if
+    /// with the same value. Nothing was written by the transaction. Run the transaction again, as [`Db::transact`](crate::Db::transact) does.
+    #[error("the transaction conflicts with a later write: {0} was written since it was read")]
     Conflict(Conflict),
     /// The object was created by the parent of this process, before a `fork`. It belongs to the
     /// parent alone: in the child every call that can fail returns this error, and a drop does
@@ -121,8 +121,8 @@ pub enum Error {
     Forked,
 }
 
-/// What a transaction had read, and another write has changed; see [`Error::Conflict`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a transaction had read and another call has written since; see [`Error::Conflict`].
+#[derive(Clone, PartialEq, Eq)]
 pub enum Conflict {
     /// The value of this key, or that the key had none.
     Key(Vec<u8>),
@@ -133,6 +133,13 @@ pub enum Conflict {
         /// The first key after the range.
         end: Option<Vec<u8>>,
     },
+}
+
+/// Like the `Display`, because lists of numbers are hard to read as keys.
+impl fmt::Debug for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for Conflict {

@@ -19,6 +19,10 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::slice::Slice;
 
+/// A snapshot is recent as long as at most this many writes are newer than it. Marks that older ones
+/// propose are of no use: so many keys were written since that little of them would be left.
+const RECENT_WRITES: u64 = 1 << 14;
+
 /// The database as it was when the snapshot was made; see [`Db::snapshot`](crate::Db::snapshot).
 ///
 /// Compaction keeps every version that a live snapshot sees, so a snapshot held for long costs
@@ -139,11 +143,16 @@ impl Snapshot {
 
     /// Like [`Db::range_cursor`](crate::Db::range_cursor), but reads the snapshot.
     pub fn range_cursor(&self, range: impl KeyBounds) -> DbCursor {
-        self.cursor_within(Bounds::of(range))
+        DbCursor::at(self.read_point(), Bounds::of(range))
     }
 
-    pub(super) fn cursor_within(&self, bounds: Bounds) -> DbCursor {
-        DbCursor::at(self.read_point(), bounds)
+    /// A cursor that proposes marks ([`crate::db::iter::marks`]), as one without a snapshot does, if
+    /// little has been written since the snapshot was made.
+    pub(super) fn recent_cursor(&self, bounds: Bounds) -> DbCursor {
+        let mut point = self.read_point();
+        let newer = self.inner.database.sequences.visible() - self.sequence;
+        point.is_snapshot = newer > RECENT_WRITES;
+        DbCursor::at(point, bounds)
     }
 
     /// The sequence number of the last write that the snapshot sees.

@@ -109,15 +109,6 @@ impl Precondition {
     }
 }
 
-/// See [`Writing::want_recent`].
-pub(crate) struct RecentWanted<'a>(&'a AtomicUsize);
-
-impl Drop for RecentWanted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Guards what only the leader uses, and queues the writes that wait for a leader.
 type WriterLock = CombiningLock<Writer, Write>;
 /// Keeps ingestions out.
@@ -152,7 +143,7 @@ pub(crate) struct Writing {
     /// The take-over of the directory (`open/writable.rs`), if it waits for space on the disk;
     /// otherwise `None`.
     pending: Mutex<Option<PendingWritable>, rank::PendingTakeOver>,
-    /// How many commits want the leaders to note what they write.
+    /// How many transactions want the leaders to note what they write.
     recent_wanted: AtomicUsize,
     /// An ingestion holds this lock while it enters the tree. Other threads lock it to keep
     /// ingestions out. Locked before the writer.
@@ -187,13 +178,17 @@ impl Writing {
         self.writer.submit(write, lead)
     }
 
-    /// Lets the leaders note what they write ([`RecentWrites`]), until the returned value is dropped.
-    pub fn want_recent(&self) -> RecentWanted<'_> {
+    /// Lets the leaders note what they write ([`RecentWrites`]), until [`Writing::release_recent`] is
+    /// called as often as this.
+    pub fn want_recent(&self) {
         self.recent_wanted.fetch_add(1, Ordering::Relaxed);
-        RecentWanted(&self.recent_wanted)
     }
 
-    /// Whether a commit wants the leaders to note what they write. A leader may see an older answer:
+    pub fn release_recent(&self) {
+        self.recent_wanted.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether a transaction wants the leaders to note what they write. A leader may see an older answer:
     /// then the list lacks its group, and says so.
     #[inline]
     pub fn is_recent_wanted(&self) -> bool {

@@ -86,7 +86,7 @@ pub struct Stats {
     /// target.
     #[doc(alias = "estimate-pending-compaction-bytes")]
     pub compaction_debt_bytes: u64,
-    /// The number of snapshots.
+    /// The number of snapshots, those of transactions included.
     pub snapshots: usize,
     /// How long the oldest snapshot has lived.
     pub oldest_snapshot: Option<Duration>,

@@ -17,18 +17,37 @@ use crate::stats::Ticker;
 /// check is searched, so more than two are rare. After that the commit leads itself.
 pub(super) const MOST_ATTEMPTS: usize = 4;
 
+/// While it lives, leaders note what they write ([`crate::db::write::recent`]).
+pub(super) struct NotesWrites(Arc<Inner>);
+
+impl NotesWrites {
+    pub fn begin(snapshot: &Snapshot) -> NotesWrites {
+        snapshot.inner.database.writing.want_recent();
+        NotesWrites(Arc::clone(&snapshot.inner))
+    }
+}
+
+impl Drop for NotesWrites {
+    fn drop(&mut self) {
+        self.0.database.writing.release_recent();
+    }
+}
+
 impl Snapshot {
-    /// Writes `writes` if no write after the snapshot has changed `reads`.
+    /// Writes `writes` if no write after the snapshot has changed `reads`. `notes`: from some moment
+    /// of the transaction on, leaders have noted what they wrote.
     pub(super) fn commit(
         &self,
         writes: &OwnWrites,
         reads: ReadSet,
+        notes: Option<NotesWrites>,
         durability: Durability,
     ) -> Result<()> {
         if writes.is_empty() {
-            return self.inner.commit(writes.to_batch(), durability);
+            // Also on a database that was opened read-only.
+            return self.inner.database.status.check_open();
         }
-        let committed = self.inner.commit_if_unchanged(writes, reads, self.sequence(), durability);
+        let committed = self.commit_if_unchanged(writes, reads, notes, durability);
         let counters = self.inner.database.counters();
         match &committed {
             Ok(()) => counters.add(Ticker::TransactionCommits, 1),
@@ -37,33 +56,37 @@ impl Snapshot {
         }
         committed
     }
-}
 
-impl Inner {
     fn commit_if_unchanged(
         &self,
         writes: &OwnWrites,
         reads: ReadSet,
-        snapshot: SequenceNumber,
+        mut notes: Option<NotesWrites>,
         durability: Durability,
     ) -> Result<()> {
+        let inner = &*self.inner;
         let reads = Arc::new(reads.sorted());
-        let mut checked_to = snapshot;
-        let mut noting = None;
+        let mut checked_to = self.sequence();
+        // Without a search, if the leader may know all that was written since the snapshot.
+        let mut must_search = notes.is_none();
         for _ in 0..MOST_ATTEMPTS {
-            checked_to = self.validate(&reads, checked_to)?;
+            if must_search {
+                checked_to = inner.validate(&reads, checked_to)?;
+            }
             let requires = Requirement::UnchangedReads { reads: Arc::clone(&reads), checked_to };
-            if self.commit_if(writes.to_batch(), durability, requires)? {
+            if inner.commit_if(writes.to_batch(), durability, requires)? {
                 return Ok(());
             }
-            // From now on the leaders note what they write.
-            noting.get_or_insert_with(|| self.database.writing.want_recent());
+            notes.get_or_insert_with(|| NotesWrites::begin(self));
+            must_search = true;
         }
-        self.commit_leading(writes.to_batch(), durability, || {
-            self.validate(&reads, checked_to).map(drop)
+        inner.commit_leading(writes.to_batch(), durability, || {
+            inner.validate(&reads, checked_to).map(drop)
         })
     }
+}
 
+impl Inner {
     /// Checks that no write after `since` has changed the reads, up to the last visible write. Returns
     /// the number of that write.
     fn validate(&self, reads: &ReadSet, since: SequenceNumber) -> Result<SequenceNumber> {

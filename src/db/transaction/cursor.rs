@@ -73,7 +73,7 @@ impl std::fmt::Debug for TransactionCursor<'_> {
 impl<'t> TransactionCursor<'t> {
     pub(super) fn new(view: &'t View, bounds: Bounds) -> TransactionCursor<'t> {
         TransactionCursor {
-            stored: view.snapshot.cursor_within(bounds.clone()),
+            stored: view.snapshot.recent_cursor(bounds.clone()),
             view,
             bounds,
             own: None,
@@ -222,6 +222,7 @@ impl<'t> TransactionCursor<'t> {
     fn start_seek(&mut self, direction: Direction, key: Option<&[u8]>) {
         let mut reads = self.view.reads.borrow_mut();
         if self.scan.is_none() {
+            self.view.begin_noting();
             let start = self.bounds.lower().unwrap_or_default().to_vec();
             let end = self.bounds.upper().map(<[u8]>::to_vec);
             self.scan = Some(reads.begin_scan(ReadRange { start, end }));
@@ -284,28 +285,57 @@ impl<'t> TransactionCursor<'t> {
 
     /// Shows the nearer one of `own` and `stored`. First passes own deletions and what they hide.
     fn show(&mut self) -> Result<()> {
+        let writes = &self.view.writes;
         loop {
-            match self.nearer() {
-                Shown::Own if self.own_entry().1.is_none() => self.pass_own()?,
-                Shown::Stored => {
-                    let writes = &self.view.writes;
-                    match (writes.deleted_around(self.stored.key()), self.direction) {
-                        (Some((_, Some(end))), Direction::Forward) => self.stored.seek(end)?,
-                        (Some((_, None)), Direction::Forward) => self.stored.leave(),
-                        (Some((start, _)), Direction::Backward) => {
-                            self.stored.seek_before(start)?
-                        }
-                        (None, _) => {
-                            self.shown = Shown::Stored;
-                            return Ok(());
-                        }
-                    }
-                }
-                other => {
-                    self.shown = other;
-                    return Ok(());
-                }
+            let nearer = self.nearer();
+            let key = match nearer {
+                Shown::Nothing => return Ok(()),
+                Shown::Own => self.own_entry().0,
+                Shown::Stored => self.stored.key(),
+            };
+            if let Some((start, end)) = writes.empty_around(key) {
+                self.leave_range(start, end)?;
+            } else if nearer == Shown::Stored
+                && let Some((start, end)) = writes.deleted_around(key)
+            {
+                self.leave_stored_range(start, end)?;
+            } else if nearer == Shown::Own && self.own_entry().1.is_none() {
+                self.pass_own()?;
+            } else {
+                self.shown = nearer;
+                return Ok(());
             }
+        }
+    }
+
+    /// Moves on to beyond a range in which nothing is shown.
+    fn leave_range(&mut self, start: &[u8], end: Option<&[u8]>) -> Result<()> {
+        let writes = &self.view.writes;
+        self.own = match (self.direction, end) {
+            (Direction::Forward, None) => None,
+            (Direction::Forward, Some(end)) => {
+                writes.entries_from(Bound::Included(end), self.bounds.upper()).next()
+            }
+            (Direction::Backward, _) => writes.last_in(self.bounds.lower(), Some(start)),
+        };
+        self.leave_stored_range(start, end)
+    }
+
+    /// Moves the stored side on to beyond a range, if it is not there yet.
+    fn leave_stored_range(&mut self, start: &[u8], end: Option<&[u8]>) -> Result<()> {
+        if !self.stored.valid() {
+            return Ok(());
+        }
+        match (self.direction, end) {
+            (Direction::Forward, Some(end)) if self.stored.key() < end => self.stored.seek(end),
+            (Direction::Forward, None) => {
+                self.stored.leave();
+                Ok(())
+            }
+            (Direction::Backward, _) if self.stored.key() >= start => {
+                self.stored.seek_before(start)
+            }
+            _ => Ok(()),
         }
     }
 

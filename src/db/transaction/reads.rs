@@ -96,7 +96,7 @@ impl ReadSet {
 
     fn limit(&mut self, most: usize) {
         if self.heap_bytes() > most {
-            self.shrink(most / 2);
+            self.shrink(most - most / 8);
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cursor::TransactionCursor;
 use super::view::View;
 use crate::db::db::Db;
-use crate::db::iter::bounds::{Bounds, KeyBounds, after_prefix, start_and_end};
+use crate::db::iter::bounds::{Bounds, KeyBounds, after, after_prefix, start_and_end};
 use crate::db::iter::ends::Ends;
 use crate::db::snapshot::Snapshot;
 use crate::db::write::durability::Durability;
@@ -23,8 +23,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(4);
 ///
 /// A transaction sees the database as it was at its beginning, and its own writes. Nobody else sees
 /// these writes before [`Transaction::commit`]. The commit fails with [`Error::Conflict`], and writes
-/// nothing, if another write has changed since what the transaction had read: a key, also one that was
-/// absent, or the part of a range over which it moved. So transactions are *serializable*: those
+/// nothing, if something was written since that the transaction had read: a key, also one that was
+/// absent, or a key of a range over which it moved. So transactions are *serializable*: those
 /// that commit have the effect that they would have one after the other. Dropping a transaction
 /// rolls it back.
 ///
@@ -68,24 +68,46 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(4);
 ///
 /// # What counts as a read
 ///
-/// Every read through the transaction counts, except what it has written itself. A cursor or an
-/// iterator counts the keys from where it was positioned to where it got, with its bounds as the
-/// ends. A read through [`Transaction::snapshot`] sees the same moment and does not count. A
-/// transaction that writes nothing never conflicts, and a write of a key that was not read does not
-/// conflict.
+/// Every read through the transaction counts. A lookup of a key that the transaction has written
+/// itself does not. A cursor or an iterator counts all keys from where it was positioned to where it
+/// got, with its bounds as the ends. A read through [`Transaction::snapshot`] sees the same moment
+/// and does not count; neither does a read through the [`Db`], which sees the present. So read
+/// through the transaction whatever its writes depend on.
+///
+/// A transaction that writes nothing never conflicts, and a write of a key that was not read does
+/// not conflict. A read conflicts with any later write of its keys, even of the same value.
 ///
 /// Up to 8 MiB of keys and ranges are remembered. Reads beyond that are remembered as one range from
 /// the first key to the last, so the commit may also conflict with writes between them.
 ///
+/// # Writing while iterating
+///
+/// An iterator or a cursor borrows the transaction, so it must end before the next write. Collect the
+/// keys first:
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// # db.put("draft/1", "")?;
+/// let mut tx = db.transaction();
+/// let keys: Vec<_> = tx.prefix("draft/").map(|entry| Ok(entry?.0)).collect::<maypole::Result<_>>()?;
+/// keys.iter().for_each(|key| tx.delete(key));
+/// tx.commit()?;
+/// assert!(db.is_empty()?);
+/// # Ok::<(), maypole::Error>(())
+/// ```
+///
 /// # Cost
 ///
 /// A transaction is a [`Snapshot`], so while it lives compactions keep what it sees; see
-/// [`Stats::snapshots`](crate::Stats::snapshots). A commit searches what has been written since the
-/// beginning for the keys that were read, and tables answer by their filters. If nothing has been
-/// written, it searches nothing. A range that was read is searched entry by entry in memtables and
-/// tables that have newer entries.
+/// [`Stats::snapshots`](crate::Stats::snapshots). It does not keep the database open: after
+/// [`Db::close`], and after the last [`Db`] is dropped, its reads and its commit return
+/// [`Error::Closed`]. It may move to another thread, but not be shared between threads.
 ///
-/// After [`Db::close`] reads and commits return [`Error::Closed`].
+/// A commit searches what has been written since the beginning for the keys that were read, and
+/// tables answer by their filters. If nothing has been written, it searches nothing. A range that was
+/// read may be searched entry by entry, in memtables and tables that have newer entries.
+#[must_use = "a transaction that is not committed is rolled back"]
 pub struct Transaction {
     view: View,
     /// The error of a write that cannot be part of a batch.
@@ -124,17 +146,21 @@ impl Db {
     /// transaction, after a short pause. So it should have no effect but its writes.
     ///
     /// If `body` returns an error, the transaction is rolled back, `body` does not run again, and the
-    /// call returns this error. A panic in `body` rolls back too. `body` may use the database
-    /// directly, and begin other transactions; they are independent of this one.
+    /// call returns this error. The error is of any type that an [`Error`] converts to. A closure
+    /// must name it, as in the example. A panic in `body` rolls back too.
+    ///
+    /// Read through the transaction, and not through the database: only those reads are checked. A
+    /// transaction inside of `body` is independent of this one. If it writes what this one has read,
+    /// this one conflicts each time.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
-    /// let id = db.transact(|tx| {
+    /// let id = db.transact(|tx| -> maypole::Result<u32> {
     ///     let last = tx.last_key_value()?.map(|(key, _)| key);
     ///     let id = last.map_or(0, |key| u32::from_be_bytes(key[..].try_into().unwrap()) + 1);
     ///     tx.put(id.to_be_bytes(), "a new entry");
-    ///     Ok::<u32, maypole::Error>(id)
+    ///     Ok(id)
     /// })?;
     /// assert_eq!(id, 0);
     /// # Ok::<(), maypole::Error>(())
@@ -146,23 +172,45 @@ impl Db {
     /// after 100 runs.
     pub fn transact<T, E: From<Error>>(
         &self,
+        body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.transact_opt(self.inner.database.durability, body)
+    }
+
+    /// Like [`Db::transact`], with a durability.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// use maypole::Durability;
+    ///
+    /// db.transact_opt(Durability::Sync, |tx| -> maypole::Result<()> {
+    ///     tx.put("survives", "a power loss");
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), maypole::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::transact`].
+    pub fn transact_opt<T, E: From<Error>>(
+        &self,
+        durability: Durability,
         mut body: impl FnMut(&mut Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut pause = Duration::from_micros(1);
-        for _ in 1..MOST_RUNS {
+        for run in 1.. {
             let mut transaction = self.transaction();
             let out = body(&mut transaction)?;
-            match transaction.commit() {
-                Err(Error::Conflict(_)) => std::thread::sleep(pause),
-                Err(error) => return Err(error.into()),
+            match transaction.commit_opt(durability) {
                 Ok(()) => return Ok(out),
+                Err(Error::Conflict(_)) if run < MOST_RUNS => std::thread::sleep(pause),
+                Err(error) => return Err(error.into()),
             }
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
-        let mut transaction = self.transaction();
-        let out = body(&mut transaction)?;
-        transaction.commit()?;
-        Ok(out)
+        unreachable!("the last run returns")
     }
 }
 
@@ -303,12 +351,23 @@ impl Transaction {
 impl Transaction {
     /// Sets `key` to `value`.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        self.view.writes.put(key.as_ref(), Some(value.as_ref()));
+        self.view.writes.put(key.as_ref(), value.as_ref());
     }
 
     /// Removes `key`.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) {
-        self.view.writes.put(key.as_ref(), None);
+        self.view.writes.delete(key.as_ref());
+    }
+
+    /// Removes `key` and returns the value that it had.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    pub fn take(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        let old = self.get(key.as_ref())?;
+        self.delete(key);
+        Ok(old)
     }
 
     /// Removes all keys in `range`. If the range ends before it starts, the commit fails.
@@ -335,6 +394,8 @@ impl Transaction {
         let first = self.first_key_value()?;
         if let Some((key, _)) = &first {
             self.delete(key);
+            // So that many of these calls do not pass the keys that the earlier ones have removed.
+            self.view.writes.note_empty(&[], Some(&after(key)));
         }
         Ok(first)
     }
@@ -348,16 +409,18 @@ impl Transaction {
         let last = self.last_key_value()?;
         if let Some((key, _)) = &last {
             self.delete(key);
+            self.view.writes.note_empty(key, None);
         }
         Ok(last)
     }
 
-    /// Writes everything, if nothing that was read has changed. The writes are as durable as a
+    /// Writes everything, if nothing that was read was written since. The writes are as durable as a
     /// [`Db::put`].
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] if something that was read has changed. Then nothing was written. Otherwise
+    /// [`Error::Conflict`] if something that was read was written since. Then the transaction writes
+    /// nothing. Otherwise
     /// the errors of [`Db::write_opt`].
     pub fn commit(self) -> Result<()> {
         let durability = self.view.snapshot.inner.database.durability;
@@ -370,12 +433,12 @@ impl Transaction {
     ///
     /// Those of [`Transaction::commit`].
     pub fn commit_opt(self, durability: Durability) -> Result<()> {
-        let Transaction { view: View { snapshot, reads, writes }, refused } = self;
+        let Transaction { view: View { snapshot, reads, writes, notes }, refused } = self;
         if let Some(error) = refused {
             return Err(error);
         }
         // The snapshot lives until the commit has ended.
-        snapshot.commit(&writes, reads.into_inner(), durability)
+        snapshot.commit(&writes, reads.into_inner(), notes.into_inner(), durability)
     }
 }
 
