@@ -202,7 +202,7 @@ impl Db {
     /// write may have changed the key since the entry was read, it is read again.
     fn pop(
         &self,
-        end: fn(&mut DbIterator) -> Option<Result<(Slice, Slice)>>,
+        end: fn(&mut DbIterator) -> Option<<DbIterator as Iterator>::Item>,
     ) -> Result<Option<(Slice, Slice)>> {
         // This check makes each call on a read-only database fail, not only a call that finds an
         // entry to remove.

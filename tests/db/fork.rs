@@ -134,7 +134,11 @@ fn calls(own: &mut Inherited, dir: &Path) {
         tx.put("a", "b");
         forked("commit", tx.commit());
     }
-    forked("transact", db.transact(|tx| Ok::<(), Error>(tx.put("a", "b"))));
+    let put = db.transact(|tx| -> maypole::Result<()> {
+        tx.put("a", "b");
+        Ok(())
+    });
+    forked("transact", put);
     forked("next of the iterator", own.iterator.next().unwrap());
     forked("first next of the iterator", own.fresh_iterator.next().unwrap());
     assert!(own.iterator.next().is_none());

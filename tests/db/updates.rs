@@ -489,6 +489,8 @@ fn the_failure_of_a_swap_says_what_failed() {
     assert_eq!(failed.to_string(), "the key does not have the expected value");
 }
 
+type Pop = fn(&Db) -> maypole::Result<Option<(Slice, Slice)>>;
+
 /// Regression: a value that was put under the smallest key while `pop_first` ran could be removed
 /// without being returned.
 #[test]
@@ -508,7 +510,7 @@ fn pops_return_every_value_once_whatever_is_put_under_the_key_meanwhile() {
                 running.fetch_sub(1, SeqCst);
             });
         }
-        let pop = move |pop: fn(&Db) -> maypole::Result<Option<(Slice, Slice)>>| {
+        let pop = move |pop: Pop| {
             let mut numbers = Vec::new();
             loop {
                 let is_over = running.load(SeqCst) == 0;

@@ -1,5 +1,5 @@
 //! The thread that wakes databases at certain times: to publish their counters in the file `STATS`,
-//! and to see whether their trees have come to rest ([`super::rest`]).
+//! and to see whether their trees have come to rest ([`super::idle`]).
 //!
 //! ```text
 //!   database   due at

@@ -28,7 +28,7 @@ use crate::slice::Slice;
 /// A cursor over the entries that a [`Transaction`](crate::Transaction) sees: its snapshot and its own writes. The
 /// transaction remembers the range of keys over which the cursor moves as read.
 ///
-/// The methods and errors are those of [`DbCursor`](crate::DbCursor).
+/// The methods and errors are those of [`DbCursor`].
 pub struct TransactionCursor<'t> {
     view: &'t View,
     bounds: Bounds,
@@ -133,7 +133,7 @@ impl<'t> TransactionCursor<'t> {
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor`](crate::DbCursor).
+    /// Those of [`DbCursor`].
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.seek([])
     }
@@ -142,7 +142,7 @@ impl<'t> TransactionCursor<'t> {
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor`](crate::DbCursor).
+    /// Those of [`DbCursor`].
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref().max(self.bounds.lower().unwrap_or_default()).to_vec();
         self.start_seek(Direction::Forward, Some(&key));
@@ -153,7 +153,7 @@ impl<'t> TransactionCursor<'t> {
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor`](crate::DbCursor).
+    /// Those of [`DbCursor`].
     pub fn seek_to_last(&mut self) -> Result<()> {
         let end = self.bounds.upper().map(<[u8]>::to_vec);
         self.start_seek(Direction::Backward, end.as_deref());
@@ -164,7 +164,7 @@ impl<'t> TransactionCursor<'t> {
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor`](crate::DbCursor).
+    /// Those of [`DbCursor`].
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         if self.bounds.is_past(key.as_ref()) {
             return self.seek_to_last();
@@ -178,7 +178,7 @@ impl<'t> TransactionCursor<'t> {
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor::next`](crate::DbCursor::next).
+    /// Those of [`DbCursor::next`].
     #[expect(clippy::should_implement_trait, reason = "a lending cursor is no Iterator")]
     pub fn next(&mut self) -> Result<()> {
         match (self.shown, self.direction) {
@@ -200,7 +200,7 @@ impl<'t> TransactionCursor<'t> {
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor::prev`](crate::DbCursor::prev).
+    /// Those of [`DbCursor::prev`].
     pub fn prev(&mut self) -> Result<()> {
         match (self.shown, self.direction) {
             (Shown::Nothing, _) => return Err(cannot_step()),
