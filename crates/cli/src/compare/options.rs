@@ -45,7 +45,8 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 /// which cases to take another. --out writes all of it as a page with plots.
 ///
 /// Policies: none; bloom(BITS), ribbon(BITS), burr(BITS) and fuse(BITS), which store at most BITS
-/// bits a key (fuse has sizes in steps of about 1.06 bits: fuse(9) stores 8.5); ribbon_like_bloom(BITS), a Ribbon with the false-positive rate of bloom(BITS); fpr(RATE)
+/// bits a key (fuse has sizes in steps of about 1.06 bits: fuse(9) stores 8.5);
+/// ribbon_like_bloom(BITS), a Ribbon with the false-positive rate of bloom(BITS); fpr(RATE)
 /// and fpr(RATE, FAMILY), a false-positive rate; capped(FILTER, 1MiB), at most 1 MiB for each
 /// table, so that many keys get fewer bits; levels(FILTER, ...), one filter for each level that
 /// holds data, from level 0 down; bottommost_none(FILTER), which leaves the lowest level without

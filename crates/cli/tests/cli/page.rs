@@ -63,6 +63,14 @@ pub fn same(cell: &str, value: &Value) -> bool {
     }
 }
 
+/// Whether a cell of the page shows what a cell of CSV says. The page has six digits of each figure.
+pub fn rounds(cell: &str, exact: &str) -> bool {
+    match (cell.parse::<f64>(), exact.parse::<f64>()) {
+        (Ok(cell), Ok(exact)) => (cell - exact).abs() <= 1e-5 * exact.abs(),
+        _ => cell.replace('–', "") == exact,
+    }
+}
+
 /// The lines of a CSV file. No cell contains a line feed.
 pub fn csv(text: &str) -> Vec<Vec<String>> {
     let line = |line: &str| {
@@ -144,16 +152,10 @@ fn check_list(list: &str, dir: &Path, json: &Value, html: &str) {
             assert!(same(cell, &value), "{list}, {name}: {cell}, not {value}");
         }
         // Any table of the page may have this row, because the page divides the rows among its
-        // tables differently from the files. The page has six digits of each figure.
+        // tables differently from the files.
         let is_it = |cells: &Vec<String>| {
-            let is_same = |(cell, exact): (&String, &String)| {
-                let number = |text: &str| text.parse::<f64>().ok();
-                match (number(cell), number(exact)) {
-                    (Some(cell), Some(exact)) => (cell - exact).abs() <= 1e-5 * exact.abs(),
-                    _ => cell.replace('–', "") == *exact,
-                }
-            };
-            cells.len() == line.len() && cells.iter().zip(line).all(is_same)
+            cells.len() == line.len()
+                && cells.iter().zip(line).all(|(cell, exact)| rounds(cell, exact))
         };
         assert!(tables.iter().flatten().any(is_it), "{list}: {line:?} is not on the page");
     }
