@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use maypole::table::{SstWriter, TableOptions};
-use maypole::{Db, Durability, WriteBatch};
+use maypole::{Db, Durability, Transaction, WriteBatch};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -40,6 +40,24 @@ fn options(path: &Path) -> Outcome {
     let _ = Db::builder(path).durability(Durability::Sync);
     let db = Db::builder(path).open()?;
     db.close()?;
+    Ok(())
+}
+
+fn transactions(db: &Db, key: &str, value: &str) -> Outcome {
+    let mut tx = db.transaction();
+    assert!(tx.get(key)?.is_some() && tx.snapshot().get(key)?.is_some());
+    tx.put(key, value);
+    tx.commit()?;
+    let mut tx = db.transaction();
+    tx.put(key, value);
+    tx.commit_opt(Durability::Sync)?;
+    let tx = db.transaction();
+    drop(tx);
+    let closure = |tx: &mut Transaction| -> maypole::Result<()> {
+        tx.put(key, value);
+        Ok(())
+    };
+    db.transact(closure)?;
     Ok(())
 }
 
@@ -120,6 +138,7 @@ fn the_calls_of_the_page_do_what_they_say() -> Outcome {
     assert_eq!(db.path(), path);
     writes(&db, "key", "value")?;
     reads(&db, "key")?;
+    transactions(&db, "key", "value")?;
     let file = dir.path().join("sorted.sst");
     let mut writer = SstWriter::create(&file, TableOptions::default())?;
     writer.put(b"ingested", b"")?;
