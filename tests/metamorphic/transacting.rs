@@ -86,15 +86,17 @@ impl Store {
         let may_conflict =
             others.iter().any(|other| reads.iter().any(|read| read.may_be_changed_by(other)));
         let must_conflict = reads.iter().any(|read| read.is_changed(&before, self.model.now()));
+        // An empty range deletes nothing.
+        let has_written = writes.iter().any(|write| !write.keys().is_empty());
         match tx.commit() {
             Err(Error::Conflict(conflict)) => {
-                assert!(may_conflict && !writes.is_empty(), "{conflict}: nothing has changed");
+                assert!(may_conflict && has_written, "{conflict}: nothing has changed");
                 Ok(())
             }
             done => {
-                let is_right = done.is_err() || writes.is_empty() || !must_conflict;
+                let is_right = done.is_err() || !has_written || !must_conflict;
                 assert!(is_right, "a commit although a read has changed");
-                if writes.is_empty() { done } else { self.wrote(writes, done) }
+                if has_written { self.wrote(writes, done) } else { done }
             }
         }
     }
