@@ -6,6 +6,7 @@
 //! peers cache     how often the block cache has what lookups want, with a scan during them
 //! peers meta      lookups where filters and indexes do not fit into the block cache
 //! peers growth    present and absent lookups in trees of several sizes, and the cost of a memory access
+//! peers transactions  one read and one write, in a transaction and without one
 //! peers threads   the gains of a second reader thread and of a second thread of pure loads
 //! peers write     fills and overwrites, until compaction has settled; reads during writes
 //! peers living    deletions, queues, retention, snapshots and checkpoints: time, and what is left
@@ -20,9 +21,9 @@
 //! Each engine has a process of its own. The parent starts all processes, and makes each of them
 //! build its tree. Then the engines run each round of each workload in turn, so that a disturbance
 //! of the machine affects all of them alike. The parent prints the medians of the rounds, and the
-//! medians of the rounds' ratios to the first engine. Three commands differ: `write` starts new
-//! processes for each round, `threads` measures one engine after the other, and `living` runs each
-//! workload once, in a new process.
+//! medians of the rounds' ratios to the first engine. Four commands differ: `write` starts new
+//! processes for each round, `threads` measures one engine after the other, `living` runs each
+//! workload once, in a new process, and `transactions` has one process for all.
 
 mod cache;
 mod engine;
@@ -36,6 +37,7 @@ mod rounds;
 mod serve;
 mod server;
 mod threads;
+mod transactions;
 mod write;
 
 use std::error::Error;
@@ -92,6 +94,8 @@ enum Command {
     /// What a second reader thread gains, compared with a second thread that only loads from
     /// memory.
     Threads(Options),
+    /// One read and one write of a random key, in an optimistic transaction and without one.
+    Transactions(Options),
     /// Fills and overwrites, until compaction has settled; reads during writes.
     Write(Options),
     /// Deletions, overwrites, queues, retention, snapshots, checkpoints and ingestions: what an
@@ -255,6 +259,7 @@ fn main() {
         Command::Meta(meta) => meta.compare(),
         Command::Growth(growth) => growth.compare(),
         Command::Threads(options) => threads::compare(&options),
+        Command::Transactions(options) => transactions::compare(&options),
         Command::Write(options) => write::compare(&options),
         Command::Living(living) => living.compare(),
         Command::LivingLoad(one) => one.run(),

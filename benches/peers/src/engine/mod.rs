@@ -16,6 +16,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
+pub use self::rocks::transaction_settings;
 pub use crate::Result;
 use crate::keys::{Key, Run};
 

@@ -66,6 +66,11 @@ impl Rocks {
     }
 }
 
+/// The settings of a database with optimistic transactions.
+pub fn transaction_settings(options: &Options) -> rocksdb::Options {
+    settings(Kind::Rocksdb, options)
+}
+
 fn settings(kind: Kind, options: &Options) -> rocksdb::Options {
     let mut table = rocksdb::BlockBasedOptions::default();
     table.set_block_cache(&match kind {
