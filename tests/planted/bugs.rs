@@ -82,8 +82,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the snapshot of a transaction ends before its validation",
         file: "src/db/transaction/transaction.rs",
-        old: "        snapshot.commit(&writes,",
-        new: "        snapshot.inner.database.sequences.snapshots.release(snapshot.sequence());\n        snapshot.commit(&writes,",
+        old: "        Transaction { view: View::of(self.snapshot()), refused: None }",
+        new: "        let snapshot = self.snapshot();\n        self.inner.database.sequences.snapshots.release(snapshot.sequence());\n        Transaction { view: View::of(snapshot), refused: None }",
         program: "db",
         test: "transactions::a_key_that_was_deleted_and_compacted_away_still_conflicts",
     },
