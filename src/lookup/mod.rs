@@ -13,7 +13,7 @@
 //!   many/       the same stages for many keys, one stage after the other
 //!   mixed       the same stages where several files of a level may hold a key
 //!   explain/    the same stages, observed
-//!   newest      the search of one table, for the time of a key's last write instead of its value
+//!   written_since   the search of each table with newer entries, for whether a key was written
 //! ```
 //!
 //! **Why the first entry is the newest.** For any one key, memtables are newer than tables, level 0
@@ -49,7 +49,6 @@ mod many;
 mod memtables;
 mod mixed;
 mod need;
-mod newest;
 mod observer;
 mod probe;
 mod scope;
@@ -57,6 +56,7 @@ pub(crate) mod sources;
 mod tally;
 mod unfinished;
 mod walk;
+mod written_since;
 
 #[cfg(test)]
 pub(crate) use self::probe::search_and_read as get_in_table;
@@ -65,10 +65,10 @@ pub(crate) use self::{
     in_table::InTable,
     many::Lookups,
     memtables::find_in_memtables,
-    newest::newest_in_tables,
     observer::{Observe, Observer},
     scope::Scope,
     sources::Sources,
     unfinished::Unfinished,
     walk::Walk,
+    written_since::was_written_since,
 };

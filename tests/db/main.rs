@@ -82,6 +82,7 @@ mod rocksdb;
 mod rocksdb_dirs;
 mod rocksdb_tools;
 mod serializable;
+mod small;
 mod soak;
 mod still;
 mod tidying;

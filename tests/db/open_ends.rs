@@ -16,17 +16,9 @@ use maypole::{Db, Error, Result, Ticker, WriteBatch};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::small::{in_memory, open};
+
 type Key = Vec<u8>;
-
-fn open(fs: &Arc<dyn Fs>) -> Db {
-    let builder = Db::builder("/db").fs(Arc::clone(fs)).memtable_bytes(32 << 10);
-    builder.table_bytes(16 << 10).level_base_bytes(32 << 10).block_bytes(512).open().unwrap()
-}
-
-fn in_memory() -> (Db, Arc<dyn Fs>) {
-    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
-    (open(&fs), fs)
-}
 
 fn keys(db: &Db) -> Vec<String> {
     let key = |entry: Result<_>| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
-use maypole::fs::{Fs, MemFs};
+use maypole::fs::Fs;
 use maypole::table::{SstWriter, TableOptions};
 use maypole::{
     Conflict, Db, Durability, Error, Slice, Ticker, Transaction, TransactionCursor, WriteBatch,
@@ -15,14 +15,9 @@ use maypole::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+use super::small::in_memory;
 
-fn in_memory() -> (Db, Arc<dyn Fs>) {
-    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
-    let builder = Db::builder("/db").fs(Arc::clone(&fs)).memtable_bytes(32 << 10);
-    let builder = builder.table_bytes(16 << 10).level_base_bytes(32 << 10).block_bytes(512);
-    (builder.open().unwrap(), fs)
-}
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn ingest(db: &Db, fs: &Arc<dyn Fs>, name: &str, keys: &[&str]) {
     let mut writer = SstWriter::create_in(Arc::clone(fs), name, TableOptions::default()).unwrap();

@@ -18,17 +18,9 @@ use maypole::{CompareAndSwapError, Db, Error, Slice, Ticker, WriteBatch};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::small::{in_memory, open};
+
 const ABSENT: Option<&[u8]> = None;
-
-fn open(fs: &Arc<dyn Fs>) -> Db {
-    let builder = Db::builder("/db").fs(Arc::clone(fs)).memtable_bytes(32 << 10);
-    builder.table_bytes(16 << 10).level_base_bytes(32 << 10).block_bytes(512).open().unwrap()
-}
-
-fn in_memory() -> (Db, Arc<dyn Fs>) {
-    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
-    (open(&fs), fs)
-}
 
 fn number(value: &[u8]) -> u64 {
     u64::from_be_bytes(value.try_into().expect("eight bytes"))

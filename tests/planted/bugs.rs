@@ -42,8 +42,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a transaction does not remember a key that was absent",
         file: "src/db/transaction/transaction.rs",
-        old: "                self.view.reads.borrow_mut().add_key(key);\n                self.view.snapshot.get(key)",
-        new: "                let value = self.view.snapshot.get(key)?;\n                if value.is_some() {\n                    self.view.reads.borrow_mut().add_key(key);\n                }\n                Ok(value)",
+        old: "if own.is_none() {",
+        new: "if own.is_none() && matches!(self.view.snapshot.contains_key(key), Ok(true)) {",
         program: "db",
         test: "transactions::a_commit_conflicts_if_and_only_if_what_was_read_has_changed",
     },

@@ -102,6 +102,25 @@ impl Bounds {
         Bounds { lower: prefix.to_vec(), upper: after_prefix(prefix) }
     }
 
+    /// From `lower` (inclusive) to `upper` (exclusive; `None`: to the end).
+    pub fn between(lower: &[u8], upper: Option<&[u8]>) -> Bounds {
+        Bounds { lower: lower.to_vec(), upper: upper.map(<[u8]>::to_vec) }
+    }
+
+    /// The smallest range that holds both.
+    pub fn hull(self, other: Bounds) -> Bounds {
+        let uppers = self.upper.zip(other.upper);
+        Bounds {
+            lower: self.lower.min(other.lower),
+            upper: uppers.map(|(one, other)| one.max(other)),
+        }
+    }
+
+    /// Whether no key lies in the range.
+    pub fn is_empty(&self) -> bool {
+        self.upper.as_ref().is_some_and(|upper| *upper <= self.lower)
+    }
+
     /// The first key of the range; `None`: the first of all keys.
     pub fn lower(&self) -> Option<&[u8]> {
         (!self.lower.is_empty()).then_some(&self.lower)

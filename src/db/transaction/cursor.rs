@@ -17,7 +17,6 @@
 use std::ops::Bound;
 
 use super::own::OwnEntry;
-use super::reads::ReadRange;
 use super::view::View;
 use crate::db::iter::bounds::{Bounds, after};
 use crate::db::iter::cursor::{DbCursor, cannot_step, on_no_entry};
@@ -223,9 +222,7 @@ impl<'t> TransactionCursor<'t> {
         let mut reads = self.view.reads.borrow_mut();
         if self.scan.is_none() {
             self.view.begin_noting();
-            let start = self.bounds.lower().unwrap_or_default().to_vec();
-            let end = self.bounds.upper().map(<[u8]>::to_vec);
-            self.scan = Some(reads.begin_scan(ReadRange { start, end }));
+            self.scan = Some(reads.begin_scan(self.bounds.clone()));
         }
         drop(reads);
         self.note_read();
@@ -377,8 +374,8 @@ impl<'t> TransactionCursor<'t> {
     /// Adds what was read since the last seek to the set of reads.
     fn note_read(&mut self) {
         self.extend_read();
-        if let Some(Covered { low: Some(start), high: end }) = self.read.take() {
-            self.view.reads.borrow_mut().add_range(ReadRange { start, end });
+        if let Some(Covered { low: Some(low), high }) = self.read.take() {
+            self.view.reads.borrow_mut().add_range(Bounds::between(&low, high.as_deref()));
         }
     }
 }

@@ -18,33 +18,11 @@
 
 use std::ops::Range;
 
-use crate::db::iter::bounds::after;
+use crate::db::iter::bounds::{Bounds, after};
 use crate::db::write::batch::{BatchOperation, WriteBatch};
 
 /// The most bytes that the reads of a transaction take.
 const MOST_BYTES: usize = 8 << 20;
-
-/// The keys from `start` (inclusive) to `end` (exclusive; `None`: to the last of all keys).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ReadRange {
-    pub start: Vec<u8>,
-    pub end: Option<Vec<u8>>,
-}
-
-impl ReadRange {
-    fn is_empty(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| *end <= self.start)
-    }
-
-    /// Whether the range ends before `key`.
-    pub fn ends_before(&self, key: &[u8]) -> bool {
-        self.end.as_ref().is_some_and(|end| &end[..] <= key)
-    }
-
-    fn bytes(&self) -> usize {
-        size_of::<ReadRange>() + self.start.len() + self.end.as_ref().map_or(0, Vec::len)
-    }
-}
 
 /// See the module.
 #[derive(Default)]
@@ -53,11 +31,11 @@ pub(crate) struct ReadSet {
     bytes: Vec<u8>,
     /// Where each key lies in `bytes`.
     keys: Vec<Range<usize>>,
-    ranges: Vec<ReadRange>,
+    ranges: Vec<Bounds>,
     /// Bytes of the ranges.
     range_bytes: usize,
     /// The whole ranges of the scans that run; `None`: the scan has ended.
-    scans: Vec<Option<ReadRange>>,
+    scans: Vec<Option<Bounds>>,
 }
 
 impl ReadSet {
@@ -68,16 +46,16 @@ impl ReadSet {
         self.limit(MOST_BYTES);
     }
 
-    pub fn add_range(&mut self, range: ReadRange) {
+    pub fn add_range(&mut self, range: Bounds) {
         if !range.is_empty() {
-            self.range_bytes += range.bytes();
+            self.range_bytes += bytes_of(&range);
             self.ranges.push(range);
             self.limit(MOST_BYTES);
         }
     }
 
     /// Begins a scan that may read all of `range`. Returns the number with which it ends.
-    pub fn begin_scan(&mut self, range: ReadRange) -> usize {
+    pub fn begin_scan(&mut self, range: Bounds) -> usize {
         self.scans.push(Some(range));
         self.scans.len() - 1
     }
@@ -107,18 +85,13 @@ impl ReadSet {
         if self.heap_bytes() <= wanted {
             return;
         }
-        let first = self.keys().chain(self.ranges.iter().map(|range| &range.start[..])).min();
-        let start = first.unwrap_or_default().to_vec();
-        let after_last_key = self.keys().next_back().map(after);
-        let end = match self.ranges.last().map(|range| range.end.clone()) {
-            Some(None) => None,
-            Some(Some(end)) => Some(after_last_key.map_or(end.clone(), |after| after.max(end))),
-            None => after_last_key,
-        };
-        (self.bytes, self.keys, self.ranges) = Default::default();
-        let all = ReadRange { start, end };
-        self.range_bytes = all.bytes();
-        self.ranges.push(all);
+        let keys = (self.keys().next(), self.keys().next_back());
+        let of_keys =
+            keys.0.zip(keys.1).map(|(first, last)| Bounds::between(first, Some(&after(last))));
+        let all = of_keys.into_iter().chain(std::mem::take(&mut self.ranges)).reduce(Bounds::hull);
+        (self.bytes, self.keys) = Default::default();
+        self.ranges.extend(all);
+        self.range_bytes = self.ranges.iter().map(bytes_of).sum();
     }
 
     /// The set, sorted. Scans that have not ended count as reads of their whole ranges.
@@ -151,16 +124,15 @@ impl ReadSet {
 
     /// Sorts the ranges, and joins those that overlap or touch.
     fn join_ranges(&mut self) {
-        self.ranges.sort_unstable_by(|a, b| a.start.cmp(&b.start));
+        self.ranges.sort_unstable_by(|a, b| a.lower().cmp(&b.lower()));
         self.ranges.dedup_by(|next, range| {
-            let touches = range.end.as_ref().is_none_or(|end| *end >= next.start);
+            let touches = range.upper().is_none_or(|end| Some(end) >= next.lower());
             if touches {
-                let ends = range.end.take().zip(next.end.take());
-                range.end = ends.map(|(one, other)| one.max(other));
+                *range = std::mem::take(range).hull(std::mem::take(next));
             }
             touches
         });
-        self.range_bytes = self.ranges.iter().map(ReadRange::bytes).sum();
+        self.range_bytes = self.ranges.iter().map(bytes_of).sum();
     }
 
     /// The keys that were read one by one.
@@ -168,14 +140,14 @@ impl ReadSet {
         self.keys.iter().map(|key| &self.bytes[key.clone()])
     }
 
-    pub fn ranges(&self) -> &[ReadRange] {
+    pub fn ranges(&self) -> &[Bounds] {
         &self.ranges
     }
 
     /// Whether one of the ranges holds the key. The ranges are sorted.
     fn is_in_range(&self, key: &[u8]) -> bool {
-        let next = self.ranges.partition_point(|range| range.ends_before(key));
-        self.ranges.get(next).is_some_and(|range| &range.start[..] <= key)
+        let next = self.ranges.partition_point(|range| range.is_past(key));
+        self.ranges.get(next).is_some_and(|range| !range.is_before(key))
     }
 
     /// Whether a write of the batch changes something that was read. The set is sorted.
@@ -194,11 +166,16 @@ impl ReadSet {
     fn overlaps(&self, start: &[u8], end: Option<&[u8]>) -> bool {
         let next = self.keys.partition_point(|it| &self.bytes[it.clone()] < start);
         let key = self.keys.get(next).map(|it| &self.bytes[it.clone()]);
-        let next = self.ranges.partition_point(|range| range.ends_before(start));
-        let range = self.ranges.get(next).map(|range| &range.start[..]);
+        let next = self.ranges.partition_point(|range| range.is_past(start));
+        let range = self.ranges.get(next).map(|range| range.lower().unwrap_or_default());
         let is_deleted = |read: &[u8]| end.is_none_or(|end| read < end);
         key.is_some_and(is_deleted) || range.is_some_and(is_deleted)
     }
+}
+
+fn bytes_of(range: &Bounds) -> usize {
+    let [lower, upper] = [range.lower(), range.upper()].map(|key| key.map_or(0, <[u8]>::len));
+    size_of::<Bounds>() + lower + upper
 }
 
 #[cfg(test)]
@@ -218,17 +195,18 @@ mod tests {
         std::iter::once(Vec::new()).chain(one).chain(two).collect()
     }
 
-    fn some_range(rng: &mut SmallRng, keys: &[Vec<u8>]) -> ReadRange {
+    fn some_range(rng: &mut SmallRng, keys: &[Vec<u8>]) -> Bounds {
         let start = keys[rng.random_range(0..keys.len())].clone();
         let end = rng.random_bool(0.8).then(|| keys[rng.random_range(0..keys.len())].clone());
-        ReadRange { start, end }
+        Bounds::between(&start, end.as_deref())
     }
 
-    fn delete_of(range: &ReadRange) -> WriteBatch {
+    fn delete_of(range: &Bounds) -> WriteBatch {
         let mut batch = WriteBatch::new();
-        match &range.end {
-            None => drop(batch.delete_range(&range.start..)),
-            Some(end) if *end > range.start => drop(batch.delete_range(&range.start..end)),
+        let start = range.lower().unwrap_or_default();
+        match range.upper() {
+            None => drop(batch.delete_range(start..)),
+            Some(end) if end > start => drop(batch.delete_range(start..end)),
             Some(_) => {}
         }
         batch
@@ -248,7 +226,7 @@ mod tests {
                     continue;
                 }
                 let range = some_range(&mut rng, &keys);
-                let holds = |key: &&Vec<u8>| **key >= range.start && !range.ends_before(key);
+                let holds = |key: &&Vec<u8>| !range.is_before(key) && !range.is_past(key);
                 read.extend(keys.iter().filter(holds).cloned());
                 match rng.random() {
                     true => reads.add_range(range),
@@ -261,7 +239,7 @@ mod tests {
                 reads.shrink(0);
             }
             let reads = reads.sorted();
-            assert!(reads.ranges.windows(2).all(|pair| pair[0].end < Some(pair[1].start.clone())));
+            assert!(reads.ranges.windows(2).all(|pair| pair[0].upper() < pair[1].lower()));
             assert!(reads.keys().is_sorted_by(|a, b| a < b));
             for key in &keys {
                 let concerned = reads.is_concerned_by(WriteBatch::new().put(key, ""));
@@ -271,7 +249,7 @@ mod tests {
             for _ in 0..10 {
                 let range = some_range(&mut rng, &keys);
                 let batch = delete_of(&range);
-                let hits = |key: &Vec<u8>| *key >= range.start && !range.ends_before(key);
+                let hits = |key: &Vec<u8>| !range.is_before(key) && !range.is_past(key);
                 if !batch.is_empty() && read.iter().any(hits) {
                     assert!(reads.is_concerned_by(&batch), "seed {seed}: {range:?}");
                 }

@@ -216,6 +216,16 @@ impl Db {
 
 /// Reading. The errors are those of [`Db`].
 impl Transaction {
+    /// What the own writes make of `key`: its value, or nothing. `None`: they do not concern it. Then
+    /// the caller reads the snapshot, which is remembered here.
+    fn own_or_remembered(&self, key: &[u8]) -> Option<Option<&Slice>> {
+        let own = self.view.writes.get(key);
+        if own.is_none() {
+            self.view.reads.borrow_mut().add_key(key);
+        }
+        own
+    }
+
     /// Like [`Db::get`].
     ///
     /// # Errors
@@ -223,12 +233,9 @@ impl Transaction {
     /// Those of [`Db`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let key = key.as_ref();
-        match self.view.writes.get(key) {
+        match self.own_or_remembered(key) {
             Some(own) => Ok(own.cloned()),
-            None => {
-                self.view.reads.borrow_mut().add_key(key);
-                self.view.snapshot.get(key)
-            }
+            None => self.view.snapshot.get(key),
         }
     }
 
@@ -243,12 +250,9 @@ impl Transaction {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let key = key.as_ref();
-        match self.view.writes.get(key) {
+        match self.own_or_remembered(key) {
             Some(own) => Ok(own.map(|value| read(value))),
-            None => {
-                self.view.reads.borrow_mut().add_key(key);
-                self.view.snapshot.get_with(key, read)
-            }
+            None => self.view.snapshot.get_with(key, read),
         }
     }
 
@@ -259,12 +263,9 @@ impl Transaction {
     /// Those of [`Db`].
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
-        match self.view.writes.get(key) {
+        match self.own_or_remembered(key) {
             Some(own) => Ok(own.is_some()),
-            None => {
-                self.view.reads.borrow_mut().add_key(key);
-                self.view.snapshot.contains_key(key)
-            }
+            None => self.view.snapshot.contains_key(key),
         }
     }
 
@@ -275,11 +276,9 @@ impl Transaction {
     /// Those of [`Db`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
         let mut values = self.view.snapshot.multi_get(keys)?;
-        let mut reads = self.view.reads.borrow_mut();
         for (key, value) in keys.iter().zip(&mut values) {
-            match self.view.writes.get(key.as_ref()) {
-                Some(own) => *value = own.cloned(),
-                None => reads.add_key(key.as_ref()),
+            if let Some(own) = self.own_or_remembered(key.as_ref()) {
+                *value = own.cloned();
             }
         }
         Ok(values)
@@ -291,9 +290,7 @@ impl Transaction {
     ///
     /// Those of [`Db`].
     pub fn is_empty(&self) -> Result<bool> {
-        let mut cursor = self.cursor();
-        cursor.seek_to_first()?;
-        Ok(!cursor.valid())
+        Ok(self.first_key_value()?.is_none())
     }
 
     /// The entry with the smallest key, or `None`.

@@ -17,17 +17,19 @@
 
 use std::sync::Arc;
 
-use super::reads::{ReadRange, ReadSet};
+use super::reads::ReadSet;
 use crate::cursor::Cursor;
+use crate::db::iter::bounds::Bounds;
 use crate::db::read_state::ReadPoint;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Conflict, Result};
-use crate::lookup::newest_in_tables;
+use crate::lookup::was_written_since;
 use crate::memtable::Memtable;
 use crate::range_tombstones::RangeTombstone;
 use crate::sync::pin;
 use crate::table::{ScanOptions, TableCursor};
+use crate::version::TableFile;
 
 /// The first read that a write newer than `since` has changed, as the tables and memtables of
 /// `point` show it. A write that is newer than `point` may be seen too.
@@ -41,7 +43,8 @@ pub(super) fn find_changed(
     }
     for range in reads.ranges() {
         if is_range_changed(range, point, since)? {
-            let ReadRange { start, end } = range.clone();
+            let start = range.lower().unwrap_or_default().to_vec();
+            let end = range.upper().map(<[u8]>::to_vec);
             return Ok(Some(Conflict::Range { start, end }));
         }
     }
@@ -76,43 +79,37 @@ fn find_changed_key<'r>(
         return Ok(None);
     }
     for key in reads.keys() {
-        if newest_in_tables(version, key, since, &point.state.counters)? > since {
+        if was_written_since(version, key, since, &point.state.counters)? {
             return Ok(Some(key));
         }
     }
     Ok(None)
 }
 
-fn is_range_changed(range: &ReadRange, point: &ReadPoint, since: SequenceNumber) -> Result<bool> {
-    let overlaps_range = |it: RangeTombstone<'_>| {
-        let is_before_end = range.end.as_ref().is_none_or(|end| it.start < &end[..]);
-        it.sequence > since && it.end > &range.start[..] && is_before_end
+fn is_range_changed(range: &Bounds, point: &ReadPoint, since: SequenceNumber) -> Result<bool> {
+    let (lower, upper) = (range.lower(), range.upper());
+    let deletes_some = |it: RangeTombstone<'_>| {
+        let begins_before_end = upper.is_none_or(|upper| it.start < upper);
+        let ends_behind_start = lower.is_none_or(|lower| it.end > lower);
+        it.sequence > since && begins_before_end && ends_behind_start
     };
     for memtable in newer_memtables(point, since) {
-        if memtable.ranges().iter().flat_map(|set| set.iter()).any(overlaps_range) {
+        if memtable.ranges().iter().flat_map(|set| set.iter()).any(deletes_some)
+            || has_newer_entry(&mut memtable.cursor(), range, since)?
+        {
             return Ok(true);
         }
     }
-    for (_, file) in point.state.sources.version.files() {
-        let is_newer = file.meta.largest_sequence > since;
-        if is_newer && file.table.ranges().is_some_and(|ranges| ranges.iter().any(overlaps_range)) {
+    // The range of a file includes its range deletions.
+    let files = point.state.sources.version.files().map(|(_, file)| file);
+    let is_newer = |file: &&Arc<TableFile>| file.meta.largest_sequence > since;
+    for file in files.filter(is_newer).filter(|file| file.overlaps(lower, upper)) {
+        let options = ScanOptions::for_runs(1, false, (lower.map(Arc::from), upper.map(Arc::from)));
+        let mut cursor = TableCursor::new(Arc::clone(&file.table), options);
+        if file.table.ranges().is_some_and(|ranges| ranges.iter().any(deletes_some))
+            || has_newer_entry(&mut cursor, range, since)?
+        {
             return Ok(true);
-        }
-    }
-    for memtable in newer_memtables(point, since) {
-        if has_newer_entry(&mut memtable.cursor(), range, since)? {
-            return Ok(true);
-        }
-    }
-    let (lower, upper) = (Some(&range.start[..]), range.end.as_deref());
-    for (_, file) in point.state.sources.version.files() {
-        if file.meta.largest_sequence > since && file.overlaps(lower, upper) {
-            let bounds = (lower.map(Arc::from), upper.map(Arc::from));
-            let options = ScanOptions::for_runs(1, false, bounds);
-            let mut cursor = TableCursor::new(Arc::clone(&file.table), options);
-            if has_newer_entry(&mut cursor, range, since)? {
-                return Ok(true);
-            }
         }
     }
     Ok(false)
@@ -121,11 +118,11 @@ fn is_range_changed(range: &ReadRange, point: &ReadPoint, since: SequenceNumber)
 /// Whether an entry of the range is newer than `since`.
 fn has_newer_entry(
     cursor: &mut impl Cursor,
-    range: &ReadRange,
+    range: &Bounds,
     since: SequenceNumber,
 ) -> Result<bool> {
-    cursor.seek(&key::seek_key(&range.start, MAX_SEQUENCE))?;
-    while cursor.valid() && !range.ends_before(user_key(cursor.key())) {
+    cursor.seek(&key::seek_key(range.lower().unwrap_or_default(), MAX_SEQUENCE))?;
+    while cursor.valid() && !range.is_past(user_key(cursor.key())) {
         if key::sequence(cursor.key()) > since {
             return Ok(true);
         }

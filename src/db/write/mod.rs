@@ -384,20 +384,16 @@ impl Inner {
         stall: WriteStall,
         group: &[&Write],
     ) -> Result<()> {
-        if let [write] = group
-            && write.batch.has_open_end()
-        {
-            return self.write_if_they_hold(writer, stall, &[&self.with_ends(write)?]);
-        }
-        self.write_if_they_hold(writer, stall, group)
-    }
-
-    fn write_if_they_hold(
-        &self,
-        writer: &mut Writer,
-        stall: WriteStall,
-        group: &[&Write],
-    ) -> Result<()> {
+        let (ended, alone);
+        let group = match group {
+            // A batch with an open end is a group of its own.
+            [write] if write.batch.has_open_end() => {
+                ended = self.with_ends(write)?;
+                alone = [&ended];
+                &alone[..]
+            }
+            _ => group,
+        };
         let to_write = self.check_preconditions(writer, group);
         if to_write.is_empty() {
             return Ok(());
