@@ -68,6 +68,9 @@ pub use maypole_filter::hash64;
 pub use encoding::text;
 #[doc(inline)]
 pub use error::{Conflict, Error, Result};
+#[cfg(shuttle)]
+#[doc(hidden)]
+pub use sync::schedules;
 #[doc(inline)]
 pub use {
     cache::{BlockCache, BlockKind, KindUsage, PinMetadata},

@@ -472,7 +472,8 @@ impl<T: Cached> Slots<T> {
     /// harm.
     #[inline(always)]
     pub fn prefetch<const COUNT: usize>(&self, first: usize) {
-        for i in (0..COUNT).step_by(LINE_BYTES / size_of::<Slot<T>>()) {
+        // A slot of a schedule is larger than a line.
+        for i in (0..COUNT).step_by((LINE_BYTES / size_of::<Slot<T>>()).max(1)) {
             prefetch(self.array.as_ptr().wrapping_add(first + i));
         }
     }

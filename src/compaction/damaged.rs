@@ -27,7 +27,7 @@
 //!
 //! Files that are older than the damaged one may move.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::encoding::key;
 use crate::encoding::key::user_key;
@@ -40,7 +40,7 @@ use super::targets::Levels;
 pub(crate) struct DamagedFiles<'a>(Vec<(usize, &'a FileMeta)>);
 
 impl<'a> DamagedFiles<'a> {
-    pub fn new(levels: &Levels<'a>, damaged: &HashSet<u64>) -> DamagedFiles<'a> {
+    pub fn new(levels: &Levels<'a>, damaged: &BTreeSet<u64>) -> DamagedFiles<'a> {
         if damaged.is_empty() {
             return DamagedFiles(Vec::new());
         }
@@ -256,7 +256,7 @@ mod tests {
         let fences = |damaged: &FileMeta, smallest: u8, largest: u8| {
             let mut levels: Levels = Default::default();
             levels[6].push(damaged);
-            DamagedFiles::new(&levels, &HashSet::from([1])).fences(
+            DamagedFiles::new(&levels, &BTreeSet::from([1])).fences(
                 5,
                 &[smallest],
                 &internal_key(&[largest], 1, 1),

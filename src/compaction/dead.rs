@@ -47,7 +47,7 @@
 //! deletions too. If a rewrite drops nothing, because the counts were wrong, its output is not
 //! rewritten again until a snapshot is released.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::conditions::Conditions;
@@ -464,7 +464,7 @@ fn share_of_all(
     let freed: u64 = files.iter().filter_map(|i| dead.get(i)).map(|dead| dead.bytes).sum();
     let own = files.iter().map(|&i| levels[level][i]);
     let all = own.chain(files.iter().flat_map(|&i| older(levels, level, i)));
-    let bytes: HashMap<u64, u64> = all.map(|file| (file.number, file.file_bytes)).collect();
+    let bytes: BTreeMap<u64, u64> = all.map(|file| (file.number, file.file_bytes)).collect();
     let place_bytes = bytes.values().sum::<u64>().max(1);
     freed.min(place_bytes) as f64 / place_bytes as f64
 }

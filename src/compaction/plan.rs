@@ -18,7 +18,7 @@
 //! The functions of this module access no open files and no threads. The caller passes what running
 //! compactions use, and which files are damaged ([`Unavailable`]).
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use super::damaged::DamagedFiles;
 use super::overlap::{are_disjoint, bounds, overlapping};
@@ -72,7 +72,7 @@ pub(crate) enum PlanKind {
 ///
 /// The last case rests on estimates: how much is dead, how large a filter will be. A merge that
 /// made nothing smaller after all is not repeated for its output ([`Unavailable::vain`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Gain {
     /// The entries of the inputs leave their level, downwards or from the tree.
     Down,
@@ -112,14 +112,14 @@ impl Span {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Unavailable {
     /// Numbers of the files that compactions are reading.
-    pub busy: HashSet<u64>,
+    pub busy: BTreeSet<u64>,
     /// The ranges that compactions are writing, and the ranges of tables that are being ingested.
     pub outputs: Vec<Span>,
     /// Numbers of the damaged files. They are never merged ([`super::damaged`]).
-    pub damaged: HashSet<u64>,
+    pub damaged: BTreeSet<u64>,
     /// Files that a merge within their level has written without the [`Gain`] for which it was
     /// picked. No other such merge takes them for the same gain.
-    pub vain: HashSet<(u64, Gain)>,
+    pub vain: BTreeSet<(u64, Gain)>,
 }
 
 impl Unavailable {

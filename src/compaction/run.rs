@@ -25,10 +25,8 @@
 //! separate merge. The tables of all parts are returned together, or none is: the first part that
 //! fails stops the others, and the tables of all parts are deleted.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
-use std::thread;
 
 use super::below::Below;
 use super::plan::Plan;
@@ -43,6 +41,8 @@ use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::thread;
 use crate::table::{Compression, MetadataForm, ScanOptions};
 use crate::version::{LevelCursor, NewTable, TableFile, TableStore, Version};
 
@@ -149,9 +149,8 @@ fn in_parallel(
     };
     thread::scope(|scope| {
         for _ in 1..ranges.len() {
-            let thread = thread::Builder::new().name("maypole-part".into());
             // If the thread cannot be started, the others run its part.
-            let _ = thread.spawn_scoped(scope, work);
+            let _ = thread::spawn_scoped(scope, "maypole-part", work);
         }
         work();
     });
@@ -161,7 +160,7 @@ fn in_parallel(
 /// The inputs in the plan's level, and those in its output level.
 fn input_files(version: &Version, plan: &Plan) -> (Vec<Arc<TableFile>>, Vec<Arc<TableFile>>) {
     let files = |level: usize, numbers: &[u64]| -> Vec<Arc<TableFile>> {
-        let numbers: HashSet<u64> = numbers.iter().copied().collect();
+        let numbers: BTreeSet<u64> = numbers.iter().copied().collect();
         let level = version.levels[level].iter();
         level.filter(|file| numbers.contains(&file.meta.number)).cloned().collect()
     };

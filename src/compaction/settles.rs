@@ -5,9 +5,8 @@
 //! would meet exactly. Values compress to almost nothing, are larger than a table, or fill blocks
 //! that are as large as a table.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -19,6 +18,7 @@ use crate::encoding::key::internal_key;
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::fs::MemFs;
 use crate::range_tombstones::RangeTombstone;
+use crate::sync::atomic::AtomicBool;
 use crate::table::{Compression, MetadataForm, TableOptions};
 use crate::version::{LEVELS, TableFile, TableStore, Version, VersionEdit, order};
 
@@ -103,7 +103,7 @@ impl ModelTree {
     }
 
     fn apply(&mut self, edit: &VersionEdit, opened: Vec<Arc<TableFile>>) {
-        let opened: HashMap<_, _> = opened.into_iter().map(|it| (it.meta.number, it)).collect();
+        let opened: BTreeMap<_, _> = opened.into_iter().map(|it| (it.meta.number, it)).collect();
         let version = self.version.apply(edit, &opened);
         order::assert_change(&self.version, &version, !edit.removed.is_empty(), || {
             self.snapshots.clone()
@@ -120,7 +120,7 @@ impl ModelTree {
     }
 
     fn compact(&mut self, plan: &Plan) {
-        let inputs: HashSet<u64> = plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
+        let inputs: BTreeSet<u64> = plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
         let files = self.version.files().filter(|(_, file)| inputs.contains(&file.meta.number));
         let (files, mut edit) = (files.collect::<Vec<_>>(), VersionEdit::default());
         edit.removed.extend(files.iter().map(|(level, file)| (*level, file.meta.number)));
@@ -177,7 +177,7 @@ impl ModelTree {
 #[test]
 fn every_compaction_makes_the_tree_smaller_and_every_tree_settles() {
     let seeds = std::env::var("MAYPOLE_SETTLE_SEEDS").map_or(6, |seeds| seeds.parse().unwrap());
-    let (mut compactions, mut most, mut gains) = (0, 0, HashMap::new());
+    let (mut compactions, mut most, mut gains) = (0, 0, BTreeMap::new());
     for seed in 0..seeds {
         let rng = &mut StdRng::seed_from_u64(seed);
         let mut tree = ModelTree::random(rng);

@@ -1,10 +1,9 @@
 //! Tests of compactions over real tables in memory. They are in one file because they share the
 //! functions that build trees.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -20,6 +19,7 @@ use crate::filter::FilterSpec;
 use crate::fs::{DescriptorPool, Fault, FaultFs, Fs, MemFs, Operation, Target};
 use crate::range_tombstones::RangeTombstone;
 use crate::stats::Counters;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::table::format::identity::Creator;
 use crate::table::{Compression, ScanOptions, TableContext, TableOptions};
 use crate::version::{
@@ -96,7 +96,7 @@ fn version(store: &TableStore) -> Version {
         entries
     };
     let mut edit = VersionEdit::default();
-    let mut opened = HashMap::new();
+    let mut opened = BTreeMap::new();
     let layout = [(6, 0..500), (6, 500..800), (6, 800..1000)].into_iter();
     for (level, keys) in layout.chain((0..4).map(|_| (0, 0..1000))) {
         let file = table(store, &random_entries(400, keys));
@@ -213,7 +213,7 @@ fn a_damaged_input_is_named_by_the_part_that_reads_it() {
     let store = store(Arc::new(mem.clone()));
     store.next_file.store(100, std::sync::atomic::Ordering::Relaxed);
     let mut edit = VersionEdit::default();
-    let mut opened = HashMap::new();
+    let mut opened = BTreeMap::new();
     for (level, metas) in metas.iter().enumerate() {
         for meta in metas {
             edit.added.push((level, meta.clone()));
@@ -253,7 +253,7 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
         keys.map(entry).collect()
     };
     let mut edit = VersionEdit::default();
-    let mut opened = HashMap::new();
+    let mut opened = BTreeMap::new();
     let ends = [100, 350, 500, 620, 840, 1000];
     let mut start = 0;
     let grandparents = ends.map(|end| (6, entries_of(std::mem::replace(&mut start, end)..end, 1)));
@@ -362,7 +362,7 @@ fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
 /// hold range deletions, and two of them hold nothing else. Also returns the last sequence number.
 fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let (mut sequence, mut edit, mut opened) = (0, VersionEdit::default(), HashMap::new());
+    let (mut sequence, mut edit, mut opened) = (0, VersionEdit::default(), BTreeMap::new());
     let user_key = |n: u32| format!("key{n:04}").into_bytes();
     let layout = [
         (6, 0..100, 200),

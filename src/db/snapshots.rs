@@ -3,10 +3,9 @@
 //! For each of these numbers, and for each key, compaction keeps the newest version whose sequence
 //! number is at most that number.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
-
 use crate::encoding::key::SequenceNumber;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::time::Instant;
 use crate::sync::{Mutex, Process, lock, rank};
 
 /// The sequence numbers of the live snapshots.

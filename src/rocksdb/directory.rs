@@ -5,7 +5,7 @@
 //! names   ─► NNNNNN.log from the first one that a family needs     OPTIONS-NNNNNN, the newest
 //! ```
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Manifest, OptionsText};
@@ -24,7 +24,7 @@ pub(crate) struct Directory {
     /// `None` if there is no OPTIONS file, or if it cannot be read.
     pub options: Option<OptionsText>,
     /// Numbers of the tables whose names end in `.ldb`, as in LevelDB.
-    ldb_tables: HashSet<u64>,
+    ldb_tables: BTreeSet<u64>,
 }
 
 impl Directory {

@@ -17,7 +17,7 @@
 
 use super::atomic::{AtomicBool, Ordering, fence};
 
-#[cfg(all(target_os = "linux", not(loom), not(miri)))]
+#[cfg(all(target_os = "linux", not(any(loom, miri, shuttle))))]
 mod system {
     use rustix::thread::{MembarrierCommand, membarrier};
 
@@ -36,7 +36,20 @@ mod system {
     }
 }
 
-#[cfg(not(any(all(target_os = "linux", not(miri)), loom)))]
+/// A schedule has only sequentially consistent executions, in which each thread sees every store at
+/// once.
+#[cfg(shuttle)]
+mod system {
+    pub fn available() -> bool {
+        true
+    }
+
+    pub fn barrier() -> bool {
+        true
+    }
+}
+
+#[cfg(not(any(all(target_os = "linux", not(miri)), loom, shuttle)))]
 mod system {
     pub fn available() -> bool {
         false

@@ -36,14 +36,15 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::atomic::{AtomicU8, AtomicUsize, Ordering};
-use super::{Condvar, Mutex, MutexGuard, lock, rank, try_lock};
+use super::{Condvar, Mutex, MutexGuard, lock, rank, spin_loop, thread, try_lock};
 use crate::error::Result;
 
 /// How many times a waiter checks for its answer before it yields. The checks take some
-/// microseconds, which is about the time that a small group of writes takes. Models do not spin.
-const SPINS: usize = if cfg!(loom) { 0 } else { 200 };
+/// microseconds, which is about the time that a small group of writes takes. Models and schedules do
+/// not spin.
+const SPINS: usize = if cfg!(any(loom, shuttle)) { 0 } else { 200 };
 /// How many times a waiter then yields to other threads before it sleeps.
-const YIELDS: usize = if cfg!(loom) { 0 } else { 20 };
+const YIELDS: usize = if cfg!(any(loom, shuttle)) { 0 } else { 20 };
 
 /// The waiter has no answer and is not chosen to lead.
 const WAITS: u8 = 0;
@@ -204,10 +205,10 @@ impl<W> Waiting<W> {
     fn wait(&self) -> Option<Result<()>> {
         let is_told = || self.told.load(Ordering::Relaxed) != WAITS;
         let soon = (0..SPINS).any(|_| {
-            std::hint::spin_loop();
+            spin_loop();
             is_told()
         }) || (0..YIELDS).any(|_| {
-            std::thread::yield_now();
+            thread::yield_now();
             is_told()
         });
         let mut sleeper = lock(&self.sleeper);

@@ -1,6 +1,8 @@
 //! The building blocks of data that threads share. Under `cfg(loom)` the mutexes, condition
-//! variables and atomics that this module exports are loom's, so that the models check the code
-//! that runs.
+//! variables and atomics that this module exports are loom's, and under `cfg(shuttle)` they, the
+//! threads, thread locals and clocks are those of a schedule, so that models and schedules check the
+//! code that runs. No other room uses the standard library's, except for statics and thread locals
+//! that no decision depends on.
 //!
 //! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches. User
 //!   code may read a found value after the pin is gone: the thread announces the address of this
@@ -10,11 +12,14 @@
 //! - [`process`]: the identity of this process, and the state that a forked child creates again.
 //! - [`mutex`]: the mutex and the condition variable of the whole crate, and [`lock`].
 //! - [`rank`]: the order of all locks, which debug builds check.
+//! - [`thread`], [`time`]: threads and clocks.
+//! - `schedules`: threads that run in an order which a seed chooses.
 //!
 //! Absent on purpose: sequentially consistent *accesses*. loom does not model them, but treats them
 //! as acquire and release. It does model sequentially consistent *fences*, so the code uses fences.
 //!
-//! Run the models with `RUSTFLAGS="--cfg loom" cargo test --profile loom --lib loom_`.
+//! Run the models with `RUSTFLAGS="--cfg loom" cargo test --profile loom --lib loom_`, and the
+//! schedules with `RUSTFLAGS="--cfg shuttle" cargo test --profile shuttle --test schedules`.
 
 pub(crate) mod arc_cell;
 mod barrier;
@@ -23,6 +28,10 @@ mod mutex;
 pub(crate) mod process;
 pub(crate) mod rank;
 pub(crate) mod reclaim;
+#[cfg(shuttle)]
+pub mod schedules;
+pub(crate) mod thread;
+pub(crate) mod time;
 
 pub(crate) use arc_cell::{ArcCell, Held};
 pub(crate) use combining::{CombiningLock, Leading, Waiting};
@@ -35,8 +44,15 @@ pub(crate) use reclaim::{
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic;
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic;
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::atomic;
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::{hint::spin_loop, sync::mpsc, thread_local};
+#[cfg(not(shuttle))]
+pub(crate) use std::{hint::spin_loop, sync::mpsc, thread_local};
 
 /// A value alone on its cache lines, so that writers of neighbouring values do not slow its readers
 /// down. The alignment is 128 bytes because processors fetch lines in pairs.

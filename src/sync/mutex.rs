@@ -1,5 +1,5 @@
-//! [`Mutex`], [`MutexGuard`] and [`Condvar`]: those of the standard library, or of loom under
-//! `cfg(loom)`, with the mutex's place in the order of locks ([`super::rank`]) in its type. None of
+//! [`Mutex`], [`MutexGuard`] and [`Condvar`]: those of the standard library, of loom under
+//! `cfg(loom)`, or of a schedule under `cfg(shuttle)`, with the mutex's place in the order of locks ([`super::rank`]) in its type. None of
 //! them is poisoned by a panic.
 
 use std::ops::{Deref, DerefMut};
@@ -7,9 +7,11 @@ use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 use std::{fmt, marker};
 
+#[cfg(shuttle)]
+use super::schedules as plain;
 #[cfg(loom)]
 use loom::sync as plain;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 use std::sync as plain;
 
 use super::rank::{Held, Rank};

@@ -66,6 +66,13 @@ impl Process {
     }
 }
 
+/// Begins a run of a schedule, as the first step of a forked child.
+#[cfg(shuttle)]
+pub(super) fn begin_another() {
+    Process::current();
+    child();
+}
+
 impl Default for Process {
     fn default() -> Process {
         Process::current()
@@ -138,7 +145,7 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
     }
 }
 
-#[cfg(all(unix, not(any(miri, loom))))]
+#[cfg(all(unix, not(any(miri, loom, shuttle))))]
 /// Lets the C library call `in_child` in each forked child, before `fork` returns there. `in_child`
 /// calls only what may be called between a fork and an exec: it neither allocates nor locks.
 pub(super) fn watch_forks(in_child: extern "C" fn()) {
@@ -159,10 +166,10 @@ pub(super) fn watch_forks(in_child: extern "C" fn()) {
     }
 }
 
-#[cfg(not(all(unix, not(any(miri, loom)))))]
+#[cfg(not(all(unix, not(any(miri, loom, shuttle)))))]
 pub(super) fn watch_forks(_: extern "C" fn()) {}
 
-#[cfg_attr(not(all(unix, not(any(miri, loom)))), allow(dead_code))]
+#[cfg_attr(not(all(unix, not(any(miri, loom, shuttle)))), allow(dead_code))]
 extern "C" fn child() {
     CURRENT.fetch_add(1, Ordering::Relaxed);
 }

@@ -31,6 +31,8 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 
+use super::thread_local;
+
 /// The place of a lock in the order. The types in the table implement it.
 pub(crate) trait Rank: Send + 'static {
     const PLACE: Place;
@@ -166,6 +168,15 @@ thread_local! {
     static HELD: Cell<Places> = const { Cell::new(0) };
 }
 
+fn held() -> Places {
+    HELD.try_with(Cell::get).unwrap_or(0)
+}
+
+/// Does nothing in the destructors of shuttle's thread locals, which may come after this one's.
+fn set_held(places: Places) {
+    let _ = HELD.try_with(|held| held.set(places));
+}
+
 /// While this value lives, its thread holds a lock of rank `R`, or waits for it.
 pub(super) struct Held<R: Rank>(PhantomData<R>);
 
@@ -177,13 +188,13 @@ impl<R: Rank> Held<R> {
     #[track_caller]
     pub fn begin() -> Held<R> {
         if IS_CHECKED {
-            let (held, place) = (HELD.get(), R::PLACE);
+            let (held, place) = (held(), R::PLACE);
             assert!(
                 held >> place as u32 == 0 || std::thread::panicking(),
                 "{place:?} must not be locked after {:?}",
                 PLACES[held.ilog2() as usize]
             );
-            HELD.set(held | bit(place));
+            set_held(held | bit(place));
         }
         Held(PhantomData)
     }
@@ -193,7 +204,7 @@ impl<R: Rank> Drop for Held<R> {
     #[inline(always)]
     fn drop(&mut self) {
         if IS_CHECKED {
-            HELD.set(HELD.get() & !bit(R::PLACE));
+            set_held(held() & !bit(R::PLACE));
         }
     }
 }
@@ -209,7 +220,7 @@ const fn bit(place: Place) -> Places {
 pub(crate) fn assert_may_wait() {
     if IS_CHECKED {
         let no_wait = (bit(Place::JobPool) << 1) - bit(Place::TreeState);
-        let held = HELD.get() & no_wait;
+        let held = held() & no_wait;
         let may_wait = held == 0 || std::thread::panicking();
         assert!(may_wait, "{:?} is held while a device works", PLACES[held.ilog2() as usize]);
     }
@@ -220,7 +231,10 @@ pub(crate) fn assert_may_wait() {
 #[track_caller]
 pub(crate) fn apart<T>(call: impl FnOnce() -> T) -> T {
     assert_may_wait();
-    let _aside = Aside(if IS_CHECKED { HELD.replace(0) } else { 0 });
+    let _aside = Aside(if IS_CHECKED { held() } else { 0 });
+    if IS_CHECKED {
+        set_held(0);
+    }
     call()
 }
 
@@ -231,7 +245,7 @@ impl Drop for Aside {
     #[inline(always)]
     fn drop(&mut self) {
         if IS_CHECKED {
-            HELD.set(self.0);
+            set_held(self.0);
         }
     }
 }

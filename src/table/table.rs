@@ -463,7 +463,11 @@ impl Table {
     /// The number by which the cache recognizes a block of this table, distributed evenly over all
     /// `u64` values.
     fn number_of(&self, handle: BlockHandle) -> u64 {
+        #[cfg(not(shuttle))]
         let table = std::ptr::from_ref(self).addr() as u64;
+        // An address is not the same when a schedule is run again.
+        #[cfg(shuttle)]
+        let table = crate::filter::hash64(self.file.path().as_os_str().as_encoded_bytes());
         (table ^ handle.offset).wrapping_mul(GOLDEN_RATIO).rotate_left(32)
     }
 

@@ -37,7 +37,7 @@ mod skipped;
 mod store;
 mod table_file;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl HasFileBounds for Arc<TableFile> {
 impl Version {
     /// The version after `edit`. `opened` holds the tables that the edit adds and this version does
     /// not list. (An edit may also move a table to another level.)
-    pub fn apply(&self, edit: &VersionEdit, opened: &HashMap<u64, Arc<TableFile>>) -> Version {
+    pub fn apply(&self, edit: &VersionEdit, opened: &BTreeMap<u64, Arc<TableFile>>) -> Version {
         let mut levels = self.levels.clone();
         for &(level, number) in &edit.removed {
             levels[level].retain(|file| file.meta.number != number);

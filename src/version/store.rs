@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use super::table_file::{ObsoleteFiles, check_described};
 use super::{FileMeta, TableContents, TableFile, names};
@@ -15,6 +14,8 @@ use crate::filter::FilterSpec;
 use crate::fs::{DescriptorPool, Fs};
 use crate::range_tombstones::RangeTombstone;
 use crate::stats::Ticker;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::time::system_time;
 use crate::table::format::identity::Creator;
 use crate::table::garbage::Garbage;
 use crate::table::{
@@ -203,7 +204,7 @@ impl TableStore {
 
 /// The system's clock, in seconds since 1970.
 pub(crate) fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    system_time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 fn contents_of(table: &Table) -> TableContents {

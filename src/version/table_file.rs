@@ -10,14 +10,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread::{self, ThreadId};
 
 use super::{FileMeta, LEVELS};
 use crate::encoding::key::user_key;
 use crate::error::{Damage, Error, Result};
 use crate::fs::{self, Fs};
 use crate::stats::{Counters, FileCounts, Ticker};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Condvar, Mutex, Process, lock, rank};
 use crate::table::format::identity::TableIdentity;
 use crate::table::{Table, property_names as property};

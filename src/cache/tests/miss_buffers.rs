@@ -107,7 +107,7 @@ fn threads_with_miss_buffers_of_their_own_fill_the_cache_and_stay_within_it() {
 fn the_next_block_gets_the_memory_of_an_evicted_one() {
     let cache = BlockCache::new(CAPACITY);
     let slots: Slots<LineBuf> = Slots::new(&cache, 30_000, BlockKind::Data, false);
-    let mut addresses = std::collections::HashSet::new();
+    let mut addresses = std::collections::BTreeSet::new();
     let mut reused = 0;
     for i in 0..slots.len() {
         wait_for_readers(&cache);

@@ -6,7 +6,7 @@
 //! while an attempt on a full disk writes until the disk is full. So an idle database on a full disk
 //! writes nothing, and soon notices free space.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::compaction::Plan;
@@ -35,7 +35,7 @@ pub(crate) struct Work {
     pub damaged: Vec<DamagedTable>,
     /// Files that the last compaction of them could not read. If the next one cannot read them
     /// either, they count as damaged.
-    pub(super) unreadable: HashSet<u64>,
+    pub(super) unreadable: BTreeSet<u64>,
 }
 
 /// The attempts at one kind of work.

@@ -5,9 +5,8 @@
 //! run at the same time. Instead, a large compaction of level 0 is split among the idle threads
 //! ([`split`]), and so is a large step of a manual compaction (`manual.rs`).
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::attempts::LOOK_EVERY;
 use crate::compaction::run::Job;
@@ -22,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
 use crate::sync::lock;
+use crate::sync::time::Instant;
 use crate::version::{TableFile, Version, VersionEdit, seconds_since_1970};
 
 impl Inner {
@@ -228,7 +228,7 @@ impl Inner {
         }
         // The policy gets the tree without the inputs, because the outputs replace them, and their
         // entries would count twice.
-        let inputs: HashSet<u64> = plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
+        let inputs: BTreeSet<u64> = plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
         let mut stay = version.metas();
         let mut input_entries = 0;
         for level in &mut stay {

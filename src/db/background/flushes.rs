@@ -1,7 +1,6 @@
 //! Flushes, one at a time: each turns the oldest frozen memtable into tables of level 0.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::attempts::LOOK_EVERY;
 use super::schedule::Awaited;
@@ -14,6 +13,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
+use crate::sync::time::Instant;
 use crate::version::{VersionEdit, names};
 
 impl Inner {

@@ -34,6 +34,7 @@ use crate::db::inner::Inner;
 use crate::db::inner::database::Database;
 use crate::db::inner::status::Status;
 use crate::error::{Error, Result};
+use crate::sync::{thread, thread_local};
 
 thread_local! {
     /// The databases that this thread works for, by address.
@@ -43,9 +44,9 @@ thread_local! {
 /// Runs `work`, which must not panic. If it calls the user's `Fs`, and that closes the database, the
 /// call does not wait, as in a job.
 pub(crate) fn while_working_for<T>(database: &Database, work: impl FnOnce() -> T) -> T {
-    WORKS_FOR.with_borrow_mut(|works_for| works_for.push(database));
+    WORKS_FOR.with(|works_for| works_for.borrow_mut().push(database));
     let result = work();
-    WORKS_FOR.with_borrow_mut(Vec::pop);
+    WORKS_FOR.with(|works_for| works_for.borrow_mut().pop());
     result
 }
 
@@ -61,7 +62,7 @@ pub(crate) struct Working {
 impl Working {
     /// The value for a job that [`start`] or `work_if` has counted already.
     fn counted(inner: Arc<Inner>) -> Working {
-        WORKS_FOR.with_borrow_mut(|works_for| works_for.push(&inner.database));
+        WORKS_FOR.with(|works_for| works_for.borrow_mut().push(&inner.database));
         Working { _holds: inner.database.jobs.hold(), inner }
     }
 
@@ -72,7 +73,7 @@ impl Working {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        WORKS_FOR.with_borrow_mut(Vec::pop);
+        WORKS_FOR.with(|works_for| works_for.borrow_mut().pop());
         if self.inner.database.jobs.end() {
             // No caller is left to receive an error.
             let _ = self.inner.finish_closing();
@@ -126,7 +127,7 @@ fn work_if(inner: &Inner, check: fn(&Status) -> Result<()>) -> Result<Working> {
 
 /// Whether this thread works for one of the jobs, or is closing the database.
 pub(crate) fn works_here(database: &Database) -> bool {
-    WORKS_FOR.with_borrow(|works_for| works_for.contains(&ptr::from_ref(database)))
+    WORKS_FOR.with(|works_for| works_for.borrow().contains(&ptr::from_ref(database)))
 }
 
 /// Waits until no job is left. If this thread works for one of the jobs, returns false without a
@@ -140,7 +141,7 @@ pub(crate) fn wait_for_jobs(database: &Database) -> bool {
     // A job drops its reference to the database shortly after it has ended. Without the wait below,
     // files could still be open when `close` returns.
     while database.jobs.is_held() {
-        std::thread::sleep(Duration::from_micros(50));
+        thread::sleep(Duration::from_micros(50));
     }
     true
 }

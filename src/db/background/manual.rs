@@ -26,9 +26,8 @@
 //! starts before this step. Below level 0 a step is of limited size, so automatic compactions do
 //! not wait long for it. No running compaction waits for another, so there is no deadlock.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::Ordering;
 
 use super::compactions::{Caller, Compaction};
 use super::jobs::{message_of, work_in_this_thread};
@@ -39,6 +38,7 @@ use crate::db::inner::tree_state::TreeState;
 use crate::db::iter::bounds::Bounds;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::{Error, Result};
+use crate::sync::atomic::Ordering;
 use crate::version::{FileMeta, LEVELS};
 
 /// Below level 0, the inputs of one step have at most the size of this many full tables, unless
@@ -53,7 +53,7 @@ struct Manual {
     /// Tables from this number on were written after work on the current level had begun.
     first_new: u64,
     /// Tables that the steps of this compaction have written.
-    written: HashSet<u64>,
+    written: BTreeSet<u64>,
 }
 
 impl Manual {
@@ -91,7 +91,7 @@ impl Inner {
         self.flush()?;
         let _working = work_in_this_thread(self)?;
         self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
-        let mut manual = Manual { range, last_old, first_new: 0, written: HashSet::new() };
+        let mut manual = Manual { range, last_old, first_new: 0, written: BTreeSet::new() };
         let mut levels =
             || (0..LEVELS).try_for_each(|level| self.compact_level(level, &mut manual));
         let compacted = catch_unwind(AssertUnwindSafe(&mut levels));

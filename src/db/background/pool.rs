@@ -15,11 +15,11 @@
 //! jobs.
 
 use std::collections::VecDeque;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use std::{io, thread};
 
-use crate::sync::{Condvar, Mutex, PerProcess, lock, rank};
+use crate::sync::{Condvar, Mutex, PerProcess, lock, rank, thread};
 
 /// How long a thread waits for its next job before it ends. A database that flushes every second or
 /// two keeps its thread.
@@ -72,8 +72,7 @@ impl Pool {
             shared.work.notify_one();
             return Ok(());
         }
-        let thread = thread::Builder::new().name(self.thread_name.into());
-        match thread.spawn(|| self.work()) {
+        match thread::spawn(self.thread_name, || self.work()) {
             Ok(_) => state.threads += 1,
             Err(_) if state.threads > 0 => {}
             Err(error) => {

@@ -1,7 +1,6 @@
 //! Which jobs start, and when. How callers wait for them. What cursors request of them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::cleanups::Cleanup;
@@ -15,6 +14,7 @@ use crate::db::iter::marks::Owner;
 use crate::db::stats::publish;
 use crate::db::write::write_stall::WriteStallCause;
 use crate::error::{Error, Result};
+use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 
 /// Which work a caller waits for.

@@ -18,12 +18,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::jobs::work_until_closed;
 use crate::db::inner::Inner;
-use crate::sync::{Condvar, Mutex, PerProcess, lock, rank};
+use crate::sync::time::Instant;
+use crate::sync::{Condvar, Mutex, PerProcess, lock, rank, thread};
 
 /// A forked child has neither the parent's thread nor its databases, so it gets a timer of its own.
 static TIMER: PerProcess<Timer> = PerProcess::new(Timer::default);
@@ -76,8 +76,7 @@ pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: &'static TurnWork) 
     state.add(Turn { at, inner: Arc::downgrade(inner), work });
     if !state.has_thread {
         // If the system refuses a thread, the next call of this function tries again.
-        let thread = thread::Builder::new().name("maypole-timer".into());
-        state.has_thread = thread.spawn(work_by_turns).is_ok();
+        state.has_thread = thread::spawn("maypole-timer", work_by_turns).is_ok();
     }
     timer.changed.notify_one();
 }

@@ -20,14 +20,14 @@
 //! of the previous one. The record is synced outside the lock of the tree's state, because a thread
 //! that waits for a device may not hold that lock.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::progress::{Progress, whole_tree};
 use super::tree::Tree;
 use super::tree_state::TreeState;
 use crate::error::{Error, Result};
+use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, MutexGuard, lock, rank};
 use crate::version::{Manifest, TableFile, TableStore, Version, VersionEdit, order};
 
@@ -60,7 +60,7 @@ impl Catalog {
         edit: impl FnOnce(&mut TreeState) -> VersionEdit,
         changed: impl FnOnce(&mut TreeState),
     ) -> Result<()> {
-        let opened: HashMap<u64, Arc<TableFile>> =
+        let opened: BTreeMap<u64, Arc<TableFile>> =
             opened.into_iter().map(|file| (file.meta.number, file)).collect();
         let manifest = lock(&self.manifest);
         let (old, edit) = {
@@ -75,7 +75,7 @@ impl Catalog {
             state.version = Arc::clone(&new);
             changed(&mut state);
         }
-        let kept: HashSet<u64> = new.files().map(|(_, file)| file.meta.number).collect();
+        let kept: BTreeSet<u64> = new.files().map(|(_, file)| file.meta.number).collect();
         for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
             file.mark_obsolete(level);
         }

@@ -14,7 +14,6 @@
 //! Invariant: a write is in a memtable or table of the read state before its number is visible.
 
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use super::sequences::Sequences;
 use super::tree_state::TreeState;
@@ -25,6 +24,7 @@ use crate::db::snapshots::SnapshotList;
 use crate::encoding::key::SequenceNumber;
 use crate::fs::OverlappedReader;
 use crate::stats::Counters;
+use crate::sync::time::Instant;
 use crate::sync::{ArcCell, Guard, Held, Mutex, collect, lock, pin, rank};
 use crate::version::{TableStore, Version};
 

@@ -1,9 +1,8 @@
 //! [`Sequences`]: up to which write readers see the database, and which snapshots live.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::db::snapshots::SnapshotList;
 use crate::encoding::key::SequenceNumber;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// See the module.
 pub(crate) struct Sequences {

@@ -4,10 +4,10 @@
 //! function that closes the database or makes it read-only wakes them
 //! ([`Tree::notify`](super::tree::Tree::notify)).
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{OpenIn, Process};
 
 /// See the module.

@@ -17,7 +17,6 @@
 //!
 //! A tree knows neither the directory nor the WALs nor the jobs of its database.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::reading::Reading;
@@ -26,6 +25,7 @@ use crate::db::background::cleanups::Cleanups;
 use crate::db::options::TreeOptions;
 use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
 use crate::encoding::key::SequenceNumber;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, rank};
 
 /// See the module.

@@ -17,7 +17,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::db::iter::marks::Keeper;
@@ -31,6 +30,7 @@ use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::memtable::MemtableWriter;
 use crate::stats::Ticker;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{CombiningLock, Leading, Mutex, MutexGuard, lock, rank};
 use crate::version::{TableStore, names};
 use crate::wal::{LogKind, LogWriter};

@@ -1,12 +1,11 @@
 //! Verification: reads every table, to find out whether all of them can be read, and whether the
 //! order of the tree is what lookups rely on ([`crate::version::order`]).
 
-use std::sync::atomic::Ordering;
-
 use crate::db::background::jobs::read_in_this_thread;
 use crate::db::inner::Inner;
 use crate::error::Result;
 use crate::fs;
+use crate::sync::atomic::Ordering;
 use crate::version::{Recovered, names, order};
 
 /// What [`Db::verify`](crate::Db::verify) has read, all of it sound.

@@ -5,7 +5,6 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::directory::refuse_lost_current;
 use super::{read_only, writable};
@@ -24,6 +23,7 @@ use crate::db::stats::published::PublishedStats;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::known_files;
+use crate::sync::time::Instant;
 
 /// The handle of a database that was just opened.
 fn opened(inner: Arc<Inner>, read_only: bool, began: Instant) -> Db {

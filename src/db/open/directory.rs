@@ -31,12 +31,11 @@
 //! A system may list a WAL that is created meanwhile, and not list an older one that is created
 //! meanwhile too. That is a gap, or the missing WAL has no writes.
 
-use std::collections::HashMap;
-use std::collections::hash_map;
+use std::collections::BTreeMap;
+use std::collections::btree_map;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use crate::cache::BlockCache;
 use crate::db::options::{Builder, CacheChoice};
@@ -44,6 +43,7 @@ use crate::encoding::key::user_key;
 use crate::error::{Damage, Error, Result};
 use crate::fs::{self, DescriptorPool, Fs};
 use crate::stats::Counters;
+use crate::sync::atomic::AtomicU64;
 use crate::table::format::identity::{Creator, new_db_identity};
 use crate::table::{TableContext, TableOptions};
 use crate::version::{
@@ -197,7 +197,7 @@ pub(crate) fn table_store(
 }
 
 /// Tables that are open, by number.
-pub(crate) type OpenTables = HashMap<u64, Arc<TableFile>>;
+pub(crate) type OpenTables = BTreeMap<u64, Arc<TableFile>>;
 
 /// Opens the tables that the MANIFEST lists, and compares each with its description there. A table
 /// in `opened` is not opened again. Afterwards, even after an error, `opened` holds those listed
@@ -212,8 +212,8 @@ pub(super) fn open_tables(
     let mut tables = Vec::new();
     for (&number, (level, meta)) in &recovered.files {
         let file = match opened.entry(number) {
-            hash_map::Entry::Occupied(open) => open.into_mut(),
-            hash_map::Entry::Vacant(new) => new.insert(store.open(meta.clone(), *level)?),
+            btree_map::Entry::Occupied(open) => open.into_mut(),
+            btree_map::Entry::Vacant(new) => new.insert(store.open(meta.clone(), *level)?),
         };
         tables.push((*level, Arc::clone(file)));
     }

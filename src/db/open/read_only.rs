@@ -20,7 +20,6 @@
 //! WALs that were read, whatever the writer has deleted since. The head of `directory.rs` says why
 //! every write that was acknowledged before the opening is among them.
 
-use std::thread;
 use std::time::Duration;
 
 use super::directory::{Directory, OpenTables, no_database, table_store};
@@ -30,6 +29,7 @@ use crate::db::inner::Inner;
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
 use crate::fs::{self, OpenFilesLimit, open_files_limit, raise_open_files_limit};
+use crate::sync::thread;
 use crate::table::TableContext;
 
 /// An obstacle is believed after this number of consecutive attempts have met it.

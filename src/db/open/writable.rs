@@ -24,10 +24,9 @@
 //! entries of the WALs in memory. Each write then tries the steps again
 //! ([`take_over`]).
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::directory::{Directory, OpenTables, no_database, table_store};
@@ -54,6 +53,7 @@ use crate::error::{Error, Result};
 use crate::fs;
 use crate::fs::{FileLock, Fs};
 use crate::memtable::Memtable;
+use crate::sync::atomic::Ordering;
 use crate::version::{Manifest, TableStore, Version, names};
 use crate::wal::{LogKind, LogWriter};
 
@@ -255,7 +255,7 @@ fn recovered_wal(
 /// Deletes what a crash left behind: files of this database that the new MANIFEST does not list. A
 /// file that cannot be deleted stays until the next opening.
 fn remove_unlisted(store: &TableStore, version: &Version, oldest_wal: u64, manifest: u64) {
-    let listed: HashSet<u64> = version.files().map(|(_, file)| file.meta.number).collect();
+    let listed: BTreeSet<u64> = version.files().map(|(_, file)| file.meta.number).collect();
     let most = store.next_file.load(Ordering::Relaxed);
     for name in fs::names_in(&*store.fs, &store.dir).unwrap_or_default() {
         let keep = match names::parse(&name) {

@@ -13,15 +13,15 @@
 //! the new tables are removed. So a second repair finds what this one found, and reports the same
 //! losses.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use super::report::RepairReport;
 use super::work::{FileLocation, LOST, Repair};
 use crate::db::maintenance::ingest::copy_file;
 use crate::error::{Error, Result};
 use crate::fs;
+use crate::sync::atomic::Ordering;
 use crate::version::names::FileKind;
 use crate::version::{Manifest, VersionEdit, current_manifest, names};
 
@@ -126,7 +126,7 @@ impl Repair<'_> {
     /// Gives every file that the new tree does not use a second name in `lost/`.
     fn link_replaced_files(&self) -> Result<Vec<Replaced>> {
         let (fs, lost_dir) = (&self.fs, self.dir.join(LOST));
-        let stays: HashSet<u64> = self.tree.iter().map(|(_, file, _)| file.meta.number).collect();
+        let stays: BTreeSet<u64> = self.tree.iter().map(|(_, file, _)| file.meta.number).collect();
         let most = self.store.next_file.load(Ordering::Relaxed);
         let mut names = fs::names_in(&**fs, &self.dir)?;
         names.retain(|name| match names::parse(name) {

@@ -30,7 +30,6 @@ mod tables;
 mod work;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use report::{Loss, RepairReport};
 
@@ -39,6 +38,7 @@ use super::open::recover::Replay;
 use super::options::Builder;
 use crate::error::{Damage, Result};
 use crate::fs;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::version::names::FileKind;
 use crate::version::{Recovered, TableStore, names, order};
 use manifests::ListedTree;

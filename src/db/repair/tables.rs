@@ -8,7 +8,6 @@
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use super::manifests::Parts;
 use super::report::Loss;
@@ -22,6 +21,7 @@ use crate::error::{Damage, Error, Result};
 use crate::fs::{self, Fs};
 use crate::known_files;
 use crate::range_tombstones::RangeTombstone;
+use crate::sync::atomic::AtomicBool;
 use crate::table::{Hole, Salvage, Survey, Table, property_names as property, readable_properties};
 use crate::version::names::FileKind;
 use crate::version::{FileMeta, Recovered, TableFile, Version, names};

@@ -16,10 +16,9 @@
 //! LevelDB. LevelDB's tables lack the properties that state the sequence numbers and the number of
 //! entries, and their filters are not read.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::database::RocksDb;
 use super::groups::groups;
@@ -38,6 +37,7 @@ use crate::encoding::key::{EntryKind, user_key};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::memtable::Memtable;
+use crate::sync::atomic::Ordering;
 use crate::table::format::compression::read::missing_for;
 use crate::table::{property_names as property, unsupported_entry};
 use crate::version::{Manifest, TableFile, Version, VersionEdit, names};
@@ -163,7 +163,7 @@ fn fill(source: &Database, state: &ReadState, dir: &Path) -> Result<ImportReport
     let mut report = ImportReport::default();
     let mut shared = SharedTables::default();
     let mut added = Vec::new();
-    let by_number: HashMap<u64, (usize, &Arc<TableFile>)> = state
+    let by_number: BTreeMap<u64, (usize, &Arc<TableFile>)> = state
         .sources
         .version
         .files()

@@ -11,10 +11,9 @@
 //! early. Before each of these steps, the writer adds a record to the MANIFEST. So what was read
 //! counts only if the MANIFEST did not grow while it was read.
 
-use std::collections::hash_map;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::btree_map;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use super::database::{ColumnFamily, RocksDb};
@@ -29,6 +28,7 @@ use crate::db::options::{Builder, CacheChoice};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::rocksdb::{Directory, Family, ListedTable, Operation, replay_logs};
+use crate::sync::thread;
 use crate::table::BYTEWISE_COMPARATOR;
 use crate::version::{FileMeta, TableStore, Version};
 
@@ -50,7 +50,7 @@ pub(in crate::db) fn open(mut options: Builder) -> Result<RocksDb> {
         options.cache = CacheChoice::Shared(BlockCache::new(bytes));
     }
     let options = options.anchored()?;
-    let mut kept = HashMap::new();
+    let mut kept = BTreeMap::new();
     let mut last = None;
     let mut met = 0;
     for tried in 1..=MAX_TRIES {
@@ -84,7 +84,7 @@ type Seen = Option<(u64, u64)>;
 /// earlier attempts opened. `seen` gets the MANIFEST that this attempt reads.
 fn attempt(
     options: &Builder,
-    kept: &mut HashMap<u32, OpenedTables>,
+    kept: &mut BTreeMap<u32, OpenedTables>,
     seen: &mut Seen,
 ) -> Result<Option<RocksDb>> {
     let directory = Directory::read(&*options.fs, &options.path)?;
@@ -166,8 +166,8 @@ impl FamilyTree {
         for (&number, table) in &family.tables {
             let level = table.level as usize;
             let file = match kept.tables.entry(number) {
-                hash_map::Entry::Occupied(open) => open.into_mut(),
-                hash_map::Entry::Vacant(new) => {
+                btree_map::Entry::Occupied(open) => open.into_mut(),
+                btree_map::Entry::Vacant(new) => {
                     let path = directory.table_path(number);
                     new.insert(store.open_listed(meta_of(table), level, path)?)
                 }

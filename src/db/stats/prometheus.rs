@@ -13,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::published::PublishedStats;
 use super::report::{LevelStats, Stats};
+use crate::sync::time::system_time;
 
 impl Stats {
     /// The counters and sizes in Prometheus' text format. A service can return this text at the path
@@ -33,7 +34,7 @@ impl Stats {
     /// ```
     #[doc(alias = "metrics")]
     pub fn prometheus(&self) -> String {
-        let written = SystemTime::now();
+        let written = system_time();
         let stats = PublishedStats { written, ..PublishedStats::of_nobody(self.clone()) };
         text(&stats, false)
     }

@@ -21,12 +21,14 @@
 
 use std::path::PathBuf;
 use std::sync::Weak;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::report::{HeldByCursors, LevelStats, Stats};
 use crate::cache::{BlockKind, KindUsage};
 use crate::db::read_state::ReadState;
 use crate::stats::{FileCounts, Tickers};
+use crate::sync::time::Instant;
+use crate::sync::time::system_time;
 use crate::sync::{Mutex, rank};
 
 /// The counters of a database, as its owner publishes them while it has the database open. The
@@ -154,7 +156,7 @@ fn in_millis(duration: Duration) -> Duration {
 
 /// The time of the clock, rounded down to the milliseconds that the file stores.
 fn now() -> SystemTime {
-    let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let millis = system_time().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     UNIX_EPOCH + Duration::from_millis(millis as u64)
 }
 

@@ -12,6 +12,7 @@ use crate::db::write::durability::Durability;
 use crate::error::{Error, Result};
 use crate::range_tombstones::reversed_range;
 use crate::slice::Slice;
+use crate::sync::thread;
 
 /// How often [`Db::transact`] runs its closure at most.
 const MOST_RUNS: u32 = 100;
@@ -205,7 +206,7 @@ impl Db {
             let out = body(&mut transaction)?;
             match transaction.commit_opt(durability) {
                 Ok(()) => return Ok(out),
-                Err(Error::Conflict(_)) if run < MOST_RUNS => std::thread::sleep(pause),
+                Err(Error::Conflict(_)) if run < MOST_RUNS => thread::sleep(pause),
                 Err(error) => return Err(error.into()),
             }
             pause = (2 * pause).min(LONGEST_PAUSE);

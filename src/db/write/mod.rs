@@ -51,7 +51,7 @@ pub(crate) mod turns;
 pub(crate) mod write_stall;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::batch::{MAX_BATCH_BYTES, Operation, WriteBatch, record_header};
 use self::durability::Durability;
@@ -70,6 +70,8 @@ use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::stats::Ticker;
+use crate::sync::thread;
+use crate::sync::time::Instant;
 use crate::sync::{Waiting, pin};
 use crate::wal::LogWriter;
 
@@ -326,7 +328,7 @@ impl Inner {
                     };
                     let wait = writer.owed_wait.min(MAX_WAIT);
                     writer.owed_wait -= wait;
-                    self.stalled(ticker, || std::thread::sleep(wait));
+                    self.stalled(ticker, || thread::sleep(wait));
                 }
                 _ if memtable_is_full => {
                     drop(state);

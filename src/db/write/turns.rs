@@ -8,11 +8,12 @@
 //! the closure of another one does not wait for ever, whatever their keys are, and neither does one
 //! whose predecessor has a slow closure.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::filter::hash64;
-use crate::sync::Padded;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::time::Instant;
+use crate::sync::{Padded, spin_loop, thread};
 
 /// How long an update waits for its turn. An update takes some microseconds, so this is time for
 /// many of them.
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 const PLACES: usize = 32;
 
 /// How many times an update looks at its place before it yields to other threads.
-const SPINS: usize = 100;
+const SPINS: usize = if cfg!(shuttle) { 0 } else { 100 };
 
 /// See the module. Each place holds whether an update has the turn there.
 pub(crate) struct Turns([Padded<AtomicBool>; PLACES]);
@@ -56,7 +57,7 @@ fn wait_for(place: &AtomicBool) -> bool {
     let soon = (0..SPINS).any(|_| {
         let is_taken = take();
         if !is_taken {
-            std::hint::spin_loop();
+            spin_loop();
         }
         is_taken
     });
@@ -65,7 +66,7 @@ fn wait_for(place: &AtomicBool) -> bool {
     }
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
-        std::thread::yield_now();
+        thread::yield_now();
         if take() {
             return true;
         }

@@ -5,13 +5,13 @@
 //! kernel rings ([`super::urings`]) take descriptors of the pool too.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::error::Result;
 use crate::fs::limits::open_files_limit;
 use crate::fs::overlapped::Uring;
 use crate::fs::system::Descriptor;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, PerProcess, Process, lock, rank};
 
 /// The greatest capacity that is derived from the process's limit. A larger capacity would have no

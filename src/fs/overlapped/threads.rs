@@ -17,14 +17,14 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::buffer::ReadBuffer;
 use super::request::{Done, NumberedRequest, ReadRequest};
 use crate::error::Result;
 use crate::fs::RandomAccessFile;
+use crate::sync::mpsc::{Receiver, Sender, channel};
+use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, Process, lock, rank};
 
 /// The most threads of one reader.
@@ -129,9 +129,12 @@ impl Threads {
                 self.0.work.notify_one();
             } else if state.threads < MAX_THREADS {
                 let shared = Arc::clone(&self.0);
-                let thread = thread::Builder::new().name("maypole-read".into());
-                let Ok(handle) = thread.spawn(move || shared.work()) else { break };
+                let Ok(handle) = thread::spawn("maypole-read", move || shared.work()) else {
+                    break;
+                };
                 state.threads += 1;
+                // shuttle's handles do not say it.
+                #[cfg(not(shuttle))]
                 state.handles.retain(|handle| !handle.is_finished());
                 state.handles.push(handle);
             }

@@ -5,12 +5,12 @@
 //! look of the next step, so its own work is not counted.
 
 use std::cell::{Cell, RefCell};
-use std::time::Instant;
 
 use crate::encoding::key::SequenceNumber;
 use crate::filter::FilterReader;
 use crate::filter::inspect::QueryTrace;
 use crate::stats::{Counters, Ticker};
+use crate::sync::time::Instant;
 use crate::table::block::Block;
 use crate::table::filter::block::{FilterAnswer, filter_hash};
 use crate::table::filter::info;
@@ -99,7 +99,7 @@ impl<'a> Recorder<'a> {
         let Look { at, reads, read_bytes } = self.since.get();
         let counted = |ticker, before| self.counters.of_thread(ticker).saturating_sub(before);
         StepCost {
-            nanos: now.duration_since(at).as_nanos() as u64,
+            nanos: (now - at).as_nanos() as u64,
             reads: counted(Ticker::FileReads, reads),
             read_bytes: counted(Ticker::FileReadBytes, read_bytes),
         }

@@ -9,9 +9,9 @@ use super::super::PerProcess;
 #[cfg(any(not(loom), test))]
 use super::super::atomic::Ordering;
 use super::super::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-#[cfg(not(loom))]
-use super::super::process;
 use super::super::{Mutex, barrier, lock, rank};
+#[cfg(not(loom))]
+use super::super::{process, thread_local};
 use super::record::ThreadRecord;
 use super::retired::{LentMemory, RetiredObject};
 
@@ -103,6 +103,9 @@ loom::thread_local! {
 
 #[inline]
 pub(super) fn this_thread() -> &'static ThreadRecord {
+    // shuttle drops thread locals in the order in which they were first used.
+    #[cfg(shuttle)]
+    let _ = AT_EXIT.try_with(|_| ());
     match RECORD.with(Cell::get) {
         Some(record) => record,
         None => enter_thread(),
@@ -153,7 +156,7 @@ pub(super) fn leave_thread() {
 #[cfg(not(loom))]
 #[cfg_attr(not(unix), allow(dead_code))]
 extern "C" fn forget_thread() {
-    RECORD.set(None);
+    RECORD.with(|record| record.set(None));
 }
 
 #[cfg(not(loom))]

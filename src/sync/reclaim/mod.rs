@@ -87,10 +87,11 @@ mod lending;
 mod record;
 mod retired;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::atomic::{Ordering, fence};
-use super::{MutexGuard, barrier, lock, rank};
+use super::time::Instant;
+use super::{MutexGuard, barrier, lock, rank, thread};
 use collector::{Bag, Bags, Registry, collector};
 use record::{Announcement, EPOCH, ThreadRecord};
 use retired::{Loan, RetiredObject};
@@ -209,6 +210,12 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     without_barrier
 }
 
+/// Begins a run of a schedule: no thread has announced an epoch.
+#[cfg(shuttle)]
+pub(super) fn begin_another() {
+    EPOCH.0.store(1, Ordering::Relaxed);
+}
+
 /// Collects until no object that was retired before this call waits for a guard any more. The
 /// collection of another thread may still be about to drop some of these objects. Returns `false`
 /// if a guard still keeps one of them after `patience`. Hold no guard, and no lock that a
@@ -226,7 +233,7 @@ pub(crate) fn drain(patience: Duration) -> bool {
         if start.elapsed() >= patience {
             return false;
         }
-        std::thread::sleep(Duration::from_micros(100));
+        thread::sleep(Duration::from_micros(100));
         collect();
     }
 }

@@ -240,7 +240,7 @@ fn live_threads_have_distinct_indexes_and_ended_threads_give_theirs_back() {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(index)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        let distinct: std::collections::HashSet<_> = indexes.iter().collect();
+        let distinct: std::collections::BTreeSet<_> = indexes.iter().collect();
         assert_eq!(distinct.len(), 8);
         *indexes.iter().max().unwrap()
     };

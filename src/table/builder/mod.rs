@@ -25,7 +25,6 @@ mod properties;
 mod refilter;
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use super::format::identity::Creator;
 use crate::encoding::coding::put_fixed32;
@@ -36,6 +35,7 @@ use crate::error::{Error, Result};
 use crate::filter::{FilterBlock, FilterBuilder};
 use crate::fs::WritableFile;
 use crate::range_tombstones::RangeTombstone;
+use crate::sync::time::Instant;
 
 use super::block::builder::{BlockBuilder, MAX_ENTRY_BYTES};
 use super::filter::info::FilterInfo;

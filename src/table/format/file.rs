@@ -8,7 +8,6 @@ use std::cell::Cell;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::encoding::coding::fixed32;
 use crate::error::{Damage, Error, Result};
@@ -17,6 +16,8 @@ use crate::known_files;
 use crate::memory::LineBuf;
 use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 use crate::sync::before_reading;
+use crate::sync::thread_local;
+use crate::sync::time::Instant;
 
 use super::compression::dictionary::Dictionary;
 use super::compression::read::{Compressed, Failure};
@@ -246,8 +247,8 @@ impl BlockFile {
     /// because reading the clock twice takes a noticeable share of a read from the page cache.
     #[inline(always)]
     pub fn read_timed(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let number = READS.get();
-        READS.set(number.wrapping_add(1));
+        let number = READS.with(Cell::get);
+        READS.with(|reads| reads.set(number.wrapping_add(1)));
         if !number.is_multiple_of(TIMED) {
             return self.read_bytes(offset, buffer).map(drop);
         }

@@ -12,9 +12,6 @@
 //! (`table/unique_id.cc`). The MANIFEST records the identity of each table. So when a table is
 //! opened, a file that was exchanged for another, or replaced by an older one, is detected.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use twox_hash::XxHash3_128;
 
@@ -90,10 +87,21 @@ fn put_digits(out: &mut [u8], mut value: u64) {
     }
 }
 
+/// 64 random bits of the run.
+#[cfg(shuttle)]
+fn random() -> u64 {
+    crate::sync::schedules::random()
+}
+
 /// 64 random bits: a hash with keys that the standard library gets from the operating system. The
 /// call's number, the process's id and the time are hashed, so that two calls differ even if they
 /// get the same keys.
+#[cfg(not(shuttle))]
 fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u64(CALLS.fetch_add(1, Ordering::Relaxed));

@@ -1,0 +1,348 @@
+//! What the threads of a run do.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use maypole::fs::{Fs, MemFs};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Db, Durability, Error, Result, WriteBatch};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use shuttle::thread;
+
+use crate::history::{Change, History, KEYS, Least, WRITERS, key};
+use crate::setting::{PATH, Setting};
+
+const ACCOUNTS: u8 = 3;
+/// What each account has in the beginning.
+const MONEY: u64 = 100;
+
+/// What the threads of a run share.
+struct Run {
+    setting: Setting,
+    history: History,
+    /// Numbers of values, files and directories.
+    next: AtomicU64,
+    /// The acknowledged and the begun increments of the counter.
+    counted: AtomicU64,
+    counts: AtomicU64,
+}
+
+/// The acts of all runs, by name.
+static ACTS: std::sync::Mutex<std::collections::BTreeMap<&'static str, u64>> =
+    std::sync::Mutex::new(std::collections::BTreeMap::new());
+
+/// How often the actors did what.
+pub fn counts() -> String {
+    let acts = ACTS.lock().unwrap();
+    acts.iter().map(|(what, count)| format!("{what} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+fn account(number: u8) -> [u8; 2] {
+    [b'x', number]
+}
+
+fn number_in(value: &[u8]) -> u64 {
+    u64::from_be_bytes(value[..8].try_into().expect("eight bytes"))
+}
+
+/// A value of this number: long enough that a few fill a block.
+fn value_of(number: u64) -> Vec<u8> {
+    let mut value = number.to_be_bytes().to_vec();
+    value.resize(8 + number as usize % 5 * 40, 0);
+    value
+}
+
+/// One run: opens the database, lets the actors act, and closes it twice.
+pub fn play(seed: u64) {
+    let rng = &mut StdRng::seed_from_u64(seed);
+    let run = Arc::new(Run {
+        setting: Setting::draw(rng),
+        history: History::default(),
+        next: AtomicU64::new(1),
+        counted: AtomicU64::new(0),
+        counts: AtomicU64::new(0),
+    });
+    let db = run.setting.of_database().open().expect("a new database");
+    let mut batch = WriteBatch::new();
+    for number in 0..ACCOUNTS {
+        batch.put(account(number), MONEY.to_be_bytes());
+    }
+    db.write_opt(batch, Durability::Sync).expect("the first write");
+    if run.setting.has_faults {
+        run.setting.plan_a_fault(rng);
+    }
+    let mut threads = Vec::new();
+    for actor in 0..WRITERS + rng.random_range(1..4) {
+        let (run, db, seed) = (Arc::clone(&run), db.clone(), rng.random());
+        threads.push(thread::spawn(move || {
+            let rng = &mut StdRng::seed_from_u64(seed);
+            for _ in 0..rng.random_range(3..12) {
+                let done = match actor < WRITERS {
+                    true => run.write(&db, actor, rng),
+                    false => run.act(&db, rng),
+                };
+                match done {
+                    Ok(()) => {}
+                    Err(error) if run.setting.excuses() => {
+                        run.tell("an error", &error);
+                        return;
+                    }
+                    Err(error) => panic!("no fault was planned: {error}"),
+                }
+            }
+        }));
+    }
+    for thread in threads {
+        thread.join().expect("an actor");
+    }
+    run.close_twice(db);
+}
+
+impl Run {
+    fn tell(&self, what: &'static str, about: &dyn std::fmt::Display) {
+        *ACTS.lock().unwrap().entry(what).or_default() += 1;
+        if std::env::var_os("MAYPOLE_SCHEDULES_TELL").is_some() {
+            let (step, me) = (maypole::schedules::steps(), thread::current().id());
+            println!("{step:>8} {me:?} {what} {about}");
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed)
+    }
+
+    /// One write of a writer.
+    fn write(&self, db: &Db, writer: usize, rng: &mut StdRng) -> Result<()> {
+        let k = rng.random_range(0..KEYS);
+        let durability = match rng.random_range(0..3) {
+            0 => Some(Durability::Sync),
+            1 => Some(Durability::Buffered),
+            _ => None,
+        };
+        let mut is_synced = self.setting.syncs(durability);
+        let durability = if is_synced { Durability::Sync } else { Durability::Buffered };
+        let new = self.number();
+        let begin = |what: &'static str, change: Change| {
+            self.tell(what, &format_args!("{writer}: {change:?}"));
+            self.history.begin(writer, change);
+        };
+        match rng.random_range(0..10) {
+            0..3 => {
+                begin("put", vec![(k, Some(new))]);
+                db.put_opt(key(writer, k), value_of(new), durability)?;
+            }
+            3 => {
+                begin("delete", vec![(k, None)]);
+                db.delete_opt(key(writer, k), durability)?;
+            }
+            4 | 5 => {
+                let other = (k + 1) % KEYS;
+                begin("batch", vec![(k, Some(new)), (other, Some(new))]);
+                let mut batch = WriteBatch::new();
+                batch.put(key(writer, k), value_of(new));
+                batch.put(key(writer, other), value_of(new));
+                db.write_opt(batch, durability)?;
+            }
+            6 => {
+                let end = (k + 3).min(KEYS);
+                begin("delete_range", (k..end).map(|key| (key, None)).collect());
+                let mut batch = WriteBatch::new();
+                batch.delete_range(key(writer, k)..key(writer, end));
+                db.write_opt(batch, durability)?;
+            }
+            7 => {
+                begin("update", vec![(k, Some(new))]);
+                db.fetch_update(key(writer, k), |_| Some(value_of(new)))?;
+                is_synced = self.setting.syncs(None);
+            }
+            8 => {
+                let other = (k + 2) % KEYS;
+                begin("transaction", vec![(k, Some(new)), (other, None)]);
+                db.transact(|tx| {
+                    tx.get(key(writer, other))?;
+                    tx.put(key(writer, k), value_of(new));
+                    tx.delete(key(writer, other));
+                    Ok::<(), Error>(())
+                })?;
+                is_synced = self.setting.syncs(None);
+            }
+            _ => {
+                let file = PathBuf::from(format!("/{new}.sst"));
+                let mut table =
+                    SstWriter::create_in(self.setting.fs.clone(), &file, TableOptions::default())?;
+                table.put(&key(writer, k), &value_of(new))?;
+                table.finish()?;
+                begin("ingest", vec![(k, Some(new))]);
+                db.ingest(&[&file])?;
+                is_synced = true;
+            }
+        }
+        self.history.acknowledge(writer, is_synced);
+        Ok(())
+    }
+
+    /// One act of another actor.
+    fn act(&self, db: &Db, rng: &mut StdRng) -> Result<()> {
+        match rng.random_range(0..14) {
+            0 => {
+                self.tell("flush", &"");
+                db.flush()
+            }
+            1 => {
+                self.tell("compact_all", &"");
+                db.compact_all()
+            }
+            2 => {
+                self.tell("wait_for_compaction", &"");
+                db.wait_for_compaction()
+            }
+            3 => self.get(db, rng),
+            4 => {
+                self.tell("snapshot", &"");
+                let least = self.history.acknowledged();
+                let snapshot = db.snapshot();
+                thread::yield_now();
+                self.check("a snapshot", least, snapshot.iter())
+            }
+            5 => {
+                self.tell("iterator", &"");
+                let least = self.history.acknowledged();
+                self.check("an iterator", least, db.iter())
+            }
+            6 | 7 => {
+                self.tell("read-only opening", &"");
+                let least = self.history.acknowledged();
+                let opened = self.setting.of_database().open_read_only()?;
+                self.check("a read-only opening", least, opened.iter())?;
+                opened.close()
+            }
+            8 => {
+                let copy = format!("/copy{}", self.number());
+                self.tell("checkpoint", &copy);
+                let least = self.history.acknowledged();
+                db.checkpoint(&copy)?;
+                let fs = Arc::clone(&self.setting.fs) as Arc<dyn Fs>;
+                let opened = self.setting.builder(fs, &copy).open()?;
+                self.check("a checkpoint", least, opened.iter())?;
+                opened.close()
+            }
+            9 => {
+                self.tell("power loss", &"");
+                let least = self.history.synced();
+                self.look_at(self.setting.disk.crash(rng.random()), "after a power loss", least)
+            }
+            10 => {
+                self.tell("kill", &"");
+                let least = self.history.acknowledged();
+                self.look_at(self.setting.disk.kill(), "after a kill", least)
+            }
+            11 => self.count(db),
+            12 => self.move_money(db, rng),
+            _ => {
+                self.tell("sync", &"");
+                let least = self.history.acknowledged();
+                db.persist()?;
+                self.history.count_as_synced(least);
+                Ok(())
+            }
+        }
+    }
+
+    fn get(&self, db: &Db, rng: &mut StdRng) -> Result<()> {
+        let (writer, k) = (rng.random_range(0..WRITERS), rng.random_range(0..KEYS));
+        self.tell("get", &format_args!("{writer}/{k}"));
+        let least = self.history.acknowledged();
+        let shown = db.get(key(writer, k))?.map(|value| number_in(&value));
+        self.history.check_one("a get", least, writer, k, shown);
+        Ok(())
+    }
+
+    fn count(&self, db: &Db) -> Result<()> {
+        self.tell("count", &"");
+        let least = self.counted.load(Relaxed);
+        self.counts.fetch_add(1, Relaxed);
+        let counted = db.update_fetch("z", |old| {
+            Some((old.map_or(0, number_in) + 1).to_be_bytes())
+        })?;
+        let counted = number_in(&counted.expect("a count"));
+        assert!(counted > least && counted <= self.counts.load(Relaxed), "{counted}, {least}");
+        self.counted.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn move_money(&self, db: &Db, rng: &mut StdRng) -> Result<()> {
+        let (from, to) = (rng.random_range(0..ACCOUNTS), rng.random_range(0..ACCOUNTS));
+        self.tell("transfer", &format_args!("{from} to {to}"));
+        let moved = db.transact(|tx| {
+            let has = tx.get(account(from))?.map_or(0, |value| number_in(&value));
+            if has < 7 || from == to {
+                return Ok(());
+            }
+            let other = tx.get(account(to))?.map_or(0, |value| number_in(&value));
+            tx.put(account(from), (has - 7).to_be_bytes());
+            tx.put(account(to), (other + 7).to_be_bytes());
+            Ok(())
+        });
+        match moved {
+            // The others were always first.
+            Err(Error::Conflict(_)) => Ok(()),
+            moved => moved,
+        }
+    }
+
+    /// Opens an image of the disk, and checks it.
+    fn look_at(&self, image: MemFs, what: &str, least: Least) -> Result<()> {
+        let opened = self.setting.builder(Arc::new(image), PATH).open().expect(what);
+        self.check(what, least, opened.iter()).expect(what);
+        opened.close()
+    }
+
+    /// Checks all entries of a view.
+    fn check(
+        &self,
+        what: &str,
+        least: Least,
+        entries: impl Iterator<Item = Result<(maypole::Slice, maypole::Slice)>>,
+    ) -> Result<()> {
+        let mut shown = Vec::new();
+        for entry in entries {
+            let (key, value) = entry?;
+            shown.push((key.to_vec(), number_in(&value)));
+        }
+        self.history.check(what, least, &shown);
+        let accounts = shown.iter().filter(|(key, _)| key[0] == b'x');
+        let (count, sum) = accounts.fold((0, 0), |(n, sum), (_, money)| (n + 1, sum + money));
+        assert_eq!((count, sum), (ACCOUNTS, MONEY * u64::from(ACCOUNTS)), "{what}");
+        Ok(())
+    }
+
+    /// Two threads close the database at the same time. Each then finds the directory closed.
+    fn close_twice(self: &Arc<Run>, db: Db) {
+        let turn = Arc::new(shuttle::sync::Mutex::new(()));
+        let closers = [db.clone(), db].map(|db| {
+            let (run, turn) = (Arc::clone(self), Arc::clone(&turn));
+            thread::spawn(move || {
+                let closed = db.close();
+                run.tell("close", &format_args!("{closed:?}"));
+                assert!(closed.is_ok() || run.setting.excuses(), "{closed:?}");
+                if closed.is_ok() {
+                    run.history.count_as_synced(run.history.acknowledged());
+                }
+                let _turn = turn.lock();
+                run.setting.fs.heal();
+                let least = run.history.acknowledged();
+                let opened = run.setting.of_database().open().expect("it is closed");
+                run.check("an opening after close", least, opened.iter()).expect("readable");
+                opened.close().expect("closed again");
+            })
+        });
+        for closer in closers {
+            closer.join().expect("a closer");
+        }
+        let image = self.setting.disk.crash(self.number());
+        self.look_at(image, "after a power loss at the end", self.history.synced())
+            .expect("closed");
+    }
+}
