@@ -129,6 +129,8 @@ impl Disk {
 
     /// Continues on an image. On a small disk all of its files are durable, and there is space.
     pub fn continue_on(&mut self, image: MemFs) {
+        // Readers may still read what was left.
+        self.heal();
         let image = if self.is_small { small(&image, &self.dir) } else { image };
         self.is_full = false;
         self.faulty = FaultFs::new(Arc::new(image.clone()));
