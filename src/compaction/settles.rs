@@ -120,7 +120,8 @@ impl ModelTree {
     }
 
     fn compact(&mut self, plan: &Plan) {
-        let inputs: BTreeSet<u64> = plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
+        let inputs: BTreeSet<u64> =
+            plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
         let files = self.version.files().filter(|(_, file)| inputs.contains(&file.meta.number));
         let (files, mut edit) = (files.collect::<Vec<_>>(), VersionEdit::default());
         edit.removed.extend(files.iter().map(|(level, file)| (*level, file.meta.number)));

@@ -263,9 +263,8 @@ impl Run {
         self.tell("count", &"");
         let least = self.counted.load(Relaxed);
         self.counts.fetch_add(1, Relaxed);
-        let counted = db.update_fetch("z", |old| {
-            Some((old.map_or(0, number_in) + 1).to_be_bytes())
-        })?;
+        let counted =
+            db.update_fetch("z", |old| Some((old.map_or(0, number_in) + 1).to_be_bytes()))?;
         let counted = number_in(&counted.expect("a count"));
         assert!(counted > least && counted <= self.counts.load(Relaxed), "{counted}, {least}");
         self.counted.fetch_add(1, Relaxed);

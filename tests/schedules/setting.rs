@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
-use maypole::{Builder, Db, Durability};
+use maypole::{Builder, Db, Durability, schedules};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -25,11 +25,23 @@ pub struct Setting {
     publishes: bool,
 }
 
+/// One call in so many takes up to 16 ms: the time of 16,384 steps.
+fn wait_for_the_device(one_in: u64) {
+    if schedules::random().is_multiple_of(one_in) {
+        schedules::sleep(Duration::from_micros(1 << (schedules::random() % 15)));
+    }
+}
+
 impl Setting {
     pub fn draw(rng: &mut StdRng) -> Setting {
         let disk = MemFs::new();
+        let fs = Arc::new(FaultFs::new(Arc::new(disk.clone())));
+        if rng.random_ratio(2, 3) {
+            let one_in = 4 << rng.random_range(0..4);
+            fs.before_calls(Target::Any, move |_, _, _| wait_for_the_device(one_in));
+        }
         Setting {
-            fs: Arc::new(FaultFs::new(Arc::new(disk.clone()))),
+            fs,
             disk,
             has_faults: rng.random_ratio(1, 4),
             memtable_bytes: [4 << 10, 8 << 10, 64 << 10][rng.random_range(0..3)],

@@ -228,7 +228,8 @@ impl Inner {
         }
         // The policy gets the tree without the inputs, because the outputs replace them, and their
         // entries would count twice.
-        let inputs: BTreeSet<u64> = plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
+        let inputs: BTreeSet<u64> =
+            plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
         let mut stay = version.metas();
         let mut input_entries = 0;
         for level in &mut stay {

@@ -11,8 +11,8 @@
 //! early. Before each of these steps, the writer adds a record to the MANIFEST. So what was read
 //! counts only if the MANIFEST did not grow while it was read.
 
-use std::collections::btree_map;
 use std::collections::BTreeMap;
+use std::collections::btree_map;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -12,7 +12,6 @@
 //! (`table/unique_id.cc`). The MANIFEST records the identity of each table. So when a table is
 //! opened, a file that was exchanged for another, or replaced by an older one, is detected.
 
-
 use twox_hash::XxHash3_128;
 
 /// RocksDB's internal unique id. Two different tables have different ids.
