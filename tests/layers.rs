@@ -1,7 +1,7 @@
 //! Rules for the source. Layers import only downward: a `crate::` path in a source file must not
 //! name a higher layer. The packages are layers too: the filters use nothing of the store, and the
 //! command line uses only the public API. No files of a top-level module import each other in a
-//! circle. Every lock has a rank. No static has a lock that a forked child may find
+//! circle. Every lock has a rank, and what threads share goes through one room. No static has a lock that a forked child may find
 //! locked for ever. `docs/unsafe.md` counts the uses of `unsafe` in each file, and has their proof.
 //! Few files outside of the folder of a filter family name the family.
 //!
@@ -425,7 +425,8 @@ fn every_lock_of_the_library_has_a_rank() {
         let relative = path.strip_prefix(&source).unwrap();
         let is_other = |part: &str| matches!(part, "bin" | "fuzzing" | "tests" | "tests.rs");
         // The reference memtable is part of the tests.
-        let is_excepted = ["sync/mutex.rs", "memtable/reference.rs"].map(Path::new);
+        let is_excepted =
+            ["sync/mutex.rs", "sync/world.rs", "memtable/reference.rs"].map(Path::new);
         if is_excepted.contains(&relative)
             || relative.iter().any(|part| is_other(part.to_str().unwrap()))
         {
@@ -443,6 +444,55 @@ fn locks_without_rank_are_found_in_every_form() {
     let code = "use std::sync::{Arc, Mutex, mpsc};\nuse crate::sync::Mutex;\nlet l = std::sync::RwLock::new(0);\n\
         use std::sync::Condvar as C; use std::sync::atomic::AtomicU8; use parking_lot::Mutex;";
     assert_eq!(locks_without_rank(code), ["Mutex", "RwLock", "Condvar", "Mutex"]);
+}
+
+/// What else threads share, and what depends on the machine, in texts of the standard library.
+const SHARED: [&str; 8] = [
+    "std::sync::atomic",
+    "std::sync::mpsc",
+    "std::thread",
+    "std::hint::spin_loop",
+    "SystemTime::now",
+    "std::time::Instant",
+    "HashMap",
+    "HashSet",
+];
+
+/// A schedule by seed (`src/sync/schedules.rs`) replays a run only if all of this goes through
+/// `src/sync`. Hash maps are among it, because their order differs from run to run.
+#[test]
+fn what_threads_share_and_what_the_machine_decides_goes_through_one_room() {
+    // Statics whose values no decision depends on, numbers of a real machine, code of real files,
+    // and what is compiled for tests only.
+    let excepted = [
+        "stats/per_thread.rs",
+        "fs/descriptors/file.rs",
+        "fs/overlapped/uring.rs",
+        "table/sst/writer.rs",
+        "table/format/identity.rs",
+        "db/options.rs",
+        "cache/models.rs",
+        "memtable/models.rs",
+        "memtable/reference.rs",
+        "compaction/settles.rs",
+        "db/iter/marks/models.rs",
+    ];
+    let mut found = Vec::new();
+    for path in sources(&["src"]) {
+        let relative = path.strip_prefix("src").unwrap();
+        let is_other = |part: &str| matches!(part, "sync" | "fuzzing" | "tests" | "tests.rs");
+        if excepted.map(Path::new).contains(&relative)
+            || relative.iter().any(|part| is_other(part.to_str().unwrap()))
+        {
+            continue;
+        }
+        let code = code_of(&read(&path));
+        // `use std::time::{Duration, Instant}` names the clock too.
+        let code = code.replace("std::time::{Duration, Instant", "std::time::Instant");
+        let named = SHARED.iter().filter(|name| code.contains(**name));
+        found.extend(named.map(|name| format!("{}: {name}", path.display())));
+    }
+    assert!(found.is_empty(), "use what crate::sync has:\n{}", found.join("\n"));
 }
 
 /// The types of locks. If another thread holds one of them at a fork, the child's copy is never

@@ -13,7 +13,7 @@
 //! - [`mutex`]: the mutex and the condition variable of the whole crate, and [`lock`].
 //! - [`rank`]: the order of all locks, which debug builds check.
 //! - [`thread`], [`time`]: threads and clocks.
-//! - `schedules`: threads that run in an order which a seed chooses.
+//! - `schedules`, `world`: threads that run in an order which a seed chooses.
 //!
 //! Absent on purpose: sequentially consistent *accesses*. loom does not model them, but treats them
 //! as acquire and release. It does model sequentially consistent *fences*, so the code uses fences.
@@ -32,6 +32,8 @@ pub(crate) mod reclaim;
 pub mod schedules;
 pub(crate) mod thread;
 pub(crate) mod time;
+#[cfg(shuttle)]
+mod world;
 
 pub(crate) use arc_cell::{ArcCell, Held};
 pub(crate) use combining::{CombiningLock, Leading, Waiting};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{fmt, marker};
 
 #[cfg(shuttle)]
-use super::schedules as plain;
+use super::world as plain;
 #[cfg(loom)]
 use loom::sync as plain;
 #[cfg(not(any(loom, shuttle)))]

@@ -4,9 +4,11 @@
 use std::io;
 
 #[cfg(shuttle)]
-pub(crate) use super::schedules::{ScopedJoinHandle, sleep};
+pub(crate) use super::world::sleep;
 #[cfg(shuttle)]
-pub(crate) use shuttle::thread::{JoinHandle, Result, Scope, ThreadId, current, scope, yield_now};
+pub(crate) use shuttle::thread::{
+    JoinHandle, Result, Scope, ScopedJoinHandle, ThreadId, current, scope, yield_now,
+};
 #[cfg(not(shuttle))]
 pub(crate) use std::thread::{
     JoinHandle, Result, Scope, ScopedJoinHandle, ThreadId, current, scope, sleep, yield_now,

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 #[cfg(shuttle)]
-pub(crate) use super::schedules::Instant;
+pub(crate) use super::world::Instant;
 #[cfg(not(shuttle))]
 pub(crate) use std::time::Instant;
 
@@ -13,5 +13,5 @@ pub(crate) fn system_time() -> SystemTime {
     return SystemTime::now();
 
     #[cfg(shuttle)]
-    return super::schedules::system_time();
+    return super::world::system_time();
 }

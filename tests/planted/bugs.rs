@@ -474,6 +474,14 @@ pub const BUGS: &[Bug] = &[
         test: "closing::a_second_close_waits_for_the_first_and_returns_its_result",
     },
     Bug {
+        name: "a second close does not wait for the first, in a schedule",
+        file: "src/db/closing.rs",
+        old: "return self.wait_until_closed();",
+        new: "let _ = Self::wait_until_closed;\n            return Ok(());",
+        program: "schedules",
+        test: "no_schedule_loses_or_hides_a_write",
+    },
+    Bug {
         name: "an opening reads CURRENT and the MANIFEST before the names of the files",
         file: "src/db/open/directory.rs",
         old: "        let names = fs::names_in(fs, dir)?;\n        \

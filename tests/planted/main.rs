@@ -131,15 +131,21 @@ impl Copy {
     fn cargo(&self, seconds: &str, program: &str, arguments: &[&str]) -> Output {
         let mut cargo = Command::new("timeout");
         cargo.args(["-k", "5", seconds, env!("CARGO"), "test", "--offline"]);
+        cargo.env_remove("RUSTFLAGS").env("CARGO_TARGET_DIR", &self.target);
         match program {
+            "schedules" => cargo
+                .args(["--package", "maypole", "--test", program, "--profile", "shuttle"])
+                .env("RUSTFLAGS", "--cfg shuttle")
+                .env("CARGO_TARGET_DIR", self.target.join("shuttle"))
+                .env("MAYPOLE_SCHEDULES_SECONDS", "120"),
             "lib" => cargo.args(["--package", "maypole", "--lib"]),
             "filter" => cargo.args(["--package", "maypole-filter", "--lib"]),
             "bin" => cargo.args(["--package", "maypole-cli", "--bin", "maypole"]),
             _ => cargo.args(["--package", "maypole", "--test", program]),
         };
-        cargo.args(arguments).current_dir(&self.source).env("CARGO_TARGET_DIR", &self.target);
+        cargo.args(arguments).current_dir(&self.source);
         cargo.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
-        cargo.env("CARGO_INCREMENTAL", "1").env_remove("RUSTFLAGS");
+        cargo.env("CARGO_INCREMENTAL", "1");
         cargo.output().expect("cargo and timeout run")
     }
 

@@ -154,8 +154,8 @@ fn check_memtable(memtable: &Arc<Memtable>) -> Result<()> {
 fn fill(source: &Database, state: &ReadState, dir: &Path) -> Result<ImportReport> {
     let fs = &source.store.fs;
     let options = Builder::new(dir).fs(Arc::clone(fs));
-    let mut store = table_store(&options, &NoFiles::default(), false);
-    *store.next_file.get_mut() = source.store.next_file.load(Ordering::Relaxed);
+    let store = table_store(&options, &NoFiles::default(), false);
+    store.next_file.store(source.store.next_file.load(Ordering::Relaxed), Ordering::Relaxed);
     let nothing = Version::default();
     let filter_for = |level: usize, entries: u64| {
         options.tree.filter.spec_for(&FilterContext::new(&nothing.metas(), level, entries))

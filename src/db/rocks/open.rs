@@ -28,6 +28,7 @@ use crate::db::options::{Builder, CacheChoice};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::rocksdb::{Directory, Family, ListedTable, Operation, replay_logs};
+use crate::sync::atomic::Ordering;
 use crate::sync::thread;
 use crate::table::BYTEWISE_COMPARATOR;
 use crate::version::{FileMeta, TableStore, Version};
@@ -153,7 +154,7 @@ impl FamilyTree {
         // A number above those of all tables, whatever the MANIFEST says, because an import numbers
         // its new tables from here on.
         let last = family.tables.last_key_value().map_or(0, |(&number, _)| number);
-        *store.next_file.get_mut() = directory.manifest.next_file.max(last + 1);
+        store.next_file.store(directory.manifest.next_file.max(last + 1), Ordering::Relaxed);
         store.context = kept.context.get_or_insert(store.context).clone();
         kept.tables.retain(|number, file| {
             let listed = family.tables.get(number).map(meta_of);
