@@ -1,6 +1,6 @@
 //! [`Mutex`], [`MutexGuard`] and [`Condvar`]: those of the standard library, of loom under
-//! `cfg(loom)`, or of a schedule under `cfg(shuttle)`, with the mutex's place in the order of locks ([`super::rank`]) in its type. None of
-//! them is poisoned by a panic.
+//! `cfg(loom)`, or of a schedule under `cfg(shuttle)`, with the mutex's place in the order of locks
+//! ([`super::rank`]) in its type. None of them is poisoned by a panic.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};

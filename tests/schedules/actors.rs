@@ -180,6 +180,13 @@ impl Run {
             }
         }
         self.history.acknowledge(writer, is_synced);
+        if rng.random_ratio(1, 6) {
+            // Then all writes may be in tables, and the log empty.
+            self.tell("flush after a write", &writer);
+            let least = self.history.acknowledged();
+            db.flush()?;
+            self.history.count_as_synced(least);
+        }
         Ok(())
     }
 
@@ -188,7 +195,10 @@ impl Run {
         match rng.random_range(0..14) {
             0 => {
                 self.tell("flush", &"");
-                db.flush()
+                let least = self.history.acknowledged();
+                db.flush()?;
+                self.history.count_as_synced(least);
+                Ok(())
             }
             1 => {
                 self.tell("compact_all", &"");
@@ -212,11 +222,14 @@ impl Run {
                 self.check("an iterator", least, db.iter())
             }
             6 | 7 => {
-                self.tell("read-only opening", &"");
-                let least = self.history.acknowledged();
-                let opened = self.setting.of_database().open_read_only()?;
-                self.check("a read-only opening", least, opened.iter())?;
-                opened.close()
+                for _ in 0..3 {
+                    self.tell("read-only opening", &"");
+                    let least = self.history.acknowledged();
+                    let opened = self.setting.of_database().open_read_only()?;
+                    self.check("a read-only opening", least, opened.iter())?;
+                    opened.close()?;
+                }
+                Ok(())
             }
             8 => {
                 let copy = format!("/copy{}", self.number());
