@@ -18,8 +18,9 @@
 //! It sees sequentially consistent executions only. What depends on weaker orders is for loom's
 //! models.
 
+use std::mem::replace;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 
@@ -31,15 +32,20 @@ const STACK_BYTES: usize = 1 << 20;
 /// A run with more steps has no end.
 const MAX_STEPS: usize = 20_000_000;
 
-/// Chooses by the [`World`]. Makes each run twice, and compares them.
+/// What the process has belongs to one run at a time.
+static RUNNING: Mutex<()> = Mutex::new(());
+
+/// Chooses by the [`World`], in one run.
 struct Chooser {
     seed: u64,
-    runs: usize,
+    is_over: bool,
 }
 
 impl Scheduler for Chooser {
     fn new_execution(&mut self) -> Option<Schedule> {
-        self.runs = self.runs.checked_sub(1)?;
+        if replace(&mut self.is_over, true) {
+            return None;
+        }
         world(|world| *world = World::new(self.seed));
         Some(Schedule::new(self.seed))
     }
@@ -67,6 +73,7 @@ impl Scheduler for Chooser {
 /// If `model` or one of its threads panics, if all threads wait for each other, or if a run has no
 /// end. If `repeat` is set, the run is made twice, and it panics too if the two differ.
 pub fn run(seed: u64, repeat: bool, model: impl Fn() + Send + Sync + 'static) -> u64 {
+    let _alone = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut config = shuttle::Config::new();
     config.stack_size = STACK_BYTES;
     config.max_steps = shuttle::MaxSteps::FailAfter(MAX_STEPS);
@@ -75,7 +82,7 @@ pub fn run(seed: u64, repeat: bool, model: impl Fn() + Send + Sync + 'static) ->
     let model = Arc::new(model);
     let mut traces = Vec::new();
     for _ in 0..=usize::from(repeat) {
-        let (model, chooser) = (Arc::clone(&model), Chooser { seed, runs: 1 });
+        let (model, chooser) = (Arc::clone(&model), Chooser { seed, is_over: false });
         let runner = shuttle::Runner::new(chooser, config.clone());
         let run = AssertUnwindSafe(|| {
             runner.run(move || {

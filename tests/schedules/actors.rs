@@ -14,6 +14,8 @@ use shuttle::thread;
 use crate::history::{Change, History, KEYS, Least, WRITERS, key};
 use crate::setting::{PATH, Setting};
 
+/// The number of acts in [`Run::act`].
+const ACTS_OF_ACTOR: u32 = 14;
 const ACCOUNTS: u8 = 3;
 /// What each account has in the beginning.
 const MONEY: u64 = 100;
@@ -78,10 +80,11 @@ pub fn play(seed: u64) {
         let (run, db, seed) = (Arc::clone(&run), db.clone(), rng.random());
         threads.push(thread::spawn(move || {
             let rng = &mut StdRng::seed_from_u64(seed);
+            let habit = rng.random_range(0..ACTS_OF_ACTOR);
             for _ in 0..rng.random_range(3..12) {
                 let done = match actor < WRITERS {
-                    true => run.write(&db, actor, rng),
-                    false => run.act(&db, rng),
+                    true => run.write(&db, actor, habit, rng),
+                    false => run.act(&db, habit, rng),
                 };
                 match done {
                     Ok(()) => {}
@@ -114,7 +117,7 @@ impl Run {
     }
 
     /// One write of a writer.
-    fn write(&self, db: &Db, writer: usize, rng: &mut StdRng) -> Result<()> {
+    fn write(&self, db: &Db, writer: usize, habit: u32, rng: &mut StdRng) -> Result<()> {
         let k = rng.random_range(0..KEYS);
         let durability = match rng.random_range(0..3) {
             0 => Some(Durability::Sync),
@@ -180,7 +183,7 @@ impl Run {
             }
         }
         self.history.acknowledge(writer, is_synced);
-        if rng.random_ratio(1, 6) {
+        if rng.random_ratio(habit % 4, 6) {
             // Then all writes may be in tables, and the log empty.
             self.tell("flush after a write", &writer);
             let least = self.history.acknowledged();
@@ -190,9 +193,10 @@ impl Run {
         Ok(())
     }
 
-    /// One act of another actor.
-    fn act(&self, db: &Db, rng: &mut StdRng) -> Result<()> {
-        match rng.random_range(0..14) {
+    /// One act of another actor: every other time its habit.
+    fn act(&self, db: &Db, habit: u32, rng: &mut StdRng) -> Result<()> {
+        let any = rng.random_range(0..ACTS_OF_ACTOR);
+        match if rng.random() { habit } else { any } {
             0 => {
                 self.tell("flush", &"");
                 let least = self.history.acknowledged();

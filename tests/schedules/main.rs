@@ -28,9 +28,12 @@ mod actors;
 mod history;
 mod setting;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use maypole::schedules;
+use shuttle::thread;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect(name))
@@ -46,4 +49,36 @@ fn no_schedule_loses_or_hides_a_write() {
         seed += 1;
     }
     println!("{} schedules from seed {first}, {steps} steps: {}", seed - first, actors::counts());
+}
+
+/// A wait of an hour costs no time, and threads wake in the order of their times.
+#[test]
+fn sleepers_wake_in_order() {
+    for seed in 0..100 {
+        schedules::run(seed, true, || {
+            let woken = Arc::new(Mutex::new(Vec::new()));
+            let sleepers = [3600, 1, 60].map(|seconds| {
+                let woken = Arc::clone(&woken);
+                thread::spawn(move || {
+                    schedules::sleep(Duration::from_secs(seconds));
+                    woken.lock().unwrap().push(seconds);
+                })
+            });
+            for sleeper in sleepers {
+                sleeper.join().unwrap();
+            }
+            assert_eq!(*woken.lock().unwrap(), [1, 60, 3600]);
+        });
+    }
+}
+
+#[test]
+#[should_panic(expected = "two runs differ")]
+fn what_the_seed_does_not_decide_is_noticed() {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    schedules::run(0, true, || {
+        for _ in 0..RUNS.fetch_add(1, Ordering::Relaxed) {
+            thread::yield_now();
+        }
+    });
 }
