@@ -482,6 +482,17 @@ pub const BUGS: &[Bug] = &[
         test: "no_schedule_loses_or_hides_a_write",
     },
     Bug {
+        name: "an opening reads CURRENT and the MANIFEST first, in a schedule",
+        file: "src/db/open/directory.rs",
+        old: "        let names = fs::names_in(fs, dir)?;\n        \
+              let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };\n",
+        new: "        \
+              let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };\n        \
+              let names = fs::names_in(fs, dir)?;\n",
+        program: "schedules",
+        test: "no_schedule_loses_or_hides_a_write",
+    },
+    Bug {
         name: "an opening reads CURRENT and the MANIFEST before the names of the files",
         file: "src/db/open/directory.rs",
         old: "        let names = fs::names_in(fs, dir)?;\n        \

@@ -80,7 +80,8 @@ fn has_test(bug: &Bug) -> bool {
     };
     let module = root().join(folder).join(path.join("/"));
     let parent = module.parent().unwrap();
-    let mut files = vec![module.with_extension("rs"), module.join("mod.rs")];
+    let (folder, program) = (module.join("mod.rs"), module.join("main.rs"));
+    let mut files = vec![module.with_extension("rs"), folder, program];
     if inline {
         files.extend([parent.with_extension("rs"), parent.join("mod.rs")]);
     }
