@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::background::FilterReport;
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
 use super::get;
@@ -864,6 +865,38 @@ impl Db {
         let mut files = read_state.sources.version.files();
         let (_, file) = files.find(|(_, file)| file.meta.number == number)?;
         Some(SstReader::of_open(Arc::clone(&file.table)))
+    }
+
+    /// Gives every table the filter that the filter policy ([`Builder::filter`](crate::Builder::filter))
+    /// gives to its level, and rewrites nothing else: data blocks are read and checked, but not
+    /// merged, compressed or moved to another level. So this takes a part of the time of a
+    /// compaction. Tables that have this filter already stay as they are, so a second call writes
+    /// nothing. Of a policy with a budget, filters of about the right size count as fitting.
+    ///
+    /// Reads, writes, flushes and compactions go on meanwhile. Each table is replaced by one step,
+    /// for which there must be as much free space as the table takes. A call that ends early, by an
+    /// error, a crash or [`Db::close`], leaves a sound database in which some tables have their new
+    /// filters, and the next call does the rest.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let options = maypole::Db::builder(dir.path());
+    /// let db = options.clone().filter("bloom(10)").open()?;
+    /// db.put("key", "value")?;
+    /// db.flush()?;
+    /// db.close()?;
+    /// let db = options.filter("burr(7)").open()?;
+    /// assert_eq!(db.apply_filter_policy()?.refiltered, 1);
+    /// assert_eq!(db.apply_filter_policy()?.refiltered, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`]. A table that is damaged, or that has something that only RocksDB writes, is
+    /// no error: it keeps its filter, and the report names it.
+    pub fn apply_filter_policy(&self) -> Result<FilterReport> {
+        self.inner.apply_filter_policy()
     }
 
     /// Loads the filter and the index of every table into the block cache, shallow levels first, as
