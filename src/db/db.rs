@@ -868,13 +868,12 @@ impl Db {
     }
 
     /// Gives every table the filter that the filter policy ([`Builder::filter`](crate::Builder::filter))
-    /// gives to its level, and rewrites nothing else: data blocks are read and checked, but not
-    /// merged, compressed or moved to another level. So this takes a part of the time of a
-    /// compaction. Tables that have this filter already stay as they are, so a second call writes
-    /// nothing. Of a policy with a budget, filters of about the right size count as fitting.
+    /// gives to its level, and rewrites nothing else: data blocks are read, checked and copied, but
+    /// not merged, compressed or moved to another level, as in a compaction. Tables that have this
+    /// filter already stay as they are, so a second call writes nothing. Of a policy with a budget, filters of about the right size count as fitting.
     ///
-    /// Reads, writes, flushes and compactions go on meanwhile. Each table is replaced by one step,
-    /// for which there must be as much free space as the table takes. A call that ends early, by an
+    /// Reads, writes, flushes and automatic compactions go on meanwhile. This call and
+    /// [`Db::compact_range`] wait for each other. Each table is replaced by one step, for which there must be as much free space as the table takes. A call that ends early, by an
     /// error, a crash or [`Db::close`], leaves a sound database in which some tables have their new
     /// filters, and the next call does the rest.
     ///
@@ -1025,9 +1024,8 @@ impl Db {
     /// no filters. It ignores a filter of a family that it does not know.
     ///
     /// If `filter` is given, the tables are not shared but written again, each with the filter that
-    /// this policy gives it. A database that was imported from RocksDB may have tables that Maypole
-    /// reads but cannot write, for example with another form of index. They are still shared, and
-    /// keep their filters.
+    /// this policy gives it. A table of RocksDB with a metadata block that Maypole does not know is
+    /// still shared, and keeps its filter.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -13,10 +13,10 @@ use crate::show::text::{counted, size};
 
 /// Give every table of a database the filter of a policy, in place.
 ///
-/// Data blocks are read, checked and copied as they are, so this takes a part of the time of
-/// `compact`, which merges and compresses them again. Tables that have the filter already stay as
-/// they are. Each table is replaced by itself, so the command needs as much free space as the
-/// largest table, and may be interrupted: the next call does the rest.
+/// Data blocks are read, checked and copied as they are, while `compact` merges and compresses them
+/// again. Tables that have the filter already stay as they are. Each table is replaced by itself, so
+/// the command needs as much free space as the largest table, and may be interrupted: the next call
+/// does the rest.
 ///
 /// The new filters hold whole keys; a program whose filters hold prefixes calls
 /// `Db::apply_filter_policy` instead. A database does not store its policy. Open it with this policy
