@@ -57,6 +57,8 @@ pub(crate) enum PlanKind {
     Move,
     /// The inputs leave the tree unread, because no reader sees any of their entries.
     Drop,
+    /// The only input gets another filter. Its entries stay, and its place in its level.
+    Refilter,
 }
 
 /// What a compaction makes smaller. So compactions come to an end:
@@ -164,6 +166,11 @@ impl Plan {
     pub fn has_one_output(&self, table_bytes: u64) -> bool {
         let is_small = self.inputs.len() == 1 || self.input_bytes <= table_bytes;
         self.level == self.output_level && (self.level == 0 || is_small)
+    }
+
+    /// The plan that gives a file another filter.
+    pub fn refilter(level: usize, file: &FileMeta) -> Option<Plan> {
+        Plan::within(level, &[file], PlanKind::Refilter, Gain::Requested)
     }
 
     /// The plan that takes `files` of `level` and no others, and whose outputs stay in `level`.

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::background::FilterReport;
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
 use super::get;
@@ -866,6 +867,37 @@ impl Db {
         Some(SstReader::of_open(Arc::clone(&file.table)))
     }
 
+    /// Gives every table the filter that the filter policy ([`Builder::filter`](crate::Builder::filter))
+    /// gives to its level, and rewrites nothing else: data blocks are read, checked and copied, but
+    /// not merged, compressed or moved to another level, as in a compaction. Tables that have this
+    /// filter already stay as they are, so a second call writes nothing. Of a policy with a budget, filters of about the right size count as fitting.
+    ///
+    /// Reads, writes, flushes and automatic compactions go on meanwhile. This call and
+    /// [`Db::compact_range`] wait for each other. Each table is replaced by one step, for which there must be as much free space as the table takes. A call that ends early, by an
+    /// error, a crash or [`Db::close`], leaves a sound database in which some tables have their new
+    /// filters, and the next call does the rest.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let options = maypole::Db::builder(dir.path());
+    /// let db = options.clone().filter("bloom(10)").open()?;
+    /// db.put("key", "value")?;
+    /// db.flush()?;
+    /// db.close()?;
+    /// let db = options.filter("burr(7)").open()?;
+    /// assert_eq!(db.apply_filter_policy()?.refiltered, 1);
+    /// assert_eq!(db.apply_filter_policy()?.refiltered, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`]. A table that is damaged, or that has something that only RocksDB writes, is
+    /// no error: it keeps its filter, and the report names it.
+    pub fn apply_filter_policy(&self) -> Result<FilterReport> {
+        self.inner.apply_filter_policy()
+    }
+
     /// Loads the filter and the index of every table into the block cache, shallow levels first, as
     /// far as the cache has room for them. So even the first lookups after opening find filters and
     /// indexes in memory. Such a lookup reads one block for a present key and none for an absent
@@ -992,9 +1024,8 @@ impl Db {
     /// no filters. It ignores a filter of a family that it does not know.
     ///
     /// If `filter` is given, the tables are not shared but written again, each with the filter that
-    /// this policy gives it. A database that was imported from RocksDB may have tables that Maypole
-    /// reads but cannot write, for example with another form of index. They are still shared, and
-    /// keep their filters.
+    /// this policy gives it. A table of RocksDB with a metadata block that Maypole does not know is
+    /// still shared, and keeps its filter.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -52,6 +52,7 @@ mod write;
 
 mod convenience;
 
+pub use background::FilterReport;
 pub use db::Db;
 pub use iter::DbIterator;
 pub use iter::bounds::KeyBounds;

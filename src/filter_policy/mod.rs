@@ -33,6 +33,7 @@ mod tests;
 mod text;
 
 use crate::filter::{Family, FilterEncoding, FilterSpec, SpecError};
+use crate::version::{FileMeta, Version};
 use budget::{Budget, SLACK, WORST_FPR, share, stored_bits};
 
 pub(crate) use context::FilterContext;
@@ -173,6 +174,30 @@ impl FilterPolicy {
                 }
             }
         }
+    }
+
+    /// The filter that a table of `version` gets if it is written again, in the same level.
+    pub(crate) fn spec_at(&self, version: &Version, level: usize, file: &FileMeta) -> FilterSpec {
+        // `FilterContext::new` counts the entries of each run: those of the tables in `metas` and of
+        // one more table, which `new_entries` describes. A table of level 0 is a run of its own, so it
+        // is taken out of `metas` and counted as the one more. A table of a deeper level stays in
+        // `metas`, where it counts for its level's run, so the one more table has no entries.
+        let mut metas = version.metas();
+        metas[0].retain(|meta| meta.number != file.number);
+        let new_entries = if level == 0 { file.entries } else { 0 };
+        self.spec_for(&FilterContext::new(&metas, level, new_entries))
+    }
+
+    /// Whether a table that was written with the filter `has` fits the policy, which would give it
+    /// the filter `wanted` now. The shares of a budget change with every write, so filters of about
+    /// the same size fit.
+    pub(crate) fn is_met_by(&self, has: FilterSpec, wanted: FilterSpec) -> bool {
+        let [bits, wanted_bits] = [has, wanted].map(|spec| spec.bloom_bits_per_key());
+        let is_close = matches!(self.0, Rule::Budget(..))
+            && has.family() == wanted.family()
+            && SLACK * bits >= wanted_bits
+            && SLACK * wanted_bits >= bits;
+        has == wanted || is_close
     }
 
     /// What the policy's budget allows; `None` for a policy without a budget.

@@ -278,7 +278,7 @@ mod tests {
         let good = builder.finish().to_vec();
         mutations(3, 20_000, &good, properties);
         let handle = BlockHandle { offset: 300, bytes: 50 };
-        let good = [&[40 << 2][..], &Footer::encode_plain(handle, handle)].concat();
+        let good = [&[40 << 2][..], &Footer::written(handle, handle).encode(351)].concat();
         mutations(4, 20_000, &good, footer);
         let mut random = StdRng::seed_from_u64(5);
         for _ in 0..20_000 {

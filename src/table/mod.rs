@@ -56,6 +56,7 @@ mod warm_up;
 
 pub(crate) use block::builder::MAX_ENTRY_BYTES;
 pub(crate) use builder::TableBuilder;
+pub(crate) use builder::refilter::Refilter;
 pub(crate) use cursor::TableCursor;
 pub(crate) use cursor::read_ahead::ScanOptions;
 pub(crate) use format::properties::{BYTEWISE_COMPARATOR, is_bytewise, names as property_names};

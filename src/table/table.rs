@@ -25,7 +25,7 @@ use crate::encoding::hash::GOLDEN_RATIO;
 use crate::encoding::key;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Result};
-use crate::filter::FilterEncoding;
+use crate::filter::{FilterEncoding, FilterSpec};
 use crate::fs::RandomAccessFile;
 use crate::memory::{LINE_BYTES, LineBuf};
 use crate::range_tombstones::RangeTombstones;
@@ -336,6 +336,15 @@ impl Table {
     /// What the properties say of the filter, if lookups can query it. Reads nothing.
     pub fn filter_info(&self) -> Option<FilterInfo> {
         self.filter.stored().and_then(|_| FilterInfo::of(&self.properties))
+    }
+
+    /// The filter that was requested when the table was written, even if its keys got another one, or
+    /// none. `None` if the table does not state it, such as a table of RocksDB that has a filter.
+    pub fn requested_filter(&self) -> Option<FilterSpec> {
+        match self.properties.text(names::FILTER_SPEC) {
+            Some(text) => text.parse().ok(),
+            None => self.filter.stored().is_none().then_some(FilterSpec::NONE),
+        }
     }
 
     /// The ranges that the table deletes, if any. They hide older entries, also of other tables.

@@ -16,10 +16,10 @@ use crate::range_tombstones::RangeTombstone;
 use crate::stats::Ticker;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::time::system_time;
-use crate::table::format::identity::Creator;
+use crate::table::format::identity::{Creator, table_identity};
 use crate::table::garbage::Garbage;
 use crate::table::{
-    Dialect, MetadataForm, Table, TableBuilder, TableContext, TableOptions, TableSummary,
+    Dialect, MetadataForm, Refilter, Table, TableBuilder, TableContext, TableOptions, TableSummary,
     property_names as property,
 };
 
@@ -199,6 +199,53 @@ impl TableStore {
         let builder = TableBuilder::new(file, options, dialect)?.created_by(&self.creator);
         let builder = Some(builder);
         Ok(NewTable { store: self, level, number, path, builder })
+    }
+}
+
+impl TableStore {
+    /// Writes `file` again, as a new table of its level with another filter. Syncs the new file and
+    /// opens it; its name is not durable yet. All that its record says of the entries stays the
+    /// same: the bounds, which also bound the range deletions, and the largest sequence number, which
+    /// is the place in level 0 ([`super::order`]).
+    pub fn refilter(
+        &self,
+        file: &TableFile,
+        level: usize,
+        filter: FilterSpec,
+        goes_on: impl Fn() -> Result<()>,
+    ) -> Result<Arc<TableFile>> {
+        let number = self.new_number();
+        let path = names::table_path(&self.dir, number);
+        let written = self.refilter_to(&path, number, file, filter, goes_on);
+        let new = written.and_then(|meta| self.open(meta, level));
+        if new.is_err() {
+            self.remove_obsolete(&path);
+        }
+        new
+    }
+
+    /// Writes `file` again, to `path`, with another filter, and syncs it. `goes_on` may end the call
+    /// by an error at any time. Returns the record of the new table, whose `number` no other table of
+    /// this session may have, because it is a part of the table's identity.
+    pub fn refilter_to(
+        &self,
+        path: &Path,
+        number: u64,
+        file: &TableFile,
+        filter: FilterSpec,
+        goes_on: impl Fn() -> Result<()>,
+    ) -> Result<FileMeta> {
+        let filter_keys = self.options.filter_keys;
+        let to = Refilter { filter, filter_keys, creator: &self.creator, number };
+        let summary = file.table.refilter(|| self.fs.create(path), &to, goes_on)?;
+        self.count_filter(&summary);
+        Ok(FileMeta {
+            number,
+            file_bytes: summary.file_bytes,
+            tail_bytes: summary.tail_bytes,
+            identity: table_identity(&self.creator.db, &self.creator.session, number),
+            ..file.meta.clone()
+        })
     }
 }
 

@@ -95,6 +95,7 @@ fn calls(own: &mut Inherited, dir: &Path) {
     forked("compact_range", db.compact_range(..));
     forked("compact_all", db.compact_all());
     forked("wait_for_compaction", db.wait_for_compaction());
+    forked("apply_filter_policy", db.apply_filter_policy());
     forked("warm_up", db.warm_up());
     forked("verify", db.verify());
     forked("ingest", db.ingest(&["none.sst"]));

@@ -224,6 +224,7 @@ pub(super) fn act_on(db: &Db, keys: &Universe, act: &Act) -> Result<()> {
     match *act {
         Act::Flush => db.flush(),
         Act::CompactAll => db.compact_all(),
+        Act::ApplyFilters => db.apply_filter_policy().map(drop),
         Act::Batch { ref writes, sync } => write_batch(db, keys, writes, sync),
         Act::Write(Write::Put(key, value)) => db.put(keys.bytes(key), value.bytes()),
         Act::Write(Write::Delete(key)) => db.delete(keys.bytes(key)),

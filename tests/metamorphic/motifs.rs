@@ -10,7 +10,7 @@ use super::operation::{Act, Leave, Operation};
 pub type Motif = fn(&mut Draw);
 
 /// All motifs, by the names that `MAYPOLE_METAMORPHIC_WITHOUT` uses.
-pub const MOTIFS: [(&str, Motif); 25] = [
+pub const MOTIFS: [(&str, Motif); 26] = [
     ("some_writes", Draw::some_writes),
     ("batches", Draw::batches),
     ("small_flush", Draw::small_flush),
@@ -30,6 +30,7 @@ pub const MOTIFS: [(&str, Motif); 25] = [
     ("hold", Draw::hold),
     ("read_beside", Draw::read_beside),
     ("copies", Draw::copies),
+    ("apply_filters", Draw::apply_filters),
     ("reopen", Draw::reopen),
     ("close_twice", Draw::close_twice),
     ("lose_power", Draw::lose_power),
@@ -101,13 +102,14 @@ impl Draw {
     /// What a writer does while something else is going on.
     pub(super) fn acts(&mut self) -> Vec<Act> {
         (0..self.rng.random_range(0..5))
-            .map(|_| match self.rng.random_range(0..8) {
+            .map(|_| match self.rng.random_range(0..9) {
                 0..3 => Act::Write(self.write()),
                 3 => {
                     let writes = (0..self.rng.random_range(0..6)).map(|_| self.write()).collect();
                     Act::Batch { writes, sync: self.one_in(3) }
                 }
                 4..6 => Act::Flush,
+                6 => Act::ApplyFilters,
                 _ if self.one_in(3) => Act::CompactAll,
                 _ => Act::Flush,
             })
@@ -134,6 +136,20 @@ impl Draw {
             _ => Operation::Export,
         };
         self.push(operation);
+    }
+
+    /// Tables from before an opening get the filters of another policy, often while tables of level
+    /// 0 overlap.
+    pub(super) fn apply_filters(&mut self) {
+        self.some_writes();
+        if self.one_in(2) {
+            self.push(Operation::Flush);
+        }
+        if !self.one_in(4) {
+            self.reopen();
+        }
+        self.push(Operation::ApplyFilters);
+        self.settle_and_check();
     }
 
     pub(super) fn leave(&mut self, leave: Leave) {

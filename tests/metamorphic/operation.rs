@@ -55,6 +55,7 @@ pub enum Act {
     Batch { writes: Vec<Write>, sync: bool },
     Flush,
     CompactAll,
+    ApplyFilters,
 }
 
 /// What one of several threads does.
@@ -132,6 +133,7 @@ pub enum Operation {
     Flush,
     CompactRange(Key, Key),
     CompactAll,
+    ApplyFilters,
     Wait,
     WarmUp,
     Verify,
@@ -231,7 +233,7 @@ impl Act {
         match self {
             Act::Write(write) => Some(vec![*write]),
             Act::Batch { writes, .. } => Some(writes.clone()),
-            Act::Flush | Act::CompactAll => None,
+            Act::Flush | Act::CompactAll | Act::ApplyFilters => None,
         }
     }
 

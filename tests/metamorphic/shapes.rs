@@ -252,6 +252,7 @@ impl Draw {
             }
             15 => Act::Flush,
             16 if self.one_in(2) => Act::CompactAll,
+            17 if self.one_in(2) => Act::ApplyFilters,
             _ => return Turn::Look,
         })
     }

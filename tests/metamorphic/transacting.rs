@@ -59,7 +59,7 @@ impl Store {
                     let written = match act {
                         Act::Write(write) => vec![*write],
                         Act::Batch { writes, .. } => writes.clone(),
-                        Act::Flush | Act::CompactAll => Vec::new(),
+                        Act::Flush | Act::CompactAll | Act::ApplyFilters => Vec::new(),
                     };
                     others.extend(written.iter().copied());
                     match written.is_empty() {

@@ -1667,4 +1667,37 @@ pub const BUGS: &[Bug] = &[
         program: "lib",
         test: "table::tests::parts::a_part_of_a_filter_is_never_passed_by_where_the_cache_has_room",
     },
+    // Another filter for tables that exist.
+    Bug {
+        name: "a table gets another filter while a compaction merges it",
+        file: "src/db/background/refilter.rs",
+        old: "} else if state.unavailable.busy.contains(&number) {",
+        new: "} else if state.unavailable.damaged.contains(&number) {",
+        program: "db",
+        test: "apply_filters::a_table_that_a_compaction_merges_is_left_to_it",
+    },
+    Bug {
+        name: "a table of level 0 leaves its place when it gets another filter",
+        file: "src/db/background/compactions.rs",
+        old: "edit.added.push((level, new.meta.clone()));",
+        new: "edit.added.push((level.max(1), new.meta.clone()));",
+        program: "db",
+        test: "apply_filters::nothing_comes_back_in_level_0",
+    },
+    Bug {
+        name: "the name of a table with another filter is not synced before the MANIFEST lists it",
+        file: "src/db/background/compactions.rs",
+        old: "self.install_outputs(level, edit, vec![new], |_| {})?;",
+        new: "self.change_tree(vec![new], |_| edit, |_| {}, || {})?;",
+        program: "db",
+        test: "apply_filters::power_may_be_lost_before_any_change",
+    },
+    Bug {
+        name: "a copied block that moves keeps the checksum of its old offset",
+        file: "src/table/builder/refilter.rs",
+        old: "if handle == stored.handle() || self.footer.checksum_context_base == 0 {",
+        new: "if handle.bytes == stored.handle().bytes {",
+        program: "lib",
+        test: "table::tests::refilter::a_table_of_any_format_keeps_its_format",
+    },
 ];

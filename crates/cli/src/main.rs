@@ -51,7 +51,9 @@ use clap::{Parser, Subcommand};
 
 use commands::entries::{count, delete, get, load, put, scan};
 use commands::tables::{ingest, inspect, write_table};
-use commands::{checkpoint, compact, export, import, repair, shell, size, stats, verify};
+use commands::{
+    apply_filter, checkpoint, compact, export, import, repair, shell, size, stats, verify,
+};
 use failure::{Failure, Result};
 use output::{printable, tell};
 
@@ -111,6 +113,7 @@ commands! {
     WriteTable(write_table::WriteTable),
     Ingest(ingest::Ingest),
     Compact(compact::Compact),
+    ApplyFilter(apply_filter::ApplyFilter),
     Checkpoint(checkpoint::Checkpoint),
     Import(import::Import),
     Export(export::Export),

@@ -67,6 +67,12 @@ impl Work {
         }
     }
 
+    /// The error of a damaged file that compactions leave out.
+    pub(super) fn damaged_error(&self, number: u64) -> Option<Error> {
+        let damaged = self.damaged.iter().find(|damaged| damaged.number == number);
+        damaged.map(|damaged| damaged.error.clone())
+    }
+
     /// Makes the next attempts start without further wait, because the success of a flush or a
     /// compaction shows that there may be space now.
     pub fn retry_now(&mut self) {

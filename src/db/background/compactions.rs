@@ -220,6 +220,9 @@ impl Inner {
             self.database.counters().add(Ticker::TablesDropped, dropped);
             return Ok(Vec::new());
         }
+        if plan.kind == PlanKind::Refilter {
+            return self.refilter(plan, version, edit);
+        }
         if plan.kind == PlanKind::Move && !deletes_ranges {
             let moved = version.levels[plan.level].iter();
             let moved = moved.filter(|file| plan.inputs.contains(&file.meta.number));
@@ -271,6 +274,24 @@ impl Inner {
         })?;
         self.database.counters().add(Ticker::CompactionsInVain, in_vain.into());
         Ok(numbers)
+    }
+
+    /// Replaces the table of `plan` by one with the filter of the policy. `edit` removes the table.
+    fn refilter(&self, plan: &Plan, version: &Version, mut edit: VersionEdit) -> Result<Vec<u64>> {
+        let (level, database) = (plan.level, &self.database);
+        let mut files = version.levels[level].iter();
+        let Some(file) = files.find(|file| plan.inputs.contains(&file.meta.number)) else {
+            return Ok(Vec::new());
+        };
+        let filter = self.tree.options.filter.spec_at(version, level, &file.meta);
+        let goes_on = || database.status.check_open();
+        let new = database.store.refilter(file, level, filter, goes_on)?;
+        database.counters().add(Ticker::CompactReadBytes, plan.input_bytes);
+        database.counters().add(Ticker::CompactWriteBytes, new.meta.file_bytes);
+        edit.added.push((level, new.meta.clone()));
+        let number = new.meta.number;
+        self.install_outputs(level, edit, vec![new], |_| {})?;
+        Ok(vec![number])
     }
 }
 
@@ -421,7 +442,10 @@ fn made_nothing_smaller(plan: &Plan, version: &Version, outputs: &[Arc<TableFile
 
 /// The most bytes that the compaction should write.
 fn written_bytes(plan: &Plan) -> u64 {
-    if plan.kind == PlanKind::Merge { plan.input_bytes } else { 0 }
+    match plan.kind {
+        PlanKind::Merge | PlanKind::Refilter => plan.input_bytes,
+        PlanKind::Move | PlanKind::Drop => 0,
+    }
 }
 
 /// The input file that could not be read, if the error names one.

@@ -90,30 +90,33 @@ impl Inner {
         let last_old = self.database.sequences.visible();
         self.flush()?;
         let _working = work_in_this_thread(self)?;
-        self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
         let mut manual = Manual { range, last_old, first_new: 0, written: BTreeSet::new() };
-        let mut levels =
-            || (0..LEVELS).try_for_each(|level| self.compact_level(level, &mut manual));
-        let compacted = catch_unwind(AssertUnwindSafe(&mut levels));
-        let mut state = self.tree.lock();
-        state.manual = false;
-        state.claimed = None;
-        self.schedule(&mut state);
-        self.tree.notify();
-        drop(state);
-        let compacted = compacted.unwrap_or_else(|panic| {
-            // The files of the step stay reserved, so no compaction may follow, as after the panic
-            // of a job.
-            self.latch(Error::Panicked(message_of(&*panic)));
-            resume_unwind(panic)
-        });
-        compacted.map_err(|error| self.latch_unless_retried(error))?;
+        self.manually(|| (0..LEVELS).try_for_each(|level| self.compact_level(level, &mut manual)))?;
         let (state, range) = (self.tree.lock(), &manual.range);
         let met = state.work.damaged.iter().find(|damaged| {
             let mut files = state.version.overlapping(damaged.level, range.lower(), range.upper());
             files.any(|file| file.meta.number == damaged.number)
         });
         met.map_or(Ok(()), |damaged| Err(damaged.error.clone()))
+    }
+
+    /// Runs `work`, a series of steps, while no other such series runs.
+    pub(super) fn manually<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
+        let done = catch_unwind(AssertUnwindSafe(work));
+        let mut state = self.tree.lock();
+        state.manual = false;
+        state.claimed = None;
+        self.schedule(&mut state);
+        self.tree.notify();
+        drop(state);
+        let done = done.unwrap_or_else(|panic| {
+            // The files of the step stay reserved, so no compaction may follow, as after the panic
+            // of a job.
+            self.latch(Error::Panicked(message_of(&*panic)));
+            resume_unwind(panic)
+        });
+        done.map_err(|error| self.latch_unless_retried(error))
     }
 
     /// Runs steps until the level is done.

@@ -4,6 +4,7 @@
 //!   schedule.rs ──► flushes.rs        frozen memtables become tables of level 0
 //!               ──► compactions.rs    what the shape of the tree or the filter policy requires
 //!   a caller    ──► manual.rs         compact_range, in parallel with all of these
+//!               ──► refilter.rs       apply_filter_policy, in the same way
 //!   cursors     ──► cleanups.rs       ranges with many hidden entries
 //!
 //!   all of them ──► install.rs        a change of the tree, durable and then visible
@@ -21,5 +22,8 @@ pub(in crate::db) mod install;
 pub(in crate::db) mod jobs;
 mod manual;
 mod pool;
+mod refilter;
 pub(in crate::db) mod schedule;
 pub(in crate::db) mod timer;
+
+pub use refilter::FilterReport;

@@ -26,14 +26,12 @@ use crate::db::inner::progress::{Progress, whole_tree};
 use crate::db::options::lasting;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
-use crate::filter::FilterSpec;
-use crate::filter_policy::{FilterContext, FilterPolicy};
+use crate::filter_policy::FilterPolicy;
 use crate::fs::{self, Fs};
 use crate::known_files;
 use crate::rocksdb::is_rocksdbs_own;
-use crate::table::TableSummary;
 use crate::version::names::FileKind;
-use crate::version::{FileMeta, Manifest, TableFile, TableStore, Version, VersionEdit, names};
+use crate::version::{FileMeta, Manifest, TableFile, Version, VersionEdit, names};
 
 pub(in crate::db) fn checkpoint(inner: &Inner, dir: &Path) -> Result<()> {
     let mut shared = SharedTables::default();
@@ -52,9 +50,10 @@ pub(in crate::db) fn copy_with_filters(
 ) -> Result<()> {
     let store = &inner.database.store;
     copy_tree(inner, dir, |version, level, file, target| {
-        let summary = refilter(store, file, spec_at(policy, version, level, file), target)?;
-        let TableSummary { file_bytes, tail_bytes, .. } = summary;
-        Ok(FileMeta { file_bytes, tail_bytes, ..file.meta.clone() })
+        let filter = policy.spec_at(version, level, &file.meta);
+        let goes_on = || inner.database.status.check_open();
+        let meta = store.refilter_to(target, store.new_number(), file, filter, goes_on)?;
+        Ok(FileMeta { number: file.meta.number, ..meta })
     })
 }
 
@@ -101,36 +100,6 @@ fn fill(
     let tree = VersionEdit { added, ..tree };
     Manifest::create(&store.fs, dir, number, &tree, database.manifest_roll_bytes)?;
     Ok(())
-}
-
-/// Writes a table to `target` with another filter.
-pub(in crate::db) fn refilter(
-    store: &TableStore,
-    file: &TableFile,
-    filter: FilterSpec,
-    target: &Path,
-) -> Result<TableSummary> {
-    let target = store.fs.create(target)?;
-    let summary = file.table.refilter(target, filter, store.options.filter_keys)?;
-    store.count_filter(&summary);
-    Ok(summary)
-}
-
-/// The filter that `policy` gives to a table of `version` at its level.
-pub(in crate::db) fn spec_at(
-    policy: &FilterPolicy,
-    version: &Version,
-    level: usize,
-    file: &TableFile,
-) -> FilterSpec {
-    // `FilterContext::new` counts the entries of each run: those of the tables in `metas` and of
-    // one more table, which `new_entries` describes. A table of level 0 is a run of its own, so it
-    // is taken out of `metas` and counted as the one more. A table of a deeper level stays in
-    // `metas`, where it counts for its level's run, so the one more table has no entries.
-    let mut metas = version.metas();
-    metas[0].retain(|meta| meta.number != file.meta.number);
-    let new_entries = if level == 0 { file.meta.entries } else { 0 };
-    policy.spec_for(&FilterContext::new(&metas, level, new_entries))
 }
 
 /// How the tables of a copy were made.

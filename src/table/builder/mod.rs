@@ -17,12 +17,13 @@
 //! block that lists the parts. The tops follow all parts, so that one read gets them and everything
 //! after them when the table is opened.
 //!
-//! The file has format_version 5 and XXH3 checksums. Every RocksDB since 6.27 reads it.
+//! The file has format_version 5 and XXH3 checksums. Every RocksDB since 6.27 reads it. Only a table
+//! that gets another filter keeps what it has ([`refilter`]).
 
 mod cuts;
 mod parted;
 mod properties;
-mod refilter;
+pub(in crate::table) mod refilter;
 
 use std::collections::BTreeMap;
 
@@ -40,17 +41,17 @@ use crate::sync::time::Instant;
 use super::block::builder::{BlockBuilder, MAX_ENTRY_BYTES};
 use super::filter::info::FilterInfo;
 use super::filter::prefix::{FilterKeys, PrefixExtractor};
-use super::format::checksum::ChecksumKind;
 use super::format::compression::{Compression, Compressor};
 use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer};
 use super::format::limits::most_metadata_bytes;
 use super::format::padding::padding_before;
+use super::format::properties::IndexForm;
 use super::garbage::Counting;
 use super::index::builder::IndexBuilder;
-use super::open::{PROPERTIES_BLOCK, RANGE_DEL_BLOCK, tail_bytes, tail_start};
+use super::open::{INDEX_BLOCK, PROPERTIES_BLOCK, RANGE_DEL_BLOCK, tail_bytes, tail_start};
 use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use super::range_del::RangeBlockBuilder;
-use cuts::{BuiltFilter, Cuts, PART_BYTES};
+use cuts::{BuiltFilter, Cuts, PART_BYTES, WrittenIndex};
 
 /// A block that has more than this percentage of the block size ends before an entry that would
 /// make it larger than the block size. The rule is RocksDB's.
@@ -59,6 +60,8 @@ const EARLY_CUT_PERCENT: usize = 90;
 /// Writes one table. After an error the file is incomplete: drop the builder and remove the file.
 pub(crate) struct TableBuilder {
     file: Box<dyn WritableFile>,
+    /// The format version and the checksums of the table. The handles are set at the end.
+    footer: Footer,
     options: TableOptions,
     dialect: Dialect,
     creator: Option<Creator>,
@@ -102,6 +105,7 @@ impl TableBuilder {
             counting: Counting::default(),
             summary: TableSummary { smallest_sequence: MAX_SEQUENCE, ..TableSummary::default() },
             file,
+            footer: Footer::written(BlockHandle::default(), BlockHandle::default()),
             options,
             dialect,
             creator: None,
@@ -232,14 +236,19 @@ impl TableBuilder {
         let (filter_top, index_top) =
             self.write_parts(filter.as_ref(), &separators, TableBuilder::write_index_part)?;
         let mut metaindex = BTreeMap::new();
-        let user_keys = !self.index.splits_a_user_key();
-        self.write_filter_top(filter, filter_top, user_keys, &mut metaindex)?;
-        let index = self.write_index_top(index_top, user_keys)?;
+        let form = IndexForm {
+            two_level: separators.len() > 1,
+            first_keys: false,
+            user_keys: !self.index.splits_a_user_key(),
+            delta_values: true,
+        };
+        self.write_filter_top(filter, filter_top, form, &mut metaindex)?;
+        let index = self.write_index_top(index_top, form)?;
         if !self.ranges.is_empty() {
             metaindex.insert(RANGE_DEL_BLOCK.to_owned(), self.write_ranges()?);
         }
         let properties = self.properties(data_bytes, &index);
-        self.end(&properties, metaindex, index.handle, index.parts > 0)
+        self.end(&properties, metaindex, &index)
     }
 
     /// Writes properties, metaindex and footer, and syncs the file.
@@ -247,8 +256,7 @@ impl TableBuilder {
         mut self,
         properties: &BTreeMap<impl AsRef<[u8]>, Vec<u8>>,
         mut metaindex: BTreeMap<String, BlockHandle>,
-        index: BlockHandle,
-        is_in_parts: bool,
+        index: &WrittenIndex,
     ) -> Result<TableSummary> {
         let mut block = BlockBuilder::new(usize::MAX);
         for (name, value) in properties {
@@ -256,6 +264,10 @@ impl TableBuilder {
         }
         let handle = self.write_plain(block.finish())?;
         metaindex.insert(PROPERTIES_BLOCK.to_owned(), handle);
+        match &mut self.footer.index {
+            Some(handle) => *handle = index.handle,
+            None => drop(metaindex.insert(INDEX_BLOCK.to_owned(), index.handle)),
+        }
         let mut block = BlockBuilder::new(1);
         for (name, handle) in &metaindex {
             let mut value = Vec::new();
@@ -263,11 +275,12 @@ impl TableBuilder {
             block.add(name.as_bytes(), &value);
         }
         let blocks: Vec<_> = metaindex.into_iter().collect();
-        let metaindex = self.write_plain(block.finish())?;
-        self.file.append(&Footer::encode_plain(metaindex, index))?;
+        self.footer.metaindex = self.write_plain(block.finish())?;
+        self.file.append(&self.footer.encode(self.file.len()))?;
         self.file.sync()?;
         self.summary.file_bytes = self.file.len();
-        let start = tail_start(&blocks, metaindex, is_in_parts.then_some(index));
+        let index_top = (index.parts > 0).then_some(index.handle);
+        let start = tail_start(&blocks, self.footer.metaindex, index_top);
         self.summary.tail_bytes = tail_bytes(self.summary.file_bytes, start);
         Ok(self.summary)
     }
@@ -321,7 +334,7 @@ impl TableBuilder {
         let stored = if compression == Compression::None { block } else { &self.compressed };
         let stored_bytes = (stored.len() + BLOCK_TRAILER_BYTES) as u64;
         self.file.append(padding_before(self.file.len(), stored_bytes))?;
-        let handle = write_block(&mut *self.file, stored, compression)?;
+        let handle = write_block(&mut *self.file, &self.footer, stored, compression)?;
         self.data.clear();
         self.summary.data_blocks += 1;
         self.index.push(&self.summary.largest, next_user_key, handle)?;
@@ -333,7 +346,7 @@ impl TableBuilder {
 
     /// Writes a block that is not compressed.
     fn write_plain(&mut self, payload: &[u8]) -> Result<BlockHandle> {
-        write_block(&mut *self.file, payload, Compression::None)
+        write_block(&mut *self.file, &self.footer, payload, Compression::None)
     }
 
     fn build_filter(&mut self) -> Option<BuiltFilter> {
@@ -372,13 +385,13 @@ impl TableBuilder {
             false => self.compressor.compress(block, &mut self.compressed),
         };
         let stored = if compression == Compression::None { block } else { &self.compressed };
-        write_block(&mut *self.file, stored, compression)
+        write_block(&mut *self.file, &self.footer, stored, compression)
     }
 
     /// Writes the range deletions, and widens the summary's bounds to include them.
     fn write_ranges(&mut self) -> Result<BlockHandle> {
         let (block, first, end) = self.ranges.finish();
-        let handle = write_block(&mut *self.file, block, Compression::None)?;
+        let handle = write_block(&mut *self.file, &self.footer, block, Compression::None)?;
         let summary = &mut self.summary;
         let has_points = summary.entries > summary.range_deletions;
         if !has_points || key::compare(&first, &summary.smallest).is_lt() {
@@ -405,13 +418,15 @@ impl TableSummary {
 /// Appends payload and trailer.
 fn write_block(
     file: &mut dyn WritableFile,
+    footer: &Footer,
     payload: &[u8],
     compression: Compression,
 ) -> Result<BlockHandle> {
     let handle = BlockHandle { offset: file.len(), bytes: payload.len() as u64 };
     let mut trailer = Vec::with_capacity(BLOCK_TRAILER_BYTES);
-    trailer.push(compression.to_byte());
-    put_fixed32(&mut trailer, ChecksumKind::xxh3_of_parts(payload, compression.to_byte()));
+    let kind = compression.to_byte();
+    trailer.push(kind);
+    put_fixed32(&mut trailer, footer.checksum_of_parts(payload, kind, handle.offset));
     file.append(payload)?;
     file.append(&trailer)?;
     Ok(handle)

@@ -29,6 +29,7 @@ use crate::error::Result;
 use crate::filter::FilterBuilder;
 use crate::table::block::builder::BlockBuilder;
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
+use crate::table::format::properties::IndexForm;
 use crate::table::index::builder::write_entries;
 
 use super::TableBuilder;
@@ -125,18 +126,18 @@ impl TableBuilder {
     }
 
     /// Writes the top of the filter, if the filter has several parts, and adds the filter to the
-    /// metaindex. `user_keys`: whether the separators of the index are user keys.
+    /// metaindex. `form`: that of the index, whose separators the top has too.
     pub(super) fn write_filter_top(
         &mut self,
         filter: Option<BuiltFilter>,
         top: Top,
-        user_keys: bool,
+        form: IndexForm,
         metaindex: &mut BTreeMap<String, BlockHandle>,
     ) -> Result<()> {
         let Some(filter) = filter else { return Ok(()) };
         let handle = match &top[..] {
             [(.., handle)] => *handle,
-            _ => self.write_top(&top, user_keys)?,
+            _ => self.write_top(&top, form)?,
         };
         if let (true, Some(info)) = (top.len() > 1, &mut self.summary.filter) {
             info.bytes += handle.bytes;
@@ -145,22 +146,26 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Writes the top of the index, if the index has several parts.
-    pub(super) fn write_index_top(&mut self, top: Top, user_keys: bool) -> Result<WrittenIndex> {
+    /// Writes the top of the index, if the index is in parts.
+    pub(super) fn write_index_top(&mut self, top: Top, form: IndexForm) -> Result<WrittenIndex> {
         let stored_bytes = |handle: &BlockHandle| handle.bytes + BLOCK_TRAILER_BYTES as u64;
         let parts_bytes = top.iter().map(|(.., handle)| stored_bytes(handle)).sum();
-        if let [(.., handle)] = top[..] {
+        if let ([(.., handle)], false) = (&top[..], form.two_level) {
+            let handle = *handle;
             return Ok(WrittenIndex { handle, bytes: parts_bytes, parts: 0, top_bytes: 0 });
         }
-        let handle = self.write_top(&top, user_keys)?;
+        let handle = self.write_top(&top, form)?;
         let top_bytes = stored_bytes(&handle);
         Ok(WrittenIndex { handle, bytes: parts_bytes + top_bytes, parts: top.len(), top_bytes })
     }
 
-    fn write_top(&mut self, top: &Top, user_keys: bool) -> Result<BlockHandle> {
-        let mut block = BlockBuilder::for_index();
+    fn write_top(&mut self, top: &Top, form: IndexForm) -> Result<BlockHandle> {
+        let mut block = match form.delta_values {
+            true => BlockBuilder::for_index(),
+            false => BlockBuilder::new(1),
+        };
         let entries = top.iter().map(|(user_key, trailer, at)| (&user_key[..], *trailer, *at));
-        write_entries(entries, user_keys, &mut block);
+        write_entries(entries, form.user_keys, &mut block);
         // A top is not compressed, because it is small and is read whenever the table is opened.
         self.write_plain(block.finish())
     }

@@ -19,7 +19,7 @@ use super::cuts::WrittenIndex;
 const DEFAULT_COLUMN_FAMILY: u64 = 0;
 const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
 
-fn varint(value: u64) -> Vec<u8> {
+pub(super) fn varint(value: u64) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, value);
     out
@@ -63,19 +63,11 @@ impl TableBuilder {
         put(names::SMALLEST_SEQUENCE, varint(summary.smallest_sequence));
         put(names::LARGEST_SEQUENCE, varint(summary.largest_sequence));
         put(names::TAIL_START, varint(data_bytes));
-        if let Some(creator) = &self.creator {
-            put(names::DB_IDENTITY, creator.db.clone().into());
-            put(names::SESSION_IDENTITY, creator.session.clone().into());
-            // A file number is unique within a session. An `SstWriter` writes only one file, and
-            // has a session of its own, so its file gets the number 1. A table of a database gets
-            // its own number below.
-            put(names::ORIGINAL_FILE_NUMBER, varint(1));
-        }
+        self.identity_properties().into_iter().for_each(|(name, value)| put(name, value));
         match self.dialect {
-            Dialect::Database { file_number } => {
+            Dialect::Database { .. } => {
                 put(names::COLUMN_FAMILY_ID, varint(DEFAULT_COLUMN_FAMILY));
                 put(names::COLUMN_FAMILY_NAME, DEFAULT_COLUMN_FAMILY_NAME.into());
-                put(names::ORIGINAL_FILE_NUMBER, varint(file_number));
             }
             Dialect::External => {
                 put(names::COLUMN_FAMILY_ID, varint(UNKNOWN_COLUMN_FAMILY));
@@ -91,6 +83,22 @@ impl TableBuilder {
         properties
     }
 
+    /// The properties that distinguish the table from all others, if it has a creator.
+    pub(super) fn identity_properties(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let Some(creator) = &self.creator else { return Vec::new() };
+        // A file number is unique within a session. An `SstWriter` writes only one file, and has a
+        // session of its own.
+        let number = match self.dialect {
+            Dialect::Database { file_number } => file_number,
+            Dialect::External => 1,
+        };
+        vec![
+            (names::DB_IDENTITY, creator.db.clone().into()),
+            (names::SESSION_IDENTITY, creator.session.clone().into()),
+            (names::ORIGINAL_FILE_NUMBER, varint(number)),
+        ]
+    }
+
     /// The properties that describe the filter. `None` as a value: the table does not have this
     /// property.
     pub(super) fn filter_properties(&self) -> [(&'static str, Option<Vec<u8>>); 9] {
@@ -100,6 +108,7 @@ impl TableBuilder {
             FilterKeys::Both(extractor) => ("1", Some(extractor)),
         };
         let text = |value: &str| Some(value.into());
+        let requested = (!self.options.filter.is_none()).then_some(self.options.filter);
         let info = self.summary.filter.as_ref();
         let built = info.and_then(|info| Some((info.family?, info.predicted_fpr?)));
         let fell_back = built.filter(|_| self.summary.filter_fell_back);
@@ -108,7 +117,7 @@ impl TableBuilder {
             (names::PREFIX_FILTERING, text(if extractor.is_some() { "1" } else { "0" })),
             (names::PREFIX_EXTRACTOR, text(&extractor.map_or("nullptr".into(), |it| it.name()))),
             (names::FILTER_POLICY, built.and_then(|(family, _)| text(family.policy_name()))),
-            (names::FILTER_SPEC, built.and_then(|_| text(&self.options.filter.to_string()))),
+            (names::FILTER_SPEC, requested.and_then(|spec| text(&spec.to_string()))),
             (names::PREDICTED_FPR, built.and_then(|(_, fpr)| text(&format!("{fpr:e}")))),
             (names::FILTER_FALLBACK, fell_back.and_then(|(family, _)| text(family.name()))),
             (names::FILTER_ENTRIES, Some(varint(info.map_or(0, |info| info.keys)))),

@@ -81,14 +81,19 @@ impl ChecksumKind {
             ChecksumKind::XxHash64 => XxHash64::oneshot(0, bytes) as u32,
             ChecksumKind::Xxh3 => match bytes.split_last() {
                 None => 0,
-                Some((&last, rest)) => Self::xxh3_of_parts(rest, last),
+                Some((&last, rest)) => self.of_parts(rest, last),
             },
         }
     }
 
-    /// The XXH3 checksum of a payload and its type byte that are not adjacent in memory.
-    pub(crate) fn xxh3_of_parts(payload: &[u8], last: u8) -> u32 {
-        XxHash3_64::oneshot(payload) as u32 ^ u32::from(last).wrapping_mul(0x6b90_83d9)
+    /// The checksum of a payload and its type byte that are not adjacent in memory.
+    pub(crate) fn of_parts(self, payload: &[u8], last: u8) -> u32 {
+        match self {
+            ChecksumKind::Xxh3 => {
+                XxHash3_64::oneshot(payload) as u32 ^ u32::from(last).wrapping_mul(0x6b90_83d9)
+            }
+            kind => kind.of(&[payload, &[last]].concat()),
+        }
     }
 }
 
@@ -119,6 +124,7 @@ mod tests {
             let kind = ChecksumKind::from_byte(id).unwrap();
             assert_eq!(kind.to_byte(), id);
             let right = kind.of(&bytes);
+            assert_eq!(kind.of_parts(&bytes[..99], 99), right);
             for bit in 0..bytes.len() * 8 {
                 let mut flipped = bytes.clone();
                 flipped[bit / 8] ^= 1 << (bit % 8);

@@ -271,15 +271,41 @@ impl Footer {
         })
     }
 
-    /// The encoded footer of a table that this crate writes.
-    pub(crate) fn encode_plain(metaindex: BlockHandle, index: BlockHandle) -> Vec<u8> {
+    /// The footer of a new table with these blocks.
+    pub(crate) fn written(metaindex: BlockHandle, index: BlockHandle) -> Footer {
+        Footer {
+            format_version: WRITTEN_VERSION,
+            checksum: ChecksumKind::Xxh3,
+            checksum_context_base: 0,
+            metaindex,
+            index: Some(index),
+        }
+    }
+
+    /// The bytes of this footer at `footer_offset`. From format_version 6 on, the metaindex must end
+    /// there. LevelDB's footers are not written.
+    pub(crate) fn encode(&self, footer_offset: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
-        out.push(ChecksumKind::Xxh3.to_byte());
-        metaindex.encode(&mut out);
-        index.encode(&mut out);
+        out.push(self.checksum.to_byte());
+        match self.index {
+            Some(index) => {
+                self.metaindex.encode(&mut out);
+                index.encode(&mut out);
+            }
+            None => {
+                out.extend_from_slice(&EXTENDED_MARK);
+                put_fixed32(&mut out, 0);
+                put_fixed32(&mut out, self.checksum_context_base);
+                put_fixed32(&mut out, self.metaindex.bytes as u32);
+            }
+        }
         out.resize(41, 0);
-        put_fixed32(&mut out, WRITTEN_VERSION);
+        put_fixed32(&mut out, self.format_version);
         put_fixed64(&mut out, MAGIC);
+        if self.index.is_none() {
+            let checksum = self.block_checksum(&out, footer_offset);
+            out[5..9].copy_from_slice(&checksum.to_le_bytes());
+        }
         out
     }
 
@@ -287,6 +313,12 @@ impl Footer {
     /// the type byte.
     pub(crate) fn block_checksum(&self, stored: &[u8], offset: u64) -> u32 {
         self.checksum.of(stored).wrapping_add(context(self.checksum_context_base, offset))
+    }
+
+    /// Like [`Footer::block_checksum`], for a payload and a type byte that are not adjacent.
+    pub(crate) fn checksum_of_parts(&self, payload: &[u8], compression: u8, offset: u64) -> u32 {
+        let of_block = self.checksum.of_parts(payload, compression);
+        of_block.wrapping_add(context(self.checksum_context_base, offset))
     }
 }
 
@@ -308,7 +340,7 @@ mod tests {
     fn the_footer_we_write_is_read_back() {
         let metaindex = BlockHandle { offset: 900, bytes: 50 };
         let index = BlockHandle { offset: 500, bytes: 300 };
-        let bytes = Footer::encode_plain(metaindex, index);
+        let bytes = Footer::written(metaindex, index).encode(955);
         assert_eq!(bytes.len(), FOOTER_BYTES);
         let footer = decode(&bytes, 955 + 53).unwrap();
         assert_eq!((footer.metaindex, footer.index), (metaindex, Some(index)));
@@ -317,10 +349,33 @@ mod tests {
         assert!(matches!(decode(&bytes, 954 + 53), Err(Error::Corruption { .. })));
     }
 
+    /// The footer of a table whose filter is replaced keeps its format and its checksum.
+    #[test]
+    fn a_footer_of_any_version_and_checksum_is_read_back() {
+        let metaindex = BlockHandle { offset: 900, bytes: 50 };
+        for checksum in (0..=4).filter_map(ChecksumKind::from_byte) {
+            for format_version in 2..=7 {
+                let is_extended = format_version >= 6;
+                let footer = Footer {
+                    format_version,
+                    checksum,
+                    checksum_context_base: if is_extended { 77 } else { 0 },
+                    metaindex,
+                    index: (!is_extended).then_some(BlockHandle { offset: 500, bytes: 300 }),
+                };
+                let bytes = footer.encode(955);
+                assert_eq!(decode(&bytes, 955 + 53).unwrap(), footer);
+                let moved = decode(&bytes, 956 + 53);
+                let is_bound = is_extended && checksum != ChecksumKind::None;
+                assert_eq!(moved.is_err(), is_bound, "{footer:?}");
+            }
+        }
+    }
+
     #[test]
     fn foreign_and_old_files_are_told_apart() {
         let index = BlockHandle { offset: 0, bytes: 0 };
-        let good = Footer::encode_plain(index, index);
+        let good = Footer::written(index, index).encode(947);
         let mut magic = good.clone();
         magic[50] ^= 1;
         let message = decode(&magic, 1000).unwrap_err().to_string();

@@ -45,6 +45,11 @@ pub(crate) fn padding_before(offset: u64, stored_bytes: u64) -> &'static [u8] {
     if saves && padding <= MAX_PADDING_BYTES { &PADDING[..padding as usize] } else { &[] }
 }
 
+/// At most `bytes` bytes of padding, and some if `bytes` is not 0.
+pub(crate) fn padding(bytes: u64) -> &'static [u8] {
+    &PADDING[..bytes.min(MAX_PADDING_BYTES) as usize]
+}
+
 /// The padding from `offset` to the end of its page, or nothing if that is more than may precede a
 /// block.
 pub(crate) fn padding_to_page(offset: u64) -> &'static [u8] {

@@ -44,7 +44,7 @@ use crate::memory::LineBuf;
 use super::limits::KeyBytes;
 use crate::table::block::Block;
 use crate::table::block::bytes::BlockBytes;
-use crate::table::filter::prefix::PrefixExtractor;
+use crate::table::filter::prefix::{FilterKeys, PrefixExtractor};
 
 /// The names that this crate reads or writes. Most are RocksDB's, so that its tools understand
 /// them.
@@ -55,6 +55,8 @@ pub(crate) mod names {
     pub const WHOLE_KEY_FILTERING: &str = "rocksdb.block.based.table.whole.key.filtering";
     pub const PREFIX_FILTERING: &str = "rocksdb.block.based.table.prefix.filtering";
     pub const PREFIX_EXTRACTOR: &str = "rocksdb.prefix.extractor.name";
+    pub const DECOUPLED_FILTER_PARTS: &str =
+        "rocksdb.block.based.table.decoupled.partitioned.filters";
     pub const COMPARATOR: &str = "rocksdb.comparator";
     pub const COMPRESSION: &str = "rocksdb.compression";
     pub const FILTER_POLICY: &str = "rocksdb.filter.policy";
@@ -89,7 +91,8 @@ pub(crate) mod names {
     pub const GLOBAL_SEQUENCE: &str = "rocksdb.external_sst_file.global_seqno";
     /// Maypole's own: the false-positive rate to expect of the filter, as text.
     pub const PREDICTED_FPR: &str = "maypole.filter.predicted.fpr";
-    /// Maypole's own: the specification of the filter that was requested.
+    /// Maypole's own: the specification of the filter that was requested, even if there was nothing
+    /// to store. Absent if no filter was requested.
     pub const FILTER_SPEC: &str = "maypole.filter.spec";
     /// Maypole's own: the family that was built instead of the requested one. Absent if the
     /// requested family was built.
@@ -316,6 +319,15 @@ impl TableProperties {
         PrefixExtractor::from_name(name)
     }
 
+    /// What the filter holds. If this build does not know how its prefixes were cut, whole keys.
+    pub(crate) fn filter_keys(&self) -> FilterKeys {
+        match (self.whole_key_filtering(), self.prefix_extractor()) {
+            (_, None) => FilterKeys::Whole,
+            (false, Some(extractor)) => FilterKeys::Prefix(extractor),
+            (true, Some(extractor)) => FilterKeys::Both(extractor),
+        }
+    }
+
     /// How the index block is to be read.
     pub(crate) fn index_form(&self) -> Result<IndexForm, Damage> {
         let raw = self.raw(names::INDEX_TYPE);
@@ -408,7 +420,7 @@ fn is_text(name: &str) -> bool {
             | names::COLUMN_FAMILY_NAME
             | names::DB_IDENTITY
             | names::SESSION_IDENTITY
-            | "rocksdb.block.based.table.decoupled.partitioned.filters"
+            | names::DECOUPLED_FILTER_PARTS
             | "rocksdb.compression_options"
             | "rocksdb.creating.host.identity"
             | "rocksdb.sequence.number.time.map"

@@ -19,9 +19,10 @@ use std::sync::Arc;
 
 use self::layout::Layout;
 use super::format::footer::BlockHandle;
+use super::format::identity::Creator;
 use super::{
-    Compression, Dialect, LookupKey, MetadataForm, Table, TableBuilder, TableContext, TableOptions,
-    TableSummary,
+    Compression, Dialect, FilterKeys, LookupKey, MetadataForm, Refilter, Table, TableBuilder,
+    TableContext, TableOptions, TableSummary,
 };
 use crate::cache::BlockCache;
 use crate::encoding::key;
@@ -72,6 +73,22 @@ fn mixed_entries(count: usize) -> Entries {
 
 fn options(compression: Compression) -> TableOptions {
     TableOptions { block_bytes: 700, compression, ..TableOptions::default() }
+}
+
+/// The creator of the tables of [`range_del::table_bytes`] and of [`parts::in_parts`].
+fn creator() -> Creator {
+    Creator { db: "a database".into(), session: "0123456789ABCDEFGHIJ".into() }
+}
+
+/// The bytes of a table that has got another filter. They have the identity of a table that
+/// [`creator`] writes as file 7.
+fn refiltered(table: &Table, filter: FilterSpec, filter_keys: FilterKeys) -> Result<Vec<u8>> {
+    let (fs, path) = (MemFs::new(), Path::new("t.sst"));
+    let to = Refilter { filter, filter_keys, creator: &creator(), number: 7 };
+    let summary = table.refilter(|| fs.create(path), &to, || Ok(()))?;
+    let bytes = fs.read(path).unwrap();
+    assert_eq!(summary.file_bytes, bytes.len() as u64);
+    Ok(bytes)
 }
 
 /// The data blocks of a table, as its index lists them.

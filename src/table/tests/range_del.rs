@@ -41,7 +41,8 @@ pub fn table_bytes_in_parts(
     let fs = MemFs::new();
     let path = Path::new("t.sst");
     let dialect = Dialect::Database { file_number: 7 };
-    let mut builder = TableBuilder::new(fs.create(path).unwrap(), options, dialect).unwrap();
+    let builder = TableBuilder::new(fs.create(path).unwrap(), options, dialect).unwrap();
+    let mut builder = builder.created_by(&creator());
     if let Some(bytes) = part_bytes {
         builder = builder.with_parts_of(bytes);
     }

@@ -11,7 +11,7 @@ use crate::filter::Family;
 use crate::fs::{Fault, FaultFs, RandomAccessFile, Target};
 use crate::table::block::builder::BlockBuilder;
 use crate::table::format::checksum::{ChecksumKind, context as checksum_context};
-use crate::table::format::footer::{BlockHandle, FOOTER_BYTES};
+use crate::table::format::footer::{BlockHandle, FOOTER_BYTES, Footer};
 use crate::table::format::properties::names;
 use crate::table::{LookupKey, ScanOptions, SstReader, SstWriter, TableCursor};
 
@@ -230,7 +230,7 @@ fn keys_out_of_order_and_senseless_options_are_refused() {
 
 /// The table `file`, with checksums of `kind` and the footer of the format version
 /// `version`.
-fn restamped(file: &[u8], version: u32, kind: ChecksumKind) -> Vec<u8> {
+pub(super) fn restamped(file: &[u8], version: u32, kind: ChecksumKind) -> Vec<u8> {
     let reader = Table::open(file_of(file), context(0)).unwrap();
     let footer = *reader.footer();
     let mut handles = data_blocks(&reader);
@@ -246,13 +246,8 @@ fn restamped(file: &[u8], version: u32, kind: ChecksumKind) -> Vec<u8> {
     bytes.truncate(bytes.len() - FOOTER_BYTES);
     if version < 6 {
         handles.iter().for_each(|&handle| stamp(&mut bytes, handle));
-        let mut end = crate::table::format::footer::Footer::encode_plain(
-            footer.metaindex,
-            footer.index.unwrap(),
-        );
-        end[0] = kind.to_byte();
-        end[41..45].copy_from_slice(&version.to_le_bytes());
-        bytes.extend_from_slice(&end);
+        let other = Footer { format_version: version, checksum: kind, ..footer };
+        bytes.extend_from_slice(&other.encode(bytes.len() as u64));
         return bytes;
     }
     // From format version 6 on, the metaindex lists the index, and ends where the footer begins.

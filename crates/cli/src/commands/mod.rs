@@ -1,6 +1,7 @@
 //! The commands that work on one database or one table file, and the calculator `size`: a file for
 //! each.
 
+pub mod apply_filter;
 pub mod checkpoint;
 pub mod compact;
 pub mod entries;

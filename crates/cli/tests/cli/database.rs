@@ -186,6 +186,51 @@ fn a_compaction_rewrites_tables_with_the_filters_asked_for() {
     assert!(maypole!("inspect", &tables[0]).well().contains("ribbon"));
 }
 
+/// Other filters cost a compaction once, which merges and compresses what stays the same.
+#[test]
+fn tables_get_other_filters_in_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("keys"));
+    for _ in 0..2 {
+        fs::write(&file, (0..2000).map(|i| format!("{i:05}\n")).collect::<String>()).unwrap();
+        maypole!("load", &db, "--key-file", &file).well();
+    }
+    let count = tables(&db).len();
+    let said = maypole!("apply-filter", &db, "ribbon(7)").well();
+    assert!(
+        said.starts_with(&format!(
+            "{count} tables with new filters; 0 had them already\nlevel 0: "
+        )),
+        "{said}"
+    );
+    let bytes = || tables(&db).iter().map(|it| fs::read(it).unwrap()).collect::<Vec<_>>();
+    let applied = bytes();
+    assert!(maypole!("inspect", &tables(&db)[0]).well().contains("ribbon(7)"));
+    let said = maypole!("apply-filter", &db, "ribbon(7)", "--json").well();
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["refiltered"], &said["fitting"]), (&json(0), &json(count as u64)), "{said}");
+    assert_eq!(said["kept"], json(0), "{said}");
+    let level = &said["levels"][0];
+    assert_eq!((&level["level"], &level["tables"]), (&json(0), &json(count as u64)), "{said}");
+    assert_eq!(level["filter_bytes_before"], level["filter_bytes"], "{said}");
+    assert!(bytes() == applied, "a second call wrote something");
+    assert_eq!(maypole!("count", &db).well(), "2000\n");
+    let error = maypole!("apply-filter", dir.path().join("gone"), "ribbon(7)").badly(1);
+    assert!(error.contains("no database"), "{error}");
+
+    // A damaged table is named, and the others get their filters.
+    let damaged = tables(&db)[0].clone();
+    let mut bytes = fs::read(&damaged).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    let run = maypole!("apply-filter", &db, "burr(7)");
+    assert_eq!(run.code, 1, "{}", run.err);
+    let name = damaged.file_name().unwrap().to_str().unwrap();
+    assert!(run.err.contains(name) && run.err.contains("1 table without"), "{}", run.err);
+    let others = count - 1;
+    assert!(run.out.starts_with(&format!("{others} table")), "{}", run.out);
+}
+
 #[test]
 fn a_checkpoint_is_a_database_by_itself() {
     let dir = tempfile::tempdir().unwrap();

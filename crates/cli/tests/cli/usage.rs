@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 25] = [
     "compare",
     "advise",
     "size",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 24] = [
     "write-table",
     "ingest",
     "compact",
+    "apply-filter",
     "checkpoint",
     "import",
     "export",
@@ -103,6 +104,8 @@ fn wrong_calls_are_told_from_failures() {
         &["scan", "db", "--limit", "many"],
         &["inspect", "f", "--json", "--annotate"],
         &["compact", "db", "--filter", "bloom(0)"],
+        &["apply-filter", "db"],
+        &["apply-filter", "db", "bloom(0)"],
         &["checkpoint", "db"],
         &["completions"],
         &["completions", "cmd"],

@@ -23,16 +23,17 @@ use std::path::Path;
 
 use crate::db::background::jobs::work_in_this_thread;
 use crate::db::inner::Inner;
-use crate::db::maintenance::checkpoint::{SharedTables, make_database, refilter, spec_at};
+use crate::db::inner::database::Database;
+use crate::db::maintenance::checkpoint::{SharedTables, make_database};
 use crate::db::options::lasting;
 use crate::error::{Error, Result};
 use crate::filter::{Family, FilterEncoding, FilterSpec};
 use crate::filter_policy::FilterPolicy;
 use crate::fs;
 use crate::rocksdb::{ListedTable, NewDatabase};
-use crate::table::format::identity::new_db_identity;
+use crate::table::format::identity::{TableIdentity, new_db_identity};
 use crate::table::{BYTEWISE_COMPARATOR, Table, property_names as property};
-use crate::version::{TableFile, TableStore, Version, names};
+use crate::version::{TableFile, Version, names};
 
 /// The epoch number of tables below level 0 (see [`number_epochs`]).
 const DEEPER_EPOCH: u64 = 1;
@@ -100,7 +101,7 @@ fn fill_rocksdb(inner: &Inner, dir: &Path, filter: Option<&FilterPolicy>) -> Res
         });
     }
     let mut export = Export {
-        store: &inner.database.store,
+        database: &inner.database,
         version,
         dir,
         filter,
@@ -110,7 +111,7 @@ fn fill_rocksdb(inner: &Inner, dir: &Path, filter: Option<&FilterPolicy>) -> Res
     };
     for ((level, file), table) in version.files().zip(&mut tables) {
         inner.database.status.check_open()?;
-        table.file_bytes = export.add(level, file)?;
+        (table.file_bytes, table.identity) = export.add(level, file)?;
     }
     number_epochs(&mut tables);
     let largest = tables.iter().map(|table| table.largest_sequence).max();
@@ -130,7 +131,7 @@ fn fill_rocksdb(inner: &Inner, dir: &Path, filter: Option<&FilterPolicy>) -> Res
 
 /// An export under way, to which tables are added one after the other.
 struct Export<'a> {
-    store: &'a TableStore,
+    database: &'a Database,
     version: &'a Version,
     dir: &'a Path,
     filter: Option<&'a FilterPolicy>,
@@ -144,28 +145,30 @@ struct Export<'a> {
 }
 
 impl Export<'_> {
-    /// Makes the file of a table. Returns its bytes.
-    fn add(&mut self, level: usize, file: &TableFile) -> Result<u64> {
+    /// Makes the file of a table. Returns its bytes and its identity.
+    fn add(&mut self, level: usize, file: &TableFile) -> Result<(u64, Option<TableIdentity>)> {
+        let Database { store, status, .. } = self.database;
         let target = names::table_path(self.dir, file.meta.number);
         if let Some(policy) = self.filter {
-            let spec = spec_at(policy, self.version, level, file);
-            match refilter(self.store, file, spec, &target) {
-                Ok(summary) => {
+            let spec = policy.spec_at(self.version, level, &file.meta);
+            let (number, goes_on) = (store.new_number(), || status.check_open());
+            match store.refilter_to(&target, number, file, spec, goes_on) {
+                Ok(meta) => {
                     self.report.refiltered += 1;
-                    self.shared.file_bytes += summary.file_bytes;
+                    self.shared.file_bytes += meta.file_bytes;
                     self.saw((true, file.meta.entries), spec);
-                    return Ok(summary.file_bytes);
+                    return Ok((meta.file_bytes, meta.identity));
                 }
-                // `refilter` cannot write this table again, because only RocksDB writes its layout.
-                // So its filter is one that RocksDB knows, and the table is exported with it.
-                // If the started file stays, the link fails, and a copy replaces the file.
+                // The table has something that only RocksDB writes. So its filter is one that RocksDB
+                // knows, and the table is exported with it. If the started file stays, the link
+                // fails, and a copy replaces the file.
                 Err(Error::Unsupported { .. }) => {
-                    fs::tidy_away(&*self.store.fs, &target);
+                    fs::tidy_away(&*store.fs, &target);
                 }
                 Err(error) => return Err(error),
             }
         }
-        self.shared.add(&*self.store.fs, file, &target)?;
+        self.shared.add(&*store.fs, file, &target)?;
         if let Some(encoding) = file.table.filter_encoding() {
             let is_known = encoding == FilterEncoding::RocksDb;
             self.report.unknown_filters += usize::from(!is_known);
@@ -173,7 +176,7 @@ impl Export<'_> {
                 self.saw((is_known, file.meta.entries), spec);
             }
         }
-        Ok(file.meta.file_bytes)
+        Ok((file.meta.file_bytes, file.table.properties().identity()))
     }
 
     fn saw(&mut self, weight: (bool, u64), spec: FilterSpec) {

@@ -1,0 +1,164 @@
+//! Gives every table the filter of the policy, in place: `apply_filter_policy`.
+//!
+//! ```text
+//!   each table, from the deepest level up and from the oldest of level 0 on:
+//!     has the filter ─► next     a compaction reads it ─► later
+//!     else: reserved ─► written again with the filter ─► installed in its place ─► next
+//! ```
+//!
+//! Each table is a step, like those of a manual compaction (`manual.rs`): it is reserved, so that no
+//! compaction reads it meanwhile, and one record of the MANIFEST replaces the old table by the new
+//! one. So a failure between two steps leaves a sound tree, and the next call does what is left.
+//!
+//! **The order of the tree stays.** The new table has the same entries, the same record of them and
+//! the same level, so in level 0 it has the place of the old one: its largest sequence number is the
+//! one that the old table recorded. Only its file number differs, which orders tables that share no
+//! key.
+//!
+//! **It ends**, however fast other threads write: only tables from before the call are judged, each
+//! once. Every newer table was written with the filter of the policy.
+
+use std::collections::BTreeSet;
+
+use super::compactions::{Caller, Compaction};
+use super::jobs::work_in_this_thread;
+use crate::compaction::Plan;
+use crate::db::inner::Inner;
+use crate::db::inner::tree_state::TreeState;
+use crate::error::{Error, Result};
+use crate::filter::FilterSpec;
+use crate::sync::atomic::Ordering;
+use crate::version::{LEVELS, TableFile};
+
+/// What [`Db::apply_filter_policy`](crate::Db::apply_filter_policy) has done.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # maypole::Db::open(dir.path())?.close()?;
+/// let db = maypole::Db::builder(dir.path()).filter("burr(7)").open()?;
+/// let report = db.apply_filter_policy()?;
+/// for error in &report.kept {
+///     println!("a table keeps its filter: {error}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct FilterReport {
+    /// Tables that have got another filter.
+    pub refiltered: usize,
+    /// Tables that had the filter of the policy already.
+    pub fitting: usize,
+    /// Why other tables keep their filters: an error for each, which names the file. Such a table is
+    /// damaged, or has something that only RocksDB writes.
+    pub kept: Vec<Error>,
+}
+
+/// A call under way.
+struct Pass {
+    /// Tables from this number on were written after the call had begun.
+    first_new: u64,
+    /// The tables that need no more work.
+    done: BTreeSet<u64>,
+    report: FilterReport,
+}
+
+/// What follows in a [`Pass`].
+enum Next {
+    Step(Plan),
+    /// Running compactions have the remaining tables.
+    Wait,
+    End,
+}
+
+impl Inner {
+    /// See [`Db::apply_filter_policy`](crate::Db::apply_filter_policy).
+    pub(crate) fn apply_filter_policy(&self) -> Result<FilterReport> {
+        self.database.status.check_writable()?;
+        self.ensure_taken_over(&mut self.database.writing.lead())?;
+        let _working = work_in_this_thread(self)?;
+        self.manually(|| {
+            let first_new = self.database.store.next_file.load(Ordering::Relaxed);
+            let (done, report) = (BTreeSet::new(), FilterReport::default());
+            let mut pass = Pass { first_new, done, report };
+            while let Some(step) = self.next_refilter(&mut pass)? {
+                self.run_refilter(step, &mut pass)?;
+            }
+            Ok(pass.report)
+        })
+    }
+
+    fn run_refilter(&self, step: Compaction, pass: &mut Pass) -> Result<()> {
+        let old = step.plan.inputs.clone();
+        match self.compact(step) {
+            Ok(new) => pass.report.refiltered += new.len(),
+            Err(error @ Error::Unsupported { .. }) => {
+                pass.done.extend(old);
+                pass.report.kept.push(error);
+            }
+            // The next step finds the table set aside, or reads it once more.
+            Err(error) if self.tree.lock().has_noted(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Starts the next step, once a table for it is free. Returns `None` if no table is left.
+    fn next_refilter(&self, pass: &mut Pass) -> Result<Option<Compaction>> {
+        // The automatic compactions that are due may start first.
+        self.schedule(&mut self.tree.lock());
+        let mut state = self.tree.lock();
+        loop {
+            self.database.status.check_writable()?;
+            match self.judge_tables(&state, pass) {
+                Next::Step(plan) => {
+                    let shape = &self.tree.options.shape;
+                    return Ok(Some(state.start(plan, shape, 1, Caller::User)));
+                }
+                Next::Wait => state = self.tree.wait(state),
+                Next::End => return Ok(None),
+            }
+        }
+    }
+
+    /// Finds a table that does not fit the policy. Notes in `pass` the tables that need no work.
+    fn judge_tables(&self, state: &TreeState, pass: &mut Pass) -> Next {
+        let mut waits = false;
+        let policy = &self.tree.options.filter;
+        for level in (0..LEVELS).rev() {
+            // All tables of a deeper level get the same filter.
+            let mut of_level = None;
+            for file in state.version.levels[level].iter().rev() {
+                let number = file.meta.number;
+                if number >= pass.first_new || pass.done.contains(&number) {
+                    continue;
+                }
+                if level == 0 {
+                    of_level = None;
+                }
+                let wanted = *of_level
+                    .get_or_insert_with(|| policy.spec_at(&state.version, level, &file.meta));
+                if self.has_filter(file, wanted) {
+                    pass.report.fitting += 1;
+                } else if let Some(damaged) = state.work.damaged_error(number) {
+                    pass.report.kept.push(damaged);
+                } else if state.unavailable.busy.contains(&number) {
+                    waits = true;
+                    continue;
+                } else if let Some(plan) = Plan::refilter(level, &file.meta) {
+                    return Next::Step(plan);
+                }
+                pass.done.insert(number);
+            }
+        }
+        if waits { Next::Wait } else { Next::End }
+    }
+
+    /// Whether the table was written with the filter that the policy gives it, or about with it.
+    fn has_filter(&self, file: &TableFile, wanted: FilterSpec) -> bool {
+        let holds_wanted_keys = wanted.is_none()
+            || file.table.properties().filter_keys() == self.database.store.options.filter_keys;
+        let has = file.table.requested_filter();
+        holds_wanted_keys && has.is_some_and(|has| self.tree.options.filter.is_met_by(has, wanted))
+    }
+}
