@@ -10,10 +10,10 @@
 //! 6          varint level, varint number                       a table leaves
 //! 7          level, number, bytes, smallest and largest        a table of LevelDB enters
 //!            internal key as strings
-//! 100 102    (forms that old versions wrote)                   refused by name
-//! 103        level, number, bytes, smallest and largest        a table enters
-//!            internal key as strings, smallest and largest
-//!            sequence number, custom fields
+//! 100        as 7, then smallest and largest sequence number   a table of RocksDB 6.5 or older
+//!                                                              enters
+//! 102        as 100, with a varint path after the number       the same, if it has a path
+//! 103        as 100, then custom fields                        a table enters
 //! 9 10       varint                                            previous log: 0; least log to keep
 //! 200        varint                                            the column family of this edit
 //! 201 202    string; nothing                                   it is created; it is dropped
@@ -129,13 +129,12 @@ impl Edit {
                     let level = decoder.varint32("level")?;
                     edit.removed.push((level, number(decoder, "file number")?));
                 }
-                7 => edit.added.push(leveldbs_table(decoder)?),
-                103 => edit.added.push(table(decoder)?),
-                tag @ (100 | 102) => {
-                    return Err(unsupported(format!(
-                        "a table in the form of an old version (tag {tag}); open the database once \
-                         with RocksDB 5 or later, which writes the MANIFEST anew"
-                    )));
+                7 => edit.added.push(leveldbs_table(decoder, false)?),
+                100 => edit.added.push(table(decoder, false)?),
+                102 => edit.added.push(table(decoder, true)?),
+                103 => {
+                    let table = table(decoder, false)?;
+                    edit.added.push(with_custom_fields(table, decoder)?);
                 }
                 9 => {
                     let log = decoder.varint("previous log number")?;
@@ -235,17 +234,25 @@ fn number(decoder: &mut Decoder, what: &str) -> Result<u64, Damage> {
     decoder.varint_up_to(MAX_FILE_NUMBER, what, format_args!("{what} of at most 2^62"))
 }
 
-fn leveldbs_table(decoder: &mut Decoder) -> Result<ListedTable, Damage> {
+fn leveldbs_table(decoder: &mut Decoder, has_path: bool) -> Result<ListedTable, Damage> {
     let level = decoder.varint32("level")?;
     let number = number(decoder, "file number")?;
+    let path = if has_path { decoder.varint32("path id")? } else { 0 };
     let file_bytes = decoder.varint("file size")?;
     let (smallest, largest) = key_bounds(decoder)?;
-    Ok(ListedTable { level, number, file_bytes, smallest, largest, ..ListedTable::default() })
+    Ok(ListedTable { level, number, path, file_bytes, smallest, largest, ..ListedTable::default() })
 }
 
-fn table(decoder: &mut Decoder) -> Result<ListedTable, Refusal> {
-    let mut table = ListedTable { has_sequences: true, ..leveldbs_table(decoder)? };
-    (table.smallest_sequence, table.largest_sequence) = (sequence(decoder)?, sequence(decoder)?);
+fn table(decoder: &mut Decoder, has_path: bool) -> Result<ListedTable, Damage> {
+    let table = leveldbs_table(decoder, has_path)?;
+    let (smallest_sequence, largest_sequence) = (sequence(decoder)?, sequence(decoder)?);
+    Ok(ListedTable { has_sequences: true, smallest_sequence, largest_sequence, ..table })
+}
+
+fn with_custom_fields(
+    mut table: ListedTable,
+    decoder: &mut Decoder,
+) -> Result<ListedTable, Refusal> {
     let number = table.number;
     loop {
         let tag = decoder.varint32("tag of a custom field")?;
@@ -399,9 +406,34 @@ mod tests {
         assert_eq!(field(8200, &[1, 12]).unwrap().deleted_logs, Some(12));
         assert!(field(8201, &[1, 0]).unwrap().cuts_timestamps);
         assert!(!field(8201, &[1, 1]).unwrap().cuts_timestamps);
-        for old_form in [100, 102] {
-            assert!(matches!(field(old_form, &[0]), Err(Refusal::Unsupported(_))));
-        }
+    }
+
+    /// RocksDB 5.0 to 6.5 write no custom fields, and a path only where a table has one. Such a
+    /// MANIFEST was once refused, with the advice to open the database once with one of just these
+    /// versions.
+    #[test]
+    fn tables_of_old_versions_are_read() {
+        let table = |tag: u64, path: &[u8]| {
+            let whole = sample();
+            let mut bytes = Vec::new();
+            [tag, 2, 17].iter().for_each(|&number| put_varint(&mut bytes, number));
+            bytes.extend_from_slice(path);
+            put_varint(&mut bytes, whole.file_bytes);
+            put_length_prefixed(&mut bytes, &whole.smallest);
+            put_length_prefixed(&mut bytes, &whole.largest);
+            [3, 9].iter().for_each(|&number| put_varint(&mut bytes, number));
+            // Another field follows at once.
+            bytes.extend_from_slice(&[202, 1]);
+            for cut in 1..bytes.len() - 2 {
+                assert!(matches!(Edit::decode(&bytes[..cut]), Err(Refusal::Damage(_))), "{cut}");
+            }
+            let edit = Edit::decode(&bytes).unwrap();
+            assert!(edit.dropped);
+            edit.added
+        };
+        let plain = ListedTable { epoch: 0, identity: None, ..sample() };
+        assert_eq!(table(102, &[1]), [ListedTable { path: 1, ..plain.clone() }]);
+        assert_eq!(table(100, &[]), [plain]);
     }
 
     #[test]

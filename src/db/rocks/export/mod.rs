@@ -31,7 +31,7 @@ use crate::filter_policy::FilterPolicy;
 use crate::fs;
 use crate::rocksdb::{ListedTable, NewDatabase};
 use crate::table::format::identity::new_db_identity;
-use crate::table::{BYTEWISE_COMPARATOR, Table, property_names as property};
+use crate::table::{BYTEWISE_COMPARATOR, Table, property_names as property, user_comparator};
 use crate::version::{TableFile, TableStore, Version, names};
 
 /// The epoch number of tables below level 0 (see [`number_epochs`]).
@@ -198,7 +198,7 @@ fn spec_of(table: &Table) -> Option<FilterSpec> {
 fn one_comparator<'a>(stated: impl Iterator<Item = (&'a Path, Option<&'a str>)>) -> Result<String> {
     let mut found = None;
     for (path, name) in stated {
-        let name = name.unwrap_or(BYTEWISE_COMPARATOR);
+        let name = name.map_or(BYTEWISE_COMPARATOR, user_comparator);
         let first = *found.get_or_insert(name);
         if name != first {
             return Err(Error::Unsupported {

@@ -314,6 +314,9 @@ fn one_comparator_is_kept_and_several_are_refused() {
     assert_eq!(named(&[]).unwrap(), BYTEWISE_COMPARATOR);
     assert_eq!(named(&[None, Some(BYTEWISE_COMPARATOR)]).unwrap(), BYTEWISE_COMPARATOR);
     assert_eq!(named(&[Some("RocksDB_SE_v3.10"); 2]).unwrap(), "RocksDB_SE_v3.10");
+    // RocksDB 4 wrote names in this form, in tables but not in a MANIFEST.
+    let old = "rocksdb.InternalKeyComparator:leveldb.BytewiseComparator";
+    assert_eq!(named(&[Some(old), None]).unwrap(), BYTEWISE_COMPARATOR);
     let error = named(&[Some("RocksDB_SE_v3.10"), None]).unwrap_err();
     assert!(error.to_string().contains("RocksDB_SE_v3.10"), "{error}");
 }
