@@ -81,7 +81,8 @@ pub(crate) struct Edit {
     pub removed: Vec<(u32, u64)>,
     pub added: Vec<ListedTable>,
     pub family: u32,
-    pub created: Option<String>,
+    /// The name of a new column family. Names are bytes: Besu's are control characters.
+    pub created: Option<Vec<u8>>,
     pub dropped: bool,
     /// The number of edits that follow in an atomic group.
     pub group_left: Option<u32>,
@@ -117,7 +118,10 @@ impl Edit {
         while !decoder.is_empty() {
             let start = decoder.position();
             match decoder.varint32("tag")? {
-                1 => edit.comparator = Some(text(decoder, "comparator")?),
+                1 => {
+                    let name = decoder.length_prefixed("comparator")?;
+                    edit.comparator = Some(String::from_utf8_lossy(name).into_owned());
+                }
                 2 => edit.log_number = Some(number(decoder, "log number")?),
                 3 => edit.next_file = Some(number(decoder, "next file number")?),
                 4 => edit.last_sequence = Some(sequence(decoder)?),
@@ -147,7 +151,10 @@ impl Edit {
                 }
                 10 => edit.least_log = Some(number(decoder, "least log number")?),
                 200 => edit.family = decoder.varint32("column family")?,
-                201 => edit.created = Some(text(decoder, "name of a column family")?),
+                201 => {
+                    let name = decoder.length_prefixed("name of a column family")?;
+                    edit.created = Some(name.to_vec());
+                }
                 202 => edit.dropped = true,
                 203 => drop(decoder.varint32("largest column family")?),
                 300 => edit.group_left = Some(decoder.varint32("edits of a group")?),
@@ -220,14 +227,6 @@ pub(super) fn put_table(out: &mut Vec<u8>, table: &ListedTable) {
         put_field(out, 65, &[table.path as u8]);
     }
     put_varint(out, 1);
-}
-
-fn text(decoder: &mut Decoder, what: &str) -> Result<String, Damage> {
-    let start = decoder.position();
-    let bytes = decoder.length_prefixed(what)?;
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| Damage::new(start, format_args!("{what} in UTF-8"), bytes.escape_ascii()))?;
-    Ok(text.to_owned())
 }
 
 fn number(decoder: &mut Decoder, what: &str) -> Result<u64, Damage> {

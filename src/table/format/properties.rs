@@ -300,9 +300,9 @@ impl TableProperties {
     /// The number and the name of the table's column family. `None` for RocksDB's default family
     /// and for an unknown one. A database must not hold tables of different families, because equal
     /// keys in two families are different keys.
-    pub(crate) fn column_family(&self) -> Option<(u64, String)> {
+    pub(crate) fn column_family(&self) -> Option<(u64, Vec<u8>)> {
         let number = self.number(names::COLUMN_FAMILY_ID)?;
-        let name = self.text(names::COLUMN_FAMILY_NAME).unwrap_or_default();
+        let name = self.raw(names::COLUMN_FAMILY_NAME).unwrap_or_default();
         (number != 0 && number != UNKNOWN_COLUMN_FAMILY).then(|| (number, name.to_owned()))
     }
 

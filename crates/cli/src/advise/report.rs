@@ -25,10 +25,9 @@ pub fn text(
     screen: &Screen,
     out: &mut dyn Write,
 ) -> Result {
-    let name = printable(&found.name);
     let (tables, file_bytes) = (found.situation.tables as u64, found.situation.file_bytes);
     let title = match engine {
-        Engine::RocksDb => format!("Column family {name}: {}", extent(found)),
+        Engine::RocksDb => format!("Column family {}: {}", found.name, extent(found)),
         Engine::Maypole => format!("Database: {}", extent(found)),
     };
     screen.say([screen.bold(&title)], out)?;

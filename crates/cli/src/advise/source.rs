@@ -7,6 +7,7 @@ use maypole::{Db, Error, RocksDb};
 use super::log_file::LogFile;
 use super::wanted::Wanted;
 use crate::failure::{Failure, Result};
+use crate::show::text::escape;
 
 /// The size of this process's block cache, which holds filters and indexes of the tables that are
 /// queried.
@@ -22,6 +23,7 @@ pub enum Engine {
 /// A column family that can be read. A Maypole database counts as one column family named
 /// `default`.
 pub struct Family {
+    /// Its name with escapes, as it is printed.
     pub name: String,
     pub db: Db,
     pub wanted: Wanted,
@@ -32,14 +34,14 @@ pub struct Family {
 pub struct Source {
     pub engine: Engine,
     pub families: Vec<Family>,
-    /// The names of the column families that are not read, and why.
+    /// The names of the column families that are not read, with escapes, and why.
     pub refused: Vec<(String, String)>,
     pub log: LogFile,
 }
 
 /// Opens the database in `dir`, with the column family `only`, or with all column families if
 /// `only` is `None`.
-pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
+pub fn open(dir: &Path, only: Option<&[u8]>) -> Result<Source> {
     let options = Db::builder(dir).block_cache_bytes(CACHE_BYTES);
     match options.clone().open_read_only() {
         Ok(db) => of_maypole(db, dir, only),
@@ -63,12 +65,12 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
     }
 }
 
-fn of_maypole(db: Db, dir: &Path, only: Option<&str>) -> Result<Source> {
-    if let Some(name) = only.filter(|&name| name != "default") {
+fn of_maypole(db: Db, dir: &Path, only: Option<&[u8]>) -> Result<Source> {
+    if let Some(name) = only.filter(|&name| name != b"default") {
         return Err(Failure::new(format_args!(
             "{}: a database of Maypole has no column family \"{}\"",
             dir.display(),
-            name.escape_debug()
+            escape(name)
         )));
     }
     let family =
@@ -81,7 +83,7 @@ fn of_maypole(db: Db, dir: &Path, only: Option<&str>) -> Result<Source> {
     })
 }
 
-fn of_rocksdb(rocks: &RocksDb, dir: &Path, only: Option<&str>) -> Result<Source> {
+fn of_rocksdb(rocks: &RocksDb, dir: &Path, only: Option<&[u8]>) -> Result<Source> {
     let mut log = LogFile::read(dir);
     // LOG counts all column families together. So its counters are used only if there is just one.
     log.counters = log.counters.filter(|_| rocks.column_families().len() == 1);
@@ -98,12 +100,12 @@ fn of_rocksdb(rocks: &RocksDb, dir: &Path, only: Option<&str>) -> Result<Source>
         }
         match rocks.column_family(name) {
             Ok(db) => source.families.push(Family {
-                name: name.clone(),
+                name: escape(name),
                 db,
                 wanted: Wanted::of(|option| rocks.option(name, option)),
                 cache_bytes: source.log.capacity_bytes(name),
             }),
-            Err(error) => source.refused.push((name.clone(), error.to_string())),
+            Err(error) => source.refused.push((escape(name), error.to_string())),
         }
     }
     Ok(source)

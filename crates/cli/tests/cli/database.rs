@@ -531,6 +531,32 @@ fn a_rocksdb_database_is_imported_whole_or_by_column_family() {
     assert!(error.contains("RocksDB") && error.contains("maypole import"), "{error}");
 }
 
+/// Besu's column families have names of control characters. Such names could not be given, and
+/// `--all` refused them.
+#[test]
+fn column_families_whose_names_are_no_text_are_escaped() {
+    let source = crate::rocksdb_dirs::unpacked("7.8.3-names");
+    let dir = tempfile::tempdir().unwrap();
+    let (one, all) = (dir.path().join("one"), dir.path().join("all"));
+    let said = maypole!("import", source.path(), &one, "--column-family", r"\x01").well();
+    assert!(said.starts_with(r"\x01: 1 table (1 linked, 0 copied), "), "{said}");
+    assert_eq!(maypole!("count", &one).well(), "42\n");
+    let said = maypole!("import", source.path(), &all, "--all", "--json", "--verify").well();
+    let name = |line: &str| {
+        let report: serde_json::Value = serde_json::from_str(line).unwrap();
+        report["column_family"].as_str().unwrap().to_string()
+    };
+    let names: Vec<String> = said.lines().map(name).collect();
+    assert_eq!(names, ["default", r"\x01", r"\x02", r"\x0a", r"\xff", "a/b"]);
+    let dirs = ["default", "%01", "%02", "%0a", "%ff", "a%2fb"];
+    let counts = dirs.map(|name| maypole!("count", all.join(name)).well());
+    assert_eq!(counts.concat(), "41\n42\n42\n43\n44\n45\n");
+    let said = maypole!("advise", source.path(), "--column-family", r"\xff").out;
+    assert!(said.starts_with(r"Column family \xff: 1 table"), "{said}");
+    let error = maypole!("advise", source.path(), "--column-family", r"\x03").badly(1);
+    assert!(error.contains(r"default, \x01, \x02, \x0a, \xff, a/b"), "{error}");
+}
+
 #[test]
 fn a_database_is_exported_to_rocksdb_and_imported_again() {
     let dir = tempfile::tempdir().unwrap();

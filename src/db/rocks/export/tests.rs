@@ -283,7 +283,7 @@ fn filters_that_rocksdb_does_not_know_are_counted_or_written_again() {
         assert_eq!((report.unknown_filters, report.linked), (unknown, 1), "{own}");
         assert_eq!(report.filter_policy.as_deref(), stated, "{own}");
         let options = Directory::read(&fs, Path::new(DIR)).unwrap().options.unwrap();
-        let in_force = options.table("default", "filter_policy").unwrap();
+        let in_force = options.table(b"default", "filter_policy").unwrap();
         assert_eq!(in_force, stated.unwrap_or("nullptr"), "{own}");
         check_reads(&exported(&fs).column_family("default").unwrap(), &entries(&db), &keys);
 
