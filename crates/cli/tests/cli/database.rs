@@ -590,6 +590,29 @@ fn a_database_is_exported_to_rocksdb_and_imported_again() {
     assert_eq!(maypole!("export", path("gone"), path("none")).code, 1);
 }
 
+/// Tables that cannot be written again with another filter were exported without a word.
+#[test]
+fn an_export_names_the_tables_that_keep_their_filters() {
+    let mut kept = 0;
+    for fixture in ["5.3-small", "11.9-pred", "7.8.3-names"] {
+        let source = crate::rocksdb_dirs::unpacked(fixture);
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        maypole!("import", source.path(), path("db")).well();
+        let call = maypole!("export", path("db"), path("rocks"), "--filter", "ribbon(7)", "--json");
+        let report: serde_json::Value = serde_json::from_str(&call.out).unwrap();
+        let not = report["not_refiltered"].as_array().unwrap();
+        let written = report["refiltered"].as_u64().unwrap() + not.len() as u64;
+        assert_eq!(report["tables"].as_u64(), Some(written), "{fixture}: {report}");
+        assert_eq!(call.code, i32::from(!not.is_empty()), "{}", call.err);
+        for reason in not.iter().map(|reason| reason.as_str().unwrap()) {
+            assert!(reason.contains(".sst") && call.err.contains(reason), "{}", call.err);
+        }
+        kept += not.len();
+    }
+    assert!(kept > 0, "no table of another layout was tried");
+}
+
 fn json(number: u64) -> serde_json::Value {
     number.into()
 }

@@ -48,6 +48,8 @@ pub struct ExportReport {
     pub copied: usize,
     /// Tables that were written again with another filter.
     pub refiltered: usize,
+    /// The tables that keep their filters although another one was requested, and why, in words.
+    pub not_refiltered: Vec<String>,
     /// Bytes of all tables.
     pub file_bytes: u64,
     /// Why the first of the copied tables was not linked.
@@ -159,7 +161,8 @@ impl Export<'_> {
                 // `refilter` cannot write this table again, because only RocksDB writes its layout.
                 // So its filter is one that RocksDB knows, and the table is exported with it.
                 // If the started file stays, the link fails, and a copy replaces the file.
-                Err(Error::Unsupported { .. }) => {
+                Err(error @ Error::Unsupported { .. }) => {
+                    self.report.not_refiltered.push(error.to_string());
                     fs::tidy_away(&*self.store.fs, &target);
                 }
                 Err(error) => return Err(error),
