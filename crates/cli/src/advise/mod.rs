@@ -60,7 +60,7 @@ const TRIAL_ENTRIES: u64 = 20_000;
 
 impl Advise {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let source = source::open(&self.dir, self.column_family.as_ref().map(|name| &name.0[..]))?;
+        let source = source::open(&self.dir, self.column_family.as_ref())?;
         for (name, why) in &source.refused {
             tell(format_args!("note: {name}: not read: {}", printable(why)));
         }

@@ -107,11 +107,16 @@ impl Stats {
     }
 
     fn report(&self, source: &Source, out: &mut dyn Write) -> Result {
-        if let Some(stats) = source.read()? {
+        // Another engine's database publishes nothing here, but can be opened.
+        let (stats, is_own) = match source.read() {
+            Err(_) if !self.db.path().join("STATS").exists() => (None, false),
+            read => (read?, true),
+        };
+        if let Some(stats) = stats {
             return report::published(source, &stats, ReadCost::of(&stats, self.read_cost), out);
         }
         let db = self.db.open()?;
-        report::opened(source, &db.stats(), out)?;
+        report::opened(source, &db.stats(), is_own, out)?;
         Ok(db.close()?)
     }
 }
