@@ -37,7 +37,8 @@ pub struct Stats {
     db: ReadDb,
     /// Read the counters again after each interval in seconds (default 1) and show the rates since
     /// the last reading, a curve of the last rates, and the levels, until Ctrl-C. A terminal's
-    /// screen is redrawn; other output gets a block for each reading
+    /// screen is redrawn, and what does not fit is left out at the bottom; other output gets a
+    /// block for each reading
     #[arg(
         long,
         value_name = "SECONDS",
