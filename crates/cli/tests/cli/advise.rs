@@ -479,6 +479,9 @@ fn a_page_is_written_elsewhere_and_never_into_the_database() {
         let html = fs::read_to_string(page.join("index.html")).unwrap();
         assert!(html.contains("Column family default") && html.contains("<svg"), "{html}");
         assert!(html.contains("Keep what there is"), "{html}");
+        // What there is once looked like seven other points of the plot.
+        assert_eq!(html.matches(r#"class="series c5" data-name="NOW, as stored""#).count(), 1);
+        assert_eq!(html.matches(r#"class="series c5""#).count(), 1);
         let json = fs::read_to_string(page.join("advise.json")).unwrap();
         assert!(serde_json::from_str::<Value>(&json).unwrap()["families"][0].is_object());
     }
