@@ -97,7 +97,7 @@ fn every_column_family_reads_as_rocksdb_reads_it_and_nothing_changes() {
         assert_eq!(state_of(dir.path()), before, "{name}");
         families += 1;
     }
-    assert_eq!(families, 26);
+    assert_eq!(families, 27);
 }
 
 #[test]
