@@ -34,12 +34,18 @@ const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the 
 
 /// The advice for a database that can be imported.
 const IMPORT: &str = "`maypole import` makes a database of Maypole's of it, `maypole advise` says what \
-                      its filters do, and `RocksDb` reads it as it is; its own tools repair it";
+                      its filters do, and `maypole scan` and `RocksDb` read it as it is; its own tools \
+                      repair it";
 
 /// The advice for a database of LevelDB. It can be imported, but `maypole advise` is not mentioned,
 /// because Maypole does not read LevelDB's filters.
-const IMPORT_FIRST: &str = "`maypole import` makes a database of Maypole's of it, and `RocksDb` reads it \
-                            as it is; its own tools repair it";
+const IMPORT_FIRST: &str = "`maypole import` makes a database of Maypole's of it, and `maypole scan` and \
+                            `RocksDb` read it as it is; its own tools repair it";
+
+/// The advice for a database of RocksDB or LevelDB without `CURRENT`, which nothing opens.
+const NO_CURRENT: &str = "its file CURRENT is missing, so nothing opens it: write the name of the newest \
+                          MANIFEST and a line feed into that file, or let the engine's own tools \
+                          repair it (`ldb repair` for RocksDB)";
 
 /// Databases of other kinds, each with a file name that identifies it.
 const OTHERS: &[(&str, &str)] = &[
@@ -102,9 +108,10 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
     };
     if !what.is_empty() {
         let instead = match what {
-            "a database of RocksDB" | "a database of RocksDB or LevelDB" => IMPORT,
+            _ if is_pebbles || !what.starts_with("a database") => OWN_TOOLS,
+            _ if !has("CURRENT") => NO_CURRENT,
             "a database of LevelDB" => IMPORT_FIRST,
-            _ => OWN_TOOLS,
+            _ => IMPORT,
         };
         return Some(Known::new(what, instead));
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::{Manifest, OptionsText};
 use crate::error::{Error, Result};
 use crate::fs::{self, Fs};
-use crate::known_files::MAYPOLE_LOG;
+use crate::known_files::{MAYPOLE_LOG, refuse_foreign_database};
 use crate::version::{current_manifest, names};
 
 /// The current files of a database's directory, and the contents of its MANIFEST and OPTIONS.
@@ -29,9 +29,9 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// # Errors
-    /// [`Error::NoDatabase`] if there is no `CURRENT`; [`Error::Unsupported`] for a database of
-    /// Maypole's own, and for features that this build does not have; [`Error::Corruption`] for
-    /// damage.
+    /// [`Error::NoDatabase`] if there is no database; [`Error::Unsupported`] for a database of
+    /// Maypole's own, for one without `CURRENT`, and for features that this build does not have;
+    /// [`Error::Corruption`] for damage.
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
         let number = current(fs, dir)?;
         let path = dir.join(names::manifest_name(number));
@@ -107,9 +107,14 @@ impl Directory {
     }
 }
 
-/// The number of the MANIFEST that `CURRENT` names.
+/// The number of the MANIFEST that `CURRENT` names. If there is no `CURRENT`, the error says what
+/// the directory is, as far as that is known.
 fn current(fs: &dyn Fs, dir: &Path) -> Result<u64> {
-    current_manifest(fs, dir)?.ok_or_else(|| Error::NoDatabase { path: dir.to_owned() })
+    let Some(number) = current_manifest(fs, dir)? else {
+        refuse_foreign_database(fs, dir)?;
+        return Err(Error::NoDatabase { path: dir.to_owned() });
+    };
+    Ok(number)
 }
 
 /// Rejects a database of Maypole's own, whose files have the same names.

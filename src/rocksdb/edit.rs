@@ -10,10 +10,10 @@
 //! 6          varint level, varint number                       a table leaves
 //! 7          level, number, bytes, smallest and largest        a table of LevelDB enters
 //!            internal key as strings
-//! 100 102    (forms that old versions wrote)                   refused by name
-//! 103        level, number, bytes, smallest and largest        a table enters
-//!            internal key as strings, smallest and largest
-//!            sequence number, custom fields
+//! 100        as 7, then smallest and largest sequence number   a table of RocksDB 6.5 or older
+//!                                                              enters
+//! 102        as 100, with a varint path after the number       the same, if it has a path
+//! 103        as 100, then custom fields                        a table enters
 //! 9 10       varint                                            previous log: 0; least log to keep
 //! 200        varint                                            the column family of this edit
 //! 201 202    string; nothing                                   it is created; it is dropped
@@ -81,7 +81,8 @@ pub(crate) struct Edit {
     pub removed: Vec<(u32, u64)>,
     pub added: Vec<ListedTable>,
     pub family: u32,
-    pub created: Option<String>,
+    /// The name of a new column family. Names are bytes: Besu's are control characters.
+    pub created: Option<Vec<u8>>,
     pub dropped: bool,
     /// The number of edits that follow in an atomic group.
     pub group_left: Option<u32>,
@@ -117,7 +118,10 @@ impl Edit {
         while !decoder.is_empty() {
             let start = decoder.position();
             match decoder.varint32("tag")? {
-                1 => edit.comparator = Some(text(decoder, "comparator")?),
+                1 => {
+                    let name = decoder.length_prefixed("comparator")?;
+                    edit.comparator = Some(String::from_utf8_lossy(name).into_owned());
+                }
                 2 => edit.log_number = Some(number(decoder, "log number")?),
                 3 => edit.next_file = Some(number(decoder, "next file number")?),
                 4 => edit.last_sequence = Some(sequence(decoder)?),
@@ -129,13 +133,12 @@ impl Edit {
                     let level = decoder.varint32("level")?;
                     edit.removed.push((level, number(decoder, "file number")?));
                 }
-                7 => edit.added.push(leveldbs_table(decoder)?),
-                103 => edit.added.push(table(decoder)?),
-                tag @ (100 | 102) => {
-                    return Err(unsupported(format!(
-                        "a table in the form of an old version (tag {tag}); open the database once \
-                         with RocksDB 5 or later, which writes the MANIFEST anew"
-                    )));
+                7 => edit.added.push(leveldbs_table(decoder, false)?),
+                100 => edit.added.push(table(decoder, false)?),
+                102 => edit.added.push(table(decoder, true)?),
+                103 => {
+                    let table = table(decoder, false)?;
+                    edit.added.push(with_custom_fields(table, decoder)?);
                 }
                 9 => {
                     let log = decoder.varint("previous log number")?;
@@ -148,7 +151,10 @@ impl Edit {
                 }
                 10 => edit.least_log = Some(number(decoder, "least log number")?),
                 200 => edit.family = decoder.varint32("column family")?,
-                201 => edit.created = Some(text(decoder, "name of a column family")?),
+                201 => {
+                    let name = decoder.length_prefixed("name of a column family")?;
+                    edit.created = Some(name.to_vec());
+                }
                 202 => edit.dropped = true,
                 203 => drop(decoder.varint32("largest column family")?),
                 300 => edit.group_left = Some(decoder.varint32("edits of a group")?),
@@ -223,29 +229,29 @@ pub(super) fn put_table(out: &mut Vec<u8>, table: &ListedTable) {
     put_varint(out, 1);
 }
 
-fn text(decoder: &mut Decoder, what: &str) -> Result<String, Damage> {
-    let start = decoder.position();
-    let bytes = decoder.length_prefixed(what)?;
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| Damage::new(start, format_args!("{what} in UTF-8"), bytes.escape_ascii()))?;
-    Ok(text.to_owned())
-}
-
 fn number(decoder: &mut Decoder, what: &str) -> Result<u64, Damage> {
     decoder.varint_up_to(MAX_FILE_NUMBER, what, format_args!("{what} of at most 2^62"))
 }
 
-fn leveldbs_table(decoder: &mut Decoder) -> Result<ListedTable, Damage> {
+fn leveldbs_table(decoder: &mut Decoder, has_path: bool) -> Result<ListedTable, Damage> {
     let level = decoder.varint32("level")?;
     let number = number(decoder, "file number")?;
+    let path = if has_path { decoder.varint32("path id")? } else { 0 };
     let file_bytes = decoder.varint("file size")?;
     let (smallest, largest) = key_bounds(decoder)?;
-    Ok(ListedTable { level, number, file_bytes, smallest, largest, ..ListedTable::default() })
+    Ok(ListedTable { level, number, path, file_bytes, smallest, largest, ..ListedTable::default() })
 }
 
-fn table(decoder: &mut Decoder) -> Result<ListedTable, Refusal> {
-    let mut table = ListedTable { has_sequences: true, ..leveldbs_table(decoder)? };
-    (table.smallest_sequence, table.largest_sequence) = (sequence(decoder)?, sequence(decoder)?);
+fn table(decoder: &mut Decoder, has_path: bool) -> Result<ListedTable, Damage> {
+    let table = leveldbs_table(decoder, has_path)?;
+    let (smallest_sequence, largest_sequence) = (sequence(decoder)?, sequence(decoder)?);
+    Ok(ListedTable { has_sequences: true, smallest_sequence, largest_sequence, ..table })
+}
+
+fn with_custom_fields(
+    mut table: ListedTable,
+    decoder: &mut Decoder,
+) -> Result<ListedTable, Refusal> {
     let number = table.number;
     loop {
         let tag = decoder.varint32("tag of a custom field")?;
@@ -399,9 +405,34 @@ mod tests {
         assert_eq!(field(8200, &[1, 12]).unwrap().deleted_logs, Some(12));
         assert!(field(8201, &[1, 0]).unwrap().cuts_timestamps);
         assert!(!field(8201, &[1, 1]).unwrap().cuts_timestamps);
-        for old_form in [100, 102] {
-            assert!(matches!(field(old_form, &[0]), Err(Refusal::Unsupported(_))));
-        }
+    }
+
+    /// RocksDB 5.0 to 6.5 write no custom fields, and a path only where a table has one. Such a
+    /// MANIFEST was once refused, with the advice to open the database once with one of just these
+    /// versions.
+    #[test]
+    fn tables_of_old_versions_are_read() {
+        let table = |tag: u64, path: &[u8]| {
+            let whole = sample();
+            let mut bytes = Vec::new();
+            [tag, 2, 17].iter().for_each(|&number| put_varint(&mut bytes, number));
+            bytes.extend_from_slice(path);
+            put_varint(&mut bytes, whole.file_bytes);
+            put_length_prefixed(&mut bytes, &whole.smallest);
+            put_length_prefixed(&mut bytes, &whole.largest);
+            [3, 9].iter().for_each(|&number| put_varint(&mut bytes, number));
+            // Another field follows at once.
+            bytes.extend_from_slice(&[202, 1]);
+            for cut in 1..bytes.len() - 2 {
+                assert!(matches!(Edit::decode(&bytes[..cut]), Err(Refusal::Damage(_))), "{cut}");
+            }
+            let edit = Edit::decode(&bytes).unwrap();
+            assert!(edit.dropped);
+            edit.added
+        };
+        let plain = ListedTable { epoch: 0, identity: None, ..sample() };
+        assert_eq!(table(102, &[1]), [ListedTable { path: 1, ..plain.clone() }]);
+        assert_eq!(table(100, &[]), [plain]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use super::edit::{Edit, ListedTable};
 use super::log::{LogEnd, RecordLog};
 use crate::encoding::key::SequenceNumber;
+use crate::encoding::text::escape;
 use crate::error::{Damage, Result};
 use crate::fs::Fs;
 use crate::table::is_bytewise;
@@ -26,7 +27,7 @@ use crate::version::edit::LEVELS;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Family {
     pub id: u32,
-    pub name: String,
+    pub name: Vec<u8>,
     /// `None` if no edit names it, which means bytewise.
     pub comparator: Option<String>,
     /// All writes of the family in logs below this number are in tables.
@@ -120,7 +121,7 @@ struct Builder {
 
 impl Default for Builder {
     fn default() -> Builder {
-        let default = Family { name: "default".into(), ..Family::default() };
+        let default = Family { name: b"default".into(), ..Family::default() };
         Builder {
             families: BTreeMap::from([(0, default)]),
             next_file: None,
@@ -174,7 +175,7 @@ impl Builder {
         if let Some(name) = edit.created {
             let is_taken = id != 0 && self.families.contains_key(&id);
             if is_taken || self.families.values().any(|it| it.id != id && it.name == name) {
-                let name = name.escape_debug();
+                let name = escape(&name);
                 let found = format_args!("\"{name}\", {id}, which exists already");
                 return Err(Damage::new(0, "a new column family", found));
             }
@@ -286,7 +287,7 @@ mod tests {
         ])
         .unwrap();
         let names: Vec<_> = manifest.families.values().map(|family| &family.name[..]).collect();
-        assert_eq!(names, ["default", "users"]);
+        assert_eq!(names, [&b"default"[..], b"users"]);
         let users = &manifest.families[&1];
         assert_eq!((users.tables[&7].level, users.log_number), (3, 9));
         assert!(users.refusal().unwrap().contains("rev:x"));

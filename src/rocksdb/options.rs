@@ -27,11 +27,11 @@ pub(crate) struct OptionsText {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Section {
-    kind: String,
+    kind: Vec<u8>,
     /// Empty if the section belongs to no family.
-    family: String,
+    family: Vec<u8>,
     /// Names and values.
-    options: Vec<(String, String)>,
+    options: Vec<(Vec<u8>, String)>,
 }
 
 impl OptionsText {
@@ -43,23 +43,26 @@ impl OptionsText {
         let file = fs.open(&dir.join(newest)).ok().filter(|file| file.len() <= MAX_BYTES)?;
         let mut bytes = vec![0; file.len() as usize];
         file.read_exact_at(0, &mut bytes).ok()?;
-        Some(OptionsText::parse(&String::from_utf8_lossy(&bytes)))
+        Some(OptionsText::parse(&bytes))
     }
 
-    fn parse(text: &str) -> OptionsText {
+    /// The text is bytes, because the names of column families are.
+    fn parse(text: &[u8]) -> OptionsText {
         let mut options = OptionsText::default();
-        for line in text.lines().map(str::trim) {
-            let section = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'));
+        for line in text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii) {
+            let section = line.strip_prefix(b"[").and_then(|line| line.strip_suffix(b"]"));
             if let Some(section) = section {
-                let (kind, family) = section.split_once(' ').unwrap_or((section, ""));
-                let family = unescape(family.trim().trim_matches('"'));
-                let kind = kind.to_owned();
+                let (kind, family) = split_once(section, b' ').unwrap_or((section, b""));
+                let quoted = family.strip_prefix(b"\"").and_then(|it| it.strip_suffix(b"\""));
+                let (kind, family) = (kind.to_owned(), unescape(quoted.unwrap_or(family)));
                 options.sections.push(Section { kind, family, options: Vec::new() });
-            } else if let Some((name, value)) = line.split_once('=')
-                && !line.starts_with('#')
+            } else if let Some((name, value)) = split_once(line, b'=')
+                && !line.starts_with(b"#")
                 && let Some(section) = options.sections.last_mut()
             {
-                section.options.push((name.trim().to_owned(), unescape(value.trim())));
+                let value = unescape(value.trim_ascii());
+                let value = String::from_utf8_lossy(&value).into_owned();
+                section.options.push((name.trim_ascii().to_owned(), value));
             }
         }
         options
@@ -67,39 +70,44 @@ impl OptionsText {
 
     /// An option of the database.
     pub fn database(&self, name: &str) -> Option<&str> {
-        self.find("DBOptions", "", name)
+        self.find("DBOptions", b"", name)
     }
 
     /// An option of a column family's tables.
-    pub fn table(&self, family: &str, name: &str) -> Option<&str> {
+    pub fn table(&self, family: &[u8], name: &str) -> Option<&str> {
         self.find("TableOptions/BlockBasedTable", family, name)
     }
 
     /// An option of a column family itself.
-    pub fn family(&self, family: &str, name: &str) -> Option<&str> {
+    pub fn family(&self, family: &[u8], name: &str) -> Option<&str> {
         self.find("CFOptions", family, name)
     }
 
-    fn find(&self, section: &str, family: &str, wanted: &str) -> Option<&str> {
-        let sections = self.sections.iter().filter(|it| it.kind == section && it.family == family);
-        let entry = sections.flat_map(|it| &it.options).find(|(name, _)| name == wanted);
+    fn find(&self, section: &str, family: &[u8], wanted: &str) -> Option<&str> {
+        let is_in = |it: &&Section| it.kind == section.as_bytes() && it.family == family;
+        let mut entries = self.sections.iter().filter(is_in).flat_map(|it| &it.options);
+        let entry = entries.find(|(name, _)| name == wanted.as_bytes());
         entry.map(|(_, value)| &value[..])
     }
 }
 
-fn unescape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '\\' => match characters.next() {
-                Some('n') => out.push('\n'),
-                Some('r') => out.push('\r'),
-                Some(other) => out.push(other),
-                None => out.push('\\'),
+fn split_once(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let at = text.iter().position(|&byte| byte == at)?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'\\' => match bytes.next() {
+                Some(b'n') => b'\n',
+                Some(b'r') => b'\r',
+                other => other.unwrap_or(b'\\'),
             },
-            other => out.push(other),
-        }
+            other => other,
+        });
     }
     out
 }
@@ -110,21 +118,27 @@ mod tests {
     use super::*;
     use crate::fs::MemFs;
 
-    const TEXT: &str = "# This is a RocksDB option file.\n\
+    const TEXT: &[u8] = b"# This is a RocksDB option file.\n\
         [Version]\n  rocksdb_version=10.4.2\n\
         [DBOptions]\n  wal_dir=/a\\:b\n  max_open_files=-1\n\
         [CFOptions \"default\"]\n  merge_operator=nullptr\n\
         [TableOptions/BlockBasedTable \"default\"]\n  filter_policy=ribbonfilter:10:0\n\
-        [CFOptions \"a b\"]\n  merge_operator={id=x;a=b}\n  #merge_operator=no\n  no option\n";
+        [CFOptions \"a b\"]\n  merge_operator={id=x;a=b}\n  #merge_operator=no\n  no option\n\
+        [CFOptions \"\x01\"]\n  merge_operator=one\n[CFOptions \"\\n\"]\n  merge_operator=ten\n\
+        [CFOptions \"\xff\"]\n  merge_operator=all\n";
 
     #[test]
     fn options_are_found_by_section_and_family() {
         let options = OptionsText::parse(TEXT);
         assert_eq!(options.database("wal_dir"), Some("/a:b"));
         assert_eq!(options.database("merge_operator"), None);
-        assert_eq!(options.find("CFOptions", "a b", "merge_operator"), Some("{id=x;a=b}"));
-        assert_eq!(options.table("default", "filter_policy"), Some("ribbonfilter:10:0"));
-        assert_eq!(options.table("a b", "filter_policy"), None);
+        assert_eq!(options.find("CFOptions", b"a b", "merge_operator"), Some("{id=x;a=b}"));
+        assert_eq!(options.table(b"default", "filter_policy"), Some("ribbonfilter:10:0"));
+        assert_eq!(options.table(b"a b", "filter_policy"), None);
+        // Names are bytes. Of these three, RocksDB escapes the line feed only.
+        let operator = |family: &[u8]| options.family(family, "merge_operator");
+        let found = [&b"\x01"[..], b"\n", b"\xff", b"\xfe"].map(operator);
+        assert_eq!(found, [Some("one"), Some("ten"), Some("all"), None]);
         for cut in 0..TEXT.len() {
             OptionsText::parse(&TEXT[..cut]);
         }

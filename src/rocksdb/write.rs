@@ -197,7 +197,7 @@ mod tests {
             assert!(families[&0].tables.values().eq(&new.tables));
             let options = read.options.unwrap();
             let expected = policy.unwrap_or("nullptr");
-            assert_eq!(options.table("default", "filter_policy"), Some(expected));
+            assert_eq!(options.table(b"default", "filter_policy"), Some(expected));
             assert_eq!(fs.read(&dir.join("IDENTITY")).unwrap(), new.identity.as_bytes());
             let names = fs.list(dir).unwrap();
             assert_eq!(names.iter().filter(|name| is_rocksdbs_own(name)).count(), 2, "{names:?}");

@@ -17,7 +17,9 @@ use super::block::Block;
 use super::format::file::{BlockFile, MAX_TAIL_BYTES, SEPARATED};
 use super::format::footer::{BlockHandle, unsupported};
 use super::format::limits::KeyBytes;
-use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, is_bytewise, names};
+use super::format::properties::{
+    BYTEWISE_COMPARATOR, TableProperties, is_bytewise, names, user_comparator,
+};
 
 // Names of blocks in the metaindex.
 pub(crate) const PROPERTIES_BLOCK: &str = "rocksdb.properties";
@@ -160,7 +162,7 @@ pub(super) fn refuse_unknown(file: &BlockFile, properties: &TableProperties) -> 
         let what = format_args!("the compression of another program: of its manager {manager}");
         return Err(unsupported(file.path(), what));
     }
-    match properties.text(names::COMPARATOR) {
+    match properties.text(names::COMPARATOR).map(user_comparator) {
         Some(other) if !is_bytewise(other) => Err(unsupported(
             file.path(),
             format_args!("the comparator {other} (this build reads {BYTEWISE_COMPARATOR})"),

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
-use maypole::{Compression, Db, DbIterator, Error};
+use maypole::{Builder, Compression, Db, DbIterator, Error, RocksDb};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::{printable, tell};
 use crate::show::text;
 
@@ -136,12 +136,46 @@ pub fn open_existing(path: &Path) -> Result<Db> {
     Ok(Db::builder(path).create_if_missing(false).open()?)
 }
 
+/// Opens a directory, which Maypole refused to open as its own with the error `refused`, as a
+/// database of RocksDB or LevelDB.
+pub fn open_rocksdb(options: Builder, refused: Error) -> Result<RocksDb> {
+    let opened = options.open_rocksdb();
+    // If the directory is such a database, the second error says why it cannot be read. Otherwise
+    // the first error describes the directory better.
+    let known = match &refused {
+        Error::Unsupported { what, .. } => what.split(';').next(),
+        _ => None,
+    };
+    match known.filter(|known| known.starts_with("this is a database")) {
+        Some(known) => opened.map_err(|error| match error.to_string() {
+            text if text.contains(known) => Failure::new(text),
+            text => Failure::new(format_args!("{known}: {text}")),
+        }),
+        None => opened.map_err(|_| refused.into()),
+    }
+}
+
+/// Fails if `name` is not that of the only column family that a database of Maypole's has.
+pub fn check_column_family(db: &Path, name: Option<&Bytes>) -> Result {
+    match name.filter(|name| name.0 != b"default") {
+        None => Ok(()),
+        Some(name) => Err(Failure::new(format_args!(
+            "{}: a database of Maypole has no column family \"{}\"",
+            db.display(),
+            text::escape(&name.0)
+        ))),
+    }
+}
+
 /// The database of a command that only reads.
 #[derive(Args)]
 pub struct ReadDb {
-    /// Directory of the database
+    /// Directory of the database, which may be RocksDB's or LevelDB's
     #[arg(value_name = "DB")]
     path: PathBuf,
+    /// The column family of a RocksDB database; \xNN stands for a byte [default: default]
+    #[arg(long, value_name = "NAME", value_parser = bytes())]
+    column_family: Option<Bytes>,
     /// Write nothing, not even a lock. This is the default if the directory cannot be written or
     /// another process has the database open; standard error then says so
     #[arg(long, verbatim_doc_comment)]
@@ -155,24 +189,28 @@ impl ReadDb {
 
     pub fn open(&self) -> Result<Db> {
         let options = Db::builder(&self.path).create_if_missing(false);
-        if self.read_only {
-            return Ok(options.open_read_only()?);
-        }
-        match options.clone().open() {
-            Err(error) if keeps_from_writing(&error) => {
+        let opened = match self.read_only {
+            true => options.clone().open_read_only(),
+            false => options.clone().open(),
+        };
+        let db = match opened {
+            Err(error @ Error::Unsupported { .. }) => {
+                let name = self.column_family.as_ref().map_or(&b"default"[..], |name| &name.0);
+                return Ok(open_rocksdb(options, error)?.column_family(name)?);
+            }
+            Err(error) if !self.read_only && keeps_from_writing(&error) => {
                 let db = options.open_read_only()?;
                 tell(format_args!("note: opened read-only: {}", printable(&error.to_string())));
-                Ok(db)
+                db
             }
-            opened => {
-                let db = opened?;
-                if let Some(error) = db.stats().out_of_space {
-                    let error = printable(&error.to_string());
-                    tell(format_args!("note: opened without space to write: {error}"));
-                }
-                Ok(db)
-            }
+            opened => opened?,
+        };
+        check_column_family(&self.path, self.column_family.as_ref())?;
+        if let Some(error) = db.stats().out_of_space {
+            let error = printable(&error.to_string());
+            tell(format_args!("note: opened without space to write: {error}"));
         }
+        Ok(db)
     }
 }
 

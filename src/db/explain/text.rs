@@ -9,7 +9,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::trace::{LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 use crate::encoding::text::{count, counted, size};
-use crate::lookup::explain::text::{Page, Paint, kind_name, short, time};
+use crate::lookup::explain::text::{Page, Paint, kind_name, read, short, time};
 
 /// The report of the command `explain`: every step of the lookup with its result and its time, and
 /// what the lookup would have cost without filters. `{:#}` adds colours for a terminal. A width
@@ -83,6 +83,7 @@ fn outcome(trace: &LookupTrace) -> String {
 fn costs(trace: &LookupTrace, page: &mut Page<'_, '_>) -> fmt::Result {
     let (cost, without) = (trace.cost(), trace.cost_without_filters());
     page.plain("took", &format!("{}; {}", time(trace.nanos()), searched(cost)))?;
+    page.plain("read", &read(trace.tables()))?;
     page.plain("without", &format!("filters: {}", searched(without)))?;
     let text = match without.tables - cost.tables {
         0 => "filters spared nothing".to_string(),

@@ -67,6 +67,7 @@ use crate::db::inner::writing::{IngestionsGuard, LeadingWriter, Writer, sequence
 use crate::db::options::lasting;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
+use crate::encoding::text::escape;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, RandomAccessFile};
 use crate::known_files;
@@ -316,7 +317,7 @@ fn check_entries(path: &Path, table: &Table) -> Result<()> {
         return unsupported(format!(
             "the table belongs to RocksDB's column family {number} (\"{}\"), and a database of Maypole has \
              no column families; write it with an SstFileWriter that was given none",
-            name.escape_debug()
+            escape(&name)
         ));
     }
     if let Some(sequence) = table.global_sequence() {

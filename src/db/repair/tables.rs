@@ -17,6 +17,7 @@ use crate::compaction::{LAST_LEVEL, Plan, PlanKind, Planner, Unavailable};
 use crate::db::maintenance::ingest::smallest_and_largest;
 use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};
+use crate::encoding::text::escape;
 use crate::error::{Damage, Error, Result};
 use crate::fs::{self, Fs};
 use crate::known_files;
@@ -389,7 +390,9 @@ pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
     if kinds.iter().any(|kind| matches!(kind, FileKind::Manifest(_))) {
         return Ok(());
     }
-    let mut first: Option<(PathBuf, Option<(u64, String)>)> = None;
+    /// The number and the name of a column family.
+    type Family = Option<(u64, Vec<u8>)>;
+    let mut first: Option<(PathBuf, Family)> = None;
     for kind in kinds {
         let FileKind::Table(number) = kind else { continue };
         let path = names::table_path(dir, number);
@@ -402,8 +405,8 @@ pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
         let family = properties.column_family();
         match &first {
             Some((other, found)) if *found != family => {
-                let name = |family: &Option<(u64, String)>| match family {
-                    Some((_, name)) => format!("\"{}\"", name.escape_debug()),
+                let name = |family: &Family| match family {
+                    Some((_, name)) => format!("\"{}\"", escape(name)),
                     None => "\"default\"".into(),
                 };
                 let what = format!(

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::db::db::Db;
+use crate::encoding::text::escape;
 use crate::error::{Error, Result};
 use crate::rocksdb::OptionsText;
 
@@ -25,7 +26,7 @@ use crate::rocksdb::OptionsText;
 ///
 /// let rocks = RocksDb::open_read_only("/var/lib/app/rocksdb")?;
 /// for family in rocks.column_families() {
-///     println!("{}: {} tables", family.name, family.tables);
+///     println!("{}: {} tables", maypole::text::escape(&family.name), family.tables);
 /// }
 /// let db = rocks.column_family("default")?;
 /// println!("{:?}", db.get("key")?);
@@ -47,8 +48,9 @@ pub struct RocksDb {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ColumnFamily {
-    /// Its name; `default` is always there.
-    pub name: String,
+    /// Its name, which is bytes: some programs have names of control characters. `default` is
+    /// always there.
+    pub name: Vec<u8>,
     /// Its number.
     pub id: u32,
     /// The name of its comparator.
@@ -77,7 +79,7 @@ impl RocksDb {
 
     /// The number of a table of the column family `name` that refers to blob files, if there is
     /// one.
-    pub(super) fn with_blobs(&self, name: &str) -> Option<u64> {
+    pub(super) fn with_blobs(&self, name: &[u8]) -> Option<u64> {
         let position = self.families.iter().position(|family| family.name == name)?;
         self.with_blobs[position]
     }
@@ -89,8 +91,8 @@ impl RocksDb {
 
     /// An option of a column family or of its tables, as the newest OPTIONS file has it:
     /// `option("default", "filter_policy")`. `None` where the file is missing or does not name it.
-    pub fn option(&self, column_family: &str, name: &str) -> Option<&str> {
-        let options = self.options.as_ref()?;
+    pub fn option(&self, column_family: impl AsRef<[u8]>, name: &str) -> Option<&str> {
+        let (options, column_family) = (self.options.as_ref()?, column_family.as_ref());
         options.table(column_family, name).or_else(|| options.family(column_family, name))
     }
 
@@ -102,20 +104,21 @@ impl RocksDb {
     ///
     /// [`Error::InvalidArgument`] where there is no family of this name, [`Error::Unsupported`]
     /// where Maypole does not read it.
-    pub fn column_family(&self, name: &str) -> Result<Db> {
+    pub fn column_family(&self, name: impl AsRef<[u8]>) -> Result<Db> {
+        let name = name.as_ref();
         let Some(position) = self.families.iter().position(|family| family.name == name) else {
-            let names: Vec<_> = self.families.iter().map(|family| &family.name[..]).collect();
+            let names: Vec<_> = self.families.iter().map(|family| escape(&family.name)).collect();
             return Err(Error::InvalidArgument(format!(
                 "{}: there is no column family \"{}\"; there are: {}",
                 self.path.display(),
-                name.escape_debug(),
-                names.join(", ").escape_debug()
+                escape(name),
+                names.join(", ")
             )));
         };
         let reason = || self.families[position].not_supported.clone().unwrap_or_default();
         self.databases[position].clone().ok_or_else(|| Error::Unsupported {
             file: self.path.clone(),
-            what: format!("the column family \"{}\": {}", name.escape_debug(), reason()),
+            what: format!("the column family \"{}\": {}", escape(name), reason()),
         })
     }
 }

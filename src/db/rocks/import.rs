@@ -94,7 +94,8 @@ impl RocksDb {
     /// - [`Error::InvalidArgument`] where `dir` is not empty, or lies in the RocksDB directory.
     /// - [`Error::Io`] where a file cannot be read or made. The files that were made are removed;
     ///   the directory stays, empty.
-    pub fn import(&self, name: &str, dir: impl AsRef<Path>) -> Result<ImportReport> {
+    pub fn import(&self, name: impl AsRef<[u8]>, dir: impl AsRef<Path>) -> Result<ImportReport> {
+        let name = name.as_ref();
         let db = self.column_family(name)?;
         if let Some(table) = self.with_blobs(name) {
             return Err(Error::Unsupported {

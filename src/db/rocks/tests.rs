@@ -439,7 +439,7 @@ fn a_refused_family_keeps_no_other_from_being_read() {
         let error = rocks.column_family(name).unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
         assert!(error.to_string().contains(reason), "{error}");
-        let family = rocks.column_families().iter().find(|family| family.name == name).unwrap();
+        let family = rocks.column_families().iter().find(|it| it.name == name.as_bytes()).unwrap();
         assert!(family.not_supported.as_ref().unwrap().contains(reason));
     }
 }

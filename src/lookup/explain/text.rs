@@ -43,7 +43,8 @@ impl Display for TableTrace {
             None => "nothing".to_string(),
         };
         page.heading("found", &outcome)?;
-        page.plain("took", &time(self.nanos()))
+        page.plain("took", &time(self.nanos()))?;
+        page.plain("read", &read([self].into_iter()))
     }
 }
 
@@ -300,6 +301,28 @@ fn step(cost: &StepCost) -> String {
     match cost.was_in_memory() {
         true => format!("{}, in memory", time(cost.nanos)),
         false => format!("{}, read {}", time(cost.nanos), size(cost.read_bytes)),
+    }
+}
+
+/// What lookups in `tables` read from files: filters, indexes and data blocks, or parts of them.
+pub(crate) fn read<'a>(tables: impl Iterator<Item = &'a TableTrace>) -> String {
+    let mut sums = [("filter", 0, 0), ("index", 0, 0), ("data block", 0, 0)];
+    for table in tables {
+        let filter = table.filter.iter().map(|filter| (0, filter.cost));
+        let index = table.index.iter().map(|index| (1, index.cost));
+        let blocks = table.blocks.iter().map(|block| (2, block.cost));
+        for (kind, cost) in filter.chain(index).chain(blocks).filter(|(_, it)| !it.was_in_memory())
+        {
+            sums[kind].1 += 1;
+            sums[kind].2 += cost.read_bytes;
+        }
+    }
+    let sums: Vec<_> = sums.into_iter().filter(|(_, number, _)| *number > 0).collect();
+    let kinds =
+        sums.iter().map(|&(kind, n, bytes)| format!("{} of {}", counted(n, kind), size(bytes)));
+    match sums.len() {
+        0 => "nothing from files".into(),
+        _ => kinds.collect::<Vec<_>>().join(", "),
     }
 }
 

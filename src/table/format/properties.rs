@@ -113,8 +113,16 @@ pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
 /// Names of other comparators with the same order. `RocksDB_SE_v3.10` is a comparator of MyRocks.
 const BYTEWISE_EQUALS: [&str; 1] = ["RocksDB_SE_v3.10"];
 
+/// Tables of RocksDB 4 have this before the name of the comparator.
+const OF_INTERNAL_KEYS: &str = "rocksdb.InternalKeyComparator:";
+
 /// The names of RocksDB's own compression managers, in tables of format_version 7.
 const BUILT_IN_COMPRESSION: [&str; 2] = ["BuiltinV1", "BuiltinV2"];
+
+/// The name of the comparator of user keys that a table states, as a MANIFEST would have it.
+pub(crate) fn user_comparator(stated: &str) -> &str {
+    stated.strip_prefix(OF_INTERNAL_KEYS).unwrap_or(stated)
+}
 
 /// Whether the comparator of this name orders keys as bytes.
 pub(crate) fn is_bytewise(comparator: &str) -> bool {
@@ -295,9 +303,9 @@ impl TableProperties {
     /// The number and the name of the table's column family. `None` for RocksDB's default family
     /// and for an unknown one. A database must not hold tables of different families, because equal
     /// keys in two families are different keys.
-    pub(crate) fn column_family(&self) -> Option<(u64, String)> {
+    pub(crate) fn column_family(&self) -> Option<(u64, Vec<u8>)> {
         let number = self.number(names::COLUMN_FAMILY_ID)?;
-        let name = self.text(names::COLUMN_FAMILY_NAME).unwrap_or_default();
+        let name = self.raw(names::COLUMN_FAMILY_NAME).unwrap_or_default();
         (number != 0 && number != UNKNOWN_COLUMN_FAMILY).then(|| (number, name.to_owned()))
     }
 

@@ -44,8 +44,8 @@ impl LogFile {
         LogFile { capacities: capacities(&head), counters: counters(&tail) }
     }
 
-    pub fn capacity_bytes(&self, family: &str) -> Option<u64> {
-        self.capacities.get(family).copied()
+    pub fn capacity_bytes(&self, family: &[u8]) -> Option<u64> {
+        self.capacities.get(&*String::from_utf8_lossy(family)).copied()
     }
 }
 

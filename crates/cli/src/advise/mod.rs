@@ -60,9 +60,9 @@ const TRIAL_ENTRIES: u64 = 20_000;
 
 impl Advise {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let source = source::open(&self.dir, self.column_family.as_deref())?;
+        let source = source::open(&self.dir, self.column_family.as_ref())?;
         for (name, why) in &source.refused {
-            tell(format_args!("note: {}: not read: {}", printable(name), printable(why)));
+            tell(format_args!("note: {name}: not read: {}", printable(why)));
         }
         if self.query_file.is_some() && source.families.len() > 1 {
             return Err(Failure::Call(

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args;
+use crate::args::{self, Bytes};
 
 /// Say what the filters of a database do and what other filters would do on its keys.
 ///
@@ -32,9 +32,9 @@ use crate::args;
 pub struct Advise {
     /// Directory of the database
     pub dir: PathBuf,
-    /// Only this column family [default: all]
-    #[arg(long, value_name = "NAME")]
-    pub column_family: Option<String>,
+    /// Only this column family; \xNN stands for a byte [default: all]
+    #[arg(long, value_name = "NAME", value_parser = args::bytes())]
+    pub column_family: Option<Bytes>,
     /// Read this share of each level, such as 1% or 0.01
     #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = args::share_in(1e-9..=1.0, "a share such as 1% or 0.01, above 0 and at most 100%"))]
     pub sample: f64,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use maypole::wilson_interval_95;
 
-use super::findings::{Findings, PolicyRow};
+use super::findings::{Findings, NOW, PolicyRow};
 use super::options::Advise;
 use super::report;
 use super::source::{Engine, Source};
@@ -16,8 +16,8 @@ use crate::show::files;
 use crate::show::grouped;
 use crate::show::html::{self, escape};
 use crate::show::plot::ticks::decimal;
-use crate::show::plot::{Axis, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
-use crate::show::text::size;
+use crate::show::plot::{Axis, Dot, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
+use crate::show::text::{size, small};
 
 /// The command that a page names as its maker. A page of another maker is never replaced.
 pub const MAKER: &str = "maypole advise";
@@ -103,8 +103,11 @@ fn section(found: &Findings, n: usize, engine: Engine) -> String {
     html::section(&title, &html)
 }
 
+/// The color of what there is, which no family has.
+const NOW_COLOR: usize = 5;
+
 /// Plots reads against memory: a curve for each filter family, and separate points for the policies
-/// whose names have a space, such as `bloom:10, last none`.
+/// whose names have a space, such as `bloom:10, last none`. What there is stands out.
 fn plot(found: &Findings, n: usize) -> Plot {
     let is_curve = |row: &PolicyRow| !row.policy.contains(' ');
     let name = |row: &PolicyRow| match is_curve(row) {
@@ -116,19 +119,26 @@ fn plot(found: &Findings, n: usize) -> Plot {
     let point = |row: &PolicyRow| {
         let blocks = row.blocks_per_absent_get.or(row.blocks_per_present_get).unwrap_or(0.0);
         let says = format!(
-            "{}\n{} of filters, {:.2} bits a key\n{blocks:.4} data blocks {}",
+            "{}\n{} of filters, {:.2} bits a key\n{} data blocks {lookup}",
             row.policy,
             size(row.filter_bytes),
             row.bits_per_key,
-            lookup
+            small(blocks)
         );
         let at_most = wilson_interval_95(0, found.measured.absent.count).filter(|_| blocks == 0.0);
-        Point::observed(row.filter_bytes as f64, blocks, at_most, says)
+        let point = Point::observed(row.filter_bytes as f64, blocks, at_most, says);
+        match row.policy == NOW && point.dot == Dot::Seen {
+            true => Point { dot: Dot::Here, ..point },
+            false => point,
+        }
     };
     let rows = found.policies.iter().filter(|row| row.policy != "none");
     let curves = grouped(rows.map(|row| ((name(row), is_curve(row)), point(row))));
     let series = curves.into_iter().map(|((name, is_curve), points)| Series {
-        color: color_of_family(&name).filter(|_| is_curve).unwrap_or(OTHERS),
+        color: match name == NOW {
+            true => NOW_COLOR,
+            false => color_of_family(&name).filter(|_| is_curve).unwrap_or(OTHERS),
+        },
         look: if is_curve { Look::Joined } else { Look::Points },
         name,
         points,

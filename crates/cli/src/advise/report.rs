@@ -14,7 +14,7 @@ use crate::failure::Result;
 use crate::output::{SCHEMA, json_list, object, printable};
 use crate::show::record;
 use crate::show::sheet::{Cell, Column, Screen, Sheet, or_dash, short_count};
-use crate::show::text::{count, counted, percent, size};
+use crate::show::text::{count, counted, percent, size, small};
 
 const FILES_NAMED: usize = 5;
 
@@ -25,10 +25,9 @@ pub fn text(
     screen: &Screen,
     out: &mut dyn Write,
 ) -> Result {
-    let name = printable(&found.name);
     let (tables, file_bytes) = (found.situation.tables as u64, found.situation.file_bytes);
     let title = match engine {
-        Engine::RocksDb => format!("Column family {name}: {}", extent(found)),
+        Engine::RocksDb => format!("Column family {}: {}", found.name, extent(found)),
         Engine::Maypole => format!("Database: {}", extent(found)),
     };
     screen.say([screen.bold(&title)], out)?;
@@ -179,7 +178,7 @@ fn files(rows: &[FileRow]) -> Sheet {
 }
 
 fn policies(rows: &[PolicyRow]) -> Sheet {
-    let blocks = |blocks: Option<f64>| blocks.map(|blocks| format!("{blocks:.4}"));
+    let blocks = |blocks: Option<f64>| blocks.map(small);
     let saved =
         |row: &PolicyRow| row.saved_micros_per_absent_get.map(|saved| format!("{saved:+.1}"));
     let columns: &[Column<PolicyRow>] = &[
@@ -228,8 +227,8 @@ fn lookups(found: &Findings) -> Vec<String> {
     let line = |what: &str, of: &Lookups| match of.count {
         0 => format!("No {what} key could be looked up."),
         lookups => format!(
-            "A lookup of {what} keys reads {:.4} data blocks, {:.2} without filters (of {}).",
-            of.blocks,
+            "A lookup of {what} keys reads {} data blocks, {:.2} without filters (of {}).",
+            small(of.blocks),
             of.blocks_without_filters,
             count(lookups)
         ),

@@ -15,7 +15,7 @@ use super::source::Engine;
 use super::wanted::{Policy, Wanted};
 use crate::recommend::words::{self, micros, seconds};
 use crate::recommend::{self as rule, Estimate, Filter, Recommendation, recommend};
-use crate::show::text::{count, counted, percent, size};
+use crate::show::text::{count, counted, percent, size, small};
 
 /// If filters and indexes take a larger share of the block cache than this, they leave too little
 /// of it to data blocks.
@@ -338,9 +338,10 @@ fn another_filter(s: &Situation) -> Option<Advice> {
         options: if is_asked_for { Vec::new() } else { s.options_of(row) },
         when: s.when_rewritten(),
         worth: format!(
-            "{} reads {after:.4} blocks in place of {before:.4} ({saved}); filters take {} in place of \
-             {}{build}",
+            "{} reads {} blocks in place of {} ({saved}); filters take {} in place of {}{build}",
             s.lookup(),
+            small(after),
+            small(before),
             size(take.bytes as u64),
             size(s.filter_bytes)
         ),

@@ -6,7 +6,9 @@ use maypole::{Db, Error, RocksDb};
 
 use super::log_file::LogFile;
 use super::wanted::Wanted;
-use crate::failure::{Failure, Result};
+use crate::args::{self, Bytes};
+use crate::failure::Result;
+use crate::show::text::escape;
 
 /// The size of this process's block cache, which holds filters and indexes of the tables that are
 /// queried.
@@ -22,6 +24,7 @@ pub enum Engine {
 /// A column family that can be read. A Maypole database counts as one column family named
 /// `default`.
 pub struct Family {
+    /// Its name with escapes, as it is printed.
     pub name: String,
     pub db: Db,
     pub wanted: Wanted,
@@ -32,14 +35,14 @@ pub struct Family {
 pub struct Source {
     pub engine: Engine,
     pub families: Vec<Family>,
-    /// The names of the column families that are not read, and why.
+    /// The names of the column families that are not read, with escapes, and why.
     pub refused: Vec<(String, String)>,
     pub log: LogFile,
 }
 
 /// Opens the database in `dir`, with the column family `only`, or with all column families if
 /// `only` is `None`.
-pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
+pub fn open(dir: &Path, only: Option<&Bytes>) -> Result<Source> {
     let options = Db::builder(dir).block_cache_bytes(CACHE_BYTES);
     match options.clone().open_read_only() {
         Ok(db) => of_maypole(db, dir, only),
@@ -50,27 +53,12 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
         {
             Err(error.into())
         }
-        Err(error) => match options.open_rocksdb() {
-            Ok(rocks) => of_rocksdb(&rocks, dir, only),
-            // Neither attempt to open the directory has succeeded. If it holds a RocksDB database,
-            // as the first error says, the second error is returned, because it says why that
-            // database cannot be read. Otherwise the first error describes the directory better.
-            Err(second) => match &error {
-                Error::Unsupported { what, .. } if what.contains("RocksDB") => Err(second.into()),
-                _ => Err(error.into()),
-            },
-        },
+        Err(error) => of_rocksdb(&args::open_rocksdb(options, error)?, dir, only),
     }
 }
 
-fn of_maypole(db: Db, dir: &Path, only: Option<&str>) -> Result<Source> {
-    if let Some(name) = only.filter(|&name| name != "default") {
-        return Err(Failure::new(format_args!(
-            "{}: a database of Maypole has no column family \"{}\"",
-            dir.display(),
-            name.escape_debug()
-        )));
-    }
+fn of_maypole(db: Db, dir: &Path, only: Option<&Bytes>) -> Result<Source> {
+    args::check_column_family(dir, only)?;
     let family =
         Family { name: "default".into(), db, wanted: Wanted::default(), cache_bytes: None };
     Ok(Source {
@@ -81,7 +69,7 @@ fn of_maypole(db: Db, dir: &Path, only: Option<&str>) -> Result<Source> {
     })
 }
 
-fn of_rocksdb(rocks: &RocksDb, dir: &Path, only: Option<&str>) -> Result<Source> {
+fn of_rocksdb(rocks: &RocksDb, dir: &Path, only: Option<&Bytes>) -> Result<Source> {
     let mut log = LogFile::read(dir);
     // LOG counts all column families together. So its counters are used only if there is just one.
     log.counters = log.counters.filter(|_| rocks.column_families().len() == 1);
@@ -89,21 +77,21 @@ fn of_rocksdb(rocks: &RocksDb, dir: &Path, only: Option<&str>) -> Result<Source>
         Source { engine: Engine::RocksDb, families: Vec::new(), refused: Vec::new(), log };
     if let Some(name) = only {
         // If there is no such family, this fails with a list of the names.
-        rocks.column_family(name)?;
+        rocks.column_family(&name.0)?;
     }
     for family in rocks.column_families() {
         let name = &family.name;
-        if only.is_some_and(|only| only != name) {
+        if only.is_some_and(|only| only.0 != *name) {
             continue;
         }
         match rocks.column_family(name) {
             Ok(db) => source.families.push(Family {
-                name: name.clone(),
+                name: escape(name),
                 db,
                 wanted: Wanted::of(|option| rocks.option(name, option)),
                 cache_bytes: source.log.capacity_bytes(name),
             }),
-            Err(error) => source.refused.push((name.clone(), error.to_string())),
+            Err(error) => source.refused.push((escape(name), error.to_string())),
         }
     }
     Ok(source)

@@ -7,8 +7,8 @@ use clap::Args;
 use maypole::{ExportReport, FilterPolicy};
 
 use crate::args;
-use crate::failure::Result;
-use crate::output::{object, tell};
+use crate::failure::{Failure, Result};
+use crate::output::{object, printable, tell};
 use crate::progress;
 use crate::show::text::{counted, size};
 
@@ -22,7 +22,8 @@ use crate::show::text::{counted, size};
 /// RocksDB uses the filters of tables only if its options name a filter policy. This command prints
 /// the policy to set, and writes it to the OPTIONS file. RocksDB ignores filters that it does not
 /// know, such as burr and fuse; the command says how many tables have such filters. With --filter,
-/// it writes every table again, with filters that RocksDB knows.
+/// it writes every table again, with filters that RocksDB knows. A table whose layout is not
+/// Maypole's may keep its filter; the command then names it, and the exit code is 1.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Export {
@@ -34,9 +35,10 @@ pub struct Export {
     /// --help)
     #[arg(long, value_name = "POLICY")]
     filter: Option<FilterPolicy>,
-    /// Print a JSON object: tables, linked, copied, refiltered, bytes, unknown_filters (tables that
-    /// RocksDB reads without their filter), filter_policy, not_linked (why the first copied table
-    /// was not linked)
+    /// Print a JSON object: tables, linked, copied, refiltered, not_refiltered (which tables keep
+    /// their filters in spite of --filter, and why), bytes, unknown_filters (tables that RocksDB
+    /// reads without their filter), filter_policy, not_linked (why the first copied table was not
+    /// linked)
     #[arg(long, verbatim_doc_comment)]
     json: bool,
 }
@@ -64,7 +66,18 @@ impl Export {
                 counted(report.unknown_filters as u64, "table"),
             ));
         }
-        print(out, &report, self.json)
+        print(out, &report, self.json)?;
+        if report.not_refiltered.is_empty() {
+            return Ok(());
+        }
+        for reason in &report.not_refiltered {
+            tell(format_args!("note: {}", printable(reason)));
+        }
+        Err(Failure::new(format_args!(
+            "{}: exported, but {} could not be written again with --filter: see the notes",
+            self.rocksdb.display(),
+            counted(report.not_refiltered.len() as u64, "table"),
+        )))
     }
 }
 
@@ -72,8 +85,8 @@ fn print(out: &mut dyn Write, report: &ExportReport, as_json: bool) -> Result {
     let tables = report.linked + report.copied + report.refiltered;
     if as_json {
         let object = object! { report =>
-            tables = tables, linked, copied, refiltered, bytes = report.file_bytes,
-            unknown_filters, filter_policy, not_linked
+            tables = tables, linked, copied, refiltered, not_refiltered,
+            bytes = report.file_bytes, unknown_filters, filter_policy, not_linked
         };
         writeln!(out, "{object}")?;
         return Ok(());

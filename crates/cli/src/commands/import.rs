@@ -7,10 +7,11 @@ use clap::Args;
 use maypole::{Db, ImportReport, RocksDb};
 use serde_json::json;
 
+use crate::args::{self, Bytes};
 use crate::failure::{Failure, Result};
 use crate::output::{object, tell};
 use crate::progress;
-use crate::show::text::{counted, size};
+use crate::show::text::{counted, escape, size};
 
 /// Make a Maypole database of a RocksDB database, without rewriting its tables.
 ///
@@ -36,11 +37,12 @@ pub struct Import {
     rocksdb: PathBuf,
     /// Directory of the new database, which must be empty or missing
     db: PathBuf,
-    /// The column family to import
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    column_family: String,
-    /// Import all column families, each to a directory of its name in DB
-    #[arg(long, conflicts_with = "column_family")]
+    /// The column family to import; \xNN stands for a byte
+    #[arg(long, value_name = "NAME", default_value = "default", value_parser = args::bytes())]
+    column_family: Bytes,
+    /// Import all column families, each to a directory of its name in DB. In the names of these
+    /// directories, %NN is the byte with the hexadecimal number NN
+    #[arg(long, conflicts_with = "column_family", verbatim_doc_comment)]
     all: bool,
     /// Read every table completely before anything is written
     #[arg(long)]
@@ -59,7 +61,7 @@ impl Import {
         for (name, _) in &targets {
             let db = rocks.column_family(name)?;
             if self.verify {
-                verify(&db, name)?;
+                verify(&db, &escape(name))?;
             }
         }
         let mut made: Vec<&Path> = Vec::new();
@@ -92,15 +94,15 @@ impl Import {
             if let Some(reason) = &report.not_linked {
                 tell(format_args!("note: copied, not linked: {reason}"));
             }
-            print(out, name, &report, self.json)?;
+            print(out, &escape(name), &report, self.json)?;
         }
         Ok(())
     }
 
     /// The column families to import, and the directory of each.
-    fn targets(&self, rocks: &RocksDb) -> Result<Vec<(String, PathBuf)>> {
+    fn targets(&self, rocks: &RocksDb) -> Result<Vec<(Vec<u8>, PathBuf)>> {
         if !self.all {
-            return Ok(vec![(self.column_family.clone(), self.db.clone())]);
+            return Ok(vec![(self.column_family.0.clone(), self.db.clone())]);
         }
         if self.db.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(Failure::new(format_args!(
@@ -108,22 +110,41 @@ impl Import {
                 self.db.display()
             )));
         }
-        let names = rocks.column_families().iter().map(|family| &family.name);
-        let target = |name: &String| match is_file_name(name) {
-            true => Ok((name.clone(), self.db.join(name))),
-            false => Err(Failure::new(format_args!(
-                "the column family \"{}\" has a name that no directory can have; import it with \
-                 --column-family",
-                name.escape_debug()
-            ))),
-        };
-        names.map(target).collect()
+        let families = rocks.column_families();
+        let names: Vec<&[u8]> = families.iter().map(|family| &family.name[..]).collect();
+        let dirs = directory_names(&names);
+        Ok(names.iter().zip(dirs).map(|(name, dir)| (name.to_vec(), self.db.join(dir))).collect())
     }
 }
 
-fn is_file_name(name: &str) -> bool {
-    let is_plain = |c: char| !c.is_control() && !matches!(c, '/' | '\\' | ':');
-    !matches!(name, "" | "." | "..") && name.chars().all(is_plain)
+/// A name of a directory for each of these column families. No two of them are equal, even on a
+/// file system that ignores the case of letters.
+///
+/// The names of column families are bytes. In the name of the directory, a byte is `%NN` unless all
+/// file systems take it as it is. Capital letters are `%NN` too in a name that differs from another
+/// one only in their case. The empty name is `%`.
+fn directory_names(families: &[&[u8]]) -> Vec<String> {
+    let encoded = |name: &[u8], with_capitals: bool| {
+        let mut dir = String::new();
+        for (i, &byte) in name.iter().enumerate() {
+            let is_plain = match byte {
+                b'A'..=b'Z' => with_capitals,
+                b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => true,
+                // At the ends of names, points and spaces are special.
+                b' ' | b'.' => i > 0 && i + 1 < name.len(),
+                _ => b"!#$&'()+,;=@[]^`{}~".contains(&byte),
+            };
+            match is_plain {
+                true => dir.push(byte.into()),
+                false => dir += &format!("%{byte:02x}"),
+            }
+        }
+        if dir.is_empty() { "%".into() } else { dir }
+    };
+    let is_alone = |name: &&&[u8]| {
+        families.iter().filter(|other| other.eq_ignore_ascii_case(name)).count() == 1
+    };
+    families.iter().map(|name| encoded(name, is_alone(&name))).collect()
 }
 
 /// Reads every table completely.
@@ -132,8 +153,7 @@ fn verify(db: &Db, name: &str) -> Result {
     match report.not_understood.first() {
         None => Ok(()),
         Some(first) => Err(Failure::new(format_args!(
-            "the column family \"{}\" has entries that only RocksDB reads: {first}",
-            name.escape_debug()
+            "the column family \"{name}\" has entries that only RocksDB reads: {first}"
         ))),
     }
 }
@@ -150,8 +170,7 @@ fn print(out: &mut dyn Write, name: &str, report: &ImportReport, as_json: bool) 
     }
     writeln!(
         out,
-        "{}: {} ({} linked, {} copied{}), {}, {} from logs",
-        name.escape_debug(),
+        "{name}: {} ({} linked, {} copied{}), {}, {} from logs",
         counted(tables as u64, "table"),
         report.linked,
         report.copied,
@@ -163,4 +182,24 @@ fn print(out: &mut dyn Write, name: &str, report: &ImportReport, as_json: bool) 
         counted(report.log_entries as u64, "entry"),
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names that no directory can have were once refused, and names that differ only in the case
+    /// of letters would have met in one directory.
+    #[test]
+    fn every_column_family_has_a_directory_of_its_own() {
+        for (families, dirs) in [
+            (&[&b"default"[..], b"\x01", b"\n", b"\xff", b""][..], "default %01 %0a %ff %"),
+            (&[b".", b"..", b"a.", b"a/b", b"%01", b"nul\0"], "%2e %2e%2e a%2e a%2fb %2501 nul%00"),
+            (&[b"Users", b"a", b"A", b"%41"], "Users a %41 %2541"),
+            (&["Käse".as_bytes(), b"a b:c", b" "], "K%c3%a4se a b%3ac %20"),
+        ] {
+            let found = directory_names(families);
+            assert_eq!(found.join(" "), dirs);
+        }
+    }
 }

@@ -13,7 +13,7 @@ use crate::output::{SCHEMA, json_lines, tell};
 use crate::recommend::{Estimate, Filter, Situation, recommend, words};
 use crate::show::record::{self, record};
 use crate::show::sheet::{Column, Screen, Sheet, or_dash};
-use crate::show::text::{counted, percent, size};
+use crate::show::text::{counted, percent, size, small};
 
 /// Compute how large filters must be for a number of keys, and what they will do.
 ///
@@ -498,7 +498,7 @@ fn trees(rows: &[TreeRow]) -> Sheet {
         ("policy", &|row| row.policy.clone().into()),
         ("bytes", &|row| size(row.bytes as u64).into()),
         ("bits/key,\nsmall to large level", &|row| all_bits(row).into()),
-        ("reads per\nabsent lookup", &|row| format!("{:.4}", row.reads).into()),
+        ("reads per\nabsent lookup", &|row| small(row.reads).into()),
     ];
     Sheet::of(rows, columns)
 }

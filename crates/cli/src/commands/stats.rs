@@ -37,7 +37,8 @@ pub struct Stats {
     db: ReadDb,
     /// Read the counters again after each interval in seconds (default 1) and show the rates since
     /// the last reading, a curve of the last rates, and the levels, until Ctrl-C. A terminal's
-    /// screen is redrawn; other output gets a block for each reading
+    /// screen is redrawn, and what does not fit is left out at the bottom; other output gets a
+    /// block for each reading
     #[arg(
         long,
         value_name = "SECONDS",
@@ -107,11 +108,16 @@ impl Stats {
     }
 
     fn report(&self, source: &Source, out: &mut dyn Write) -> Result {
-        if let Some(stats) = source.read()? {
+        // Another engine's database publishes nothing here, but can be opened.
+        let (stats, is_own) = match source.read() {
+            Err(_) if !self.db.path().join("STATS").exists() => (None, false),
+            read => (read?, true),
+        };
+        if let Some(stats) = stats {
             return report::published(source, &stats, ReadCost::of(&stats, self.read_cost), out);
         }
         let db = self.db.open()?;
-        report::opened(source, &db.stats(), out)?;
+        report::opened(source, &db.stats(), is_own, out)?;
         Ok(db.close()?)
     }
 }

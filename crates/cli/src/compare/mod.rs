@@ -60,6 +60,7 @@ use tree::Tree;
 pub use keys::{KeyList, file};
 pub use lab::FilterSpeed;
 pub use options::Compare;
+pub use rounds::Repeated;
 
 impl Compare {
     pub fn run(self, out: &mut dyn Write) -> Result {

@@ -27,7 +27,9 @@ impl Encoding {
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => {
                 other("compressed by bzip2", "bzip2 -dc FILE")
             }
+            [0x04, 0x22, 0x4d, 0x18, ..] => other("compressed by lz4", "lz4 -dc FILE"),
             [b'P', b'K', 3, 4, ..] => other("a zip archive", "unzip -p FILE"),
+            [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => other("a 7z archive", "7z x -so FILE"),
             // UTF-32 is checked first, because its little-endian mark begins with that of UTF-16.
             [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => {
                 other("text in UTF-32", "iconv -f UTF-32 -t UTF-8 FILE")
@@ -80,6 +82,8 @@ mod tests {
             b"\xfd7zXZ\0\0\x04",
             b"BZh91AY&SY\x0a",
             b"PK\x03\x04\x14\0",
+            b"\x04\x22\x4d\x18\x64\x40",
+            b"7z\xbc\xaf\x27\x1c\0\x04",
             b"\xff\xfea\0",
             b"\xfe\xff\0a",
             b"\xff\xfe\0\0a\0\0\0",

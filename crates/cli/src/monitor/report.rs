@@ -48,8 +48,9 @@ pub fn published(
 }
 
 /// The report of a database whose counters are not published, and which this command has just
-/// opened. Nothing has been counted since it was opened, so no counts are shown.
-pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
+/// opened. Nothing has been counted since it was opened, so no counts are shown. `is_own`: whether
+/// it is a database of Maypole's, so that its counters can be published.
+pub fn opened(source: &Source, stats: &Stats, is_own: bool, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     writeln!(out, "{}\n", screen.bold(&source.name))?;
     heading("Tree", &screen, out)?;
@@ -73,6 +74,9 @@ pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
     writeln!(out, "  to compact    {:>10}", size(stats.compaction_debt_bytes))?;
     let (dead, entries) = dead_of(&stats.levels);
     writeln!(out, "  dead, about   {:>10}   {}", size(dead), counted(entries, "entry"))?;
+    if !is_own {
+        return Ok(());
+    }
     heading("\nCounters", &screen, out)?;
     screen.say([format!("none are published. {HOW}.")], out)
 }

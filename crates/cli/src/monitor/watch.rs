@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! lookups/s      ▁▂▅█▇▇▅   at most 81,202
-//! on a terminal   one screen, drawn over the last one
+//! on a terminal   one screen, drawn over the last one; what does not fit is cut at its end
 //! elsewhere       one block a reading, and an empty line after each
 //! ```
 //!
@@ -41,7 +41,7 @@ pub fn watch(source: &Source, every: Duration, out: &mut dyn Write) -> Result {
         let mut block = Vec::new();
         draw(source, &look, last.as_ref(), &mut history, &screen, &mut block)?;
         match screen.is_terminal && !is_dumb() {
-            true => redraw(&block, last.is_none(), out)?,
+            true => redraw(fitting(&block, &screen), last.is_none(), out)?,
             false => {
                 block.push(b'\n');
                 out.write_all(&block)?;
@@ -113,6 +113,7 @@ fn draw(
     let since = last.and_then(|last| look.since(last));
     writeln!(out, "{}", screen.bold(&screen.wrap(&source.name)))?;
     writeln!(out, "{}", screen.wrap(&source.origin(stats)))?;
+    report::warn(stats, screen, out)?;
     let recent = since.map(|(counted, time)| {
         (Figures::of(stats, &counted, read_cost), time.as_secs_f64().max(1e-3))
     });
@@ -167,12 +168,30 @@ fn draw(
     }
     let dead = report::dead_data(stats).into_iter();
     rows.extend(dead.map(|(name, figure)| vec![name.to_string(), String::new(), figure]));
-    writeln!(out, "{}", screen.drawn(&table(vec!["", &header, "since the opening"], rows)))?;
     for line in history.lines(screen) {
         writeln!(out, "{}", screen.drawn(&line))?;
     }
+    writeln!(out, "{}", screen.drawn(&table(vec!["", &header, "since the opening"], rows)))?;
     writeln!(out, "{}", report::tree(&stats.levels, true).to_text(screen))?;
-    report::warn(stats, screen, out)
+    Ok(())
+}
+
+/// The start of `block` that fits the screen. A line that is wider than the screen takes several
+/// lines of it. If the size is unknown, it is 80 × 24.
+fn fitting<'a>(block: &'a [u8], screen: &Screen) -> &'a [u8] {
+    let (width, height) = (screen.width.unwrap_or(80), screen.height.unwrap_or(24));
+    let (mut taken, mut bytes) = (0, 0);
+    for line in block.split_inclusive(|&byte| byte == b'\n') {
+        let shown = String::from_utf8_lossy(line);
+        taken += console::measure_text_width(shown.trim_end()).div_ceil(width).max(1);
+        if taken > height {
+            break;
+        }
+        bytes += line.len();
+    }
+    // A line feed after the last line of the screen would scroll it.
+    let block = &block[..bytes];
+    block.strip_suffix(b"\n").unwrap_or(block)
 }
 
 /// Redraws the screen line by line, because a cleared screen would flicker.
@@ -192,6 +211,19 @@ fn redraw(block: &[u8], is_first: bool, out: &mut dyn Write) -> Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_fit_the_screen_is_cut_at_its_end() {
+        let screen = |width, height| Screen { width, height, ..Screen::default() };
+        let fit = |block: &str, screen: Screen| {
+            String::from_utf8(fitting(block.as_bytes(), &screen).to_vec()).unwrap()
+        };
+        let block = "\x1b[1mname\x1b[0m\n12345 12345\nµµµµµ\n\nlast\n";
+        assert_eq!(fit(block, screen(Some(11), Some(9))), block.trim_end());
+        assert_eq!(fit(block, screen(Some(11), Some(3))), "\x1b[1mname\x1b[0m\n12345 12345\nµµµµµ");
+        assert_eq!(fit(block, screen(Some(5), Some(4))), "\x1b[1mname\x1b[0m\n12345 12345");
+        assert_eq!(fit(&"line\n".repeat(99), screen(None, None)).lines().count(), 24);
+    }
 
     #[test]
     fn a_curve_shows_the_last_looks_that_have_room() {

@@ -20,6 +20,8 @@ use crate::output::table;
 pub struct Screen {
     /// In characters; `None` if it is unknown.
     pub width: Option<usize>,
+    /// In lines; `None` if the output is no terminal, or its size is unknown.
+    pub height: Option<usize>,
     /// Whether the output is a terminal, where bars help the reader.
     pub is_terminal: bool,
     pub has_color: bool,
@@ -35,9 +37,10 @@ impl Screen {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let said = std::env::var("COLUMNS").ok().and_then(|width| width.parse().ok());
         let is_terminal = stdout().is_terminal();
-        let asked = || console::Term::stdout().size_checked().map(|(_, columns)| columns.into());
+        let asked = is_terminal.then(|| console::Term::stdout().size_checked()).flatten();
         Screen {
-            width: said.or_else(|| is_terminal.then(asked).flatten()).filter(|&width| width > 0),
+            width: said.or(asked.map(|(_, columns)| columns.into())).filter(|&width| width > 0),
+            height: asked.map(|(lines, _)| lines.into()).filter(|&height| height > 0),
             is_terminal,
             has_color: is_terminal && !is_set("NO_COLOR") && !is_dumb(),
             is_ascii: locale_is_ascii(|name| std::env::var(name).ok()),

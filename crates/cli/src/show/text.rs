@@ -3,6 +3,17 @@
 
 pub use maypole::text::{count, counted, escape, percent, size};
 
+/// A number of blocks or reads, with four decimals, or with the two first digits if it is small.
+pub fn small(number: f64) -> String {
+    match number {
+        0.0 => "0".into(),
+        _ => {
+            let decimals = 1 - number.abs().log10().floor() as i32;
+            format!("{number:.*}", decimals.clamp(4, 12) as usize)
+        }
+    }
+}
+
 /// The bytes that `text` stands for: `\xNN` is a byte, `\\` a backslash, and a backslash before
 /// anything else is itself.
 pub fn unescape(text: &[u8]) -> Vec<u8> {
@@ -27,6 +38,13 @@ pub fn unescape(text: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Low rates gave columns of 0.0000.
+    #[test]
+    fn small_numbers_keep_two_digits() {
+        let shown = [0.0, 1.0, 0.0957, 0.001_234, 0.000_012_34, 1e-7].map(small);
+        assert_eq!(shown, ["0", "1.0000", "0.0957", "0.0012", "0.000012", "0.00000010"]);
+    }
 
     #[test]
     fn bytes_come_back_from_their_text() {

@@ -7,14 +7,47 @@ use std::time::{Duration, Instant};
 use maypole_filter::textbook::{BloomFilter, Layout, mix};
 
 use super::subjects::{Filter, Subject};
+use crate::compare::Repeated;
 use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::show::record::record;
 use crate::show::text::percent;
 
-/// Every time is the shortest of this many rounds, because other work of the machine can only make
-/// a round longer.
-pub const ROUNDS: usize = 3;
+/// How often work of `count` steps is timed. Every time is the shortest of the rounds, because
+/// other work of the machine can only make a round longer. Short work gets more rounds, because a
+/// busy machine may interrupt each of a few.
+fn rounds(count: usize) -> usize {
+    (1_500_000 / count.max(1)).clamp(3, 20)
+}
+
+/// The times of the same work in several rounds.
+#[derive(Debug, Clone, Default)]
+pub struct Rounds(Vec<f64>);
+
+impl Rounds {
+    /// Times work of `count` steps; the times are nanoseconds a step. Returns its last result too.
+    pub fn of<T>(count: usize, mut work: impl FnMut() -> T) -> (Rounds, T) {
+        let (first, mut made) = timed(count, &mut work);
+        let mut times = Rounds(vec![first]);
+        for _ in 1..rounds(count) {
+            let (ns, again) = timed(count, &mut work);
+            times.0.push(ns);
+            made = again;
+        }
+        (times, made)
+    }
+
+    pub fn shortest(&self) -> f64 {
+        self.0.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// The time of a usual round as a multiple of the shortest: far above 1 if other work of the
+    /// machine interrupted most of them.
+    pub fn noise(&self) -> f64 {
+        Repeated::of(&self.0).median / self.shortest()
+    }
+}
+
 /// Queries of a timed round: too many for a branch predictor to learn their answers.
 const QUERIES: usize = 1 << 18;
 /// The most keys that are added to a filter, as a multiple of the planned keys.
@@ -57,6 +90,8 @@ record! {
         build_ns_per_key: f64,
         query_absent_ns: f64,
         query_present_ns: f64,
+        /// The largest [`Rounds::noise`] of these times.
+        noise: f64,
         absent_queries: u64,
         rate: f64,
         /// The rates with two and five times the planned keys. `None` if the structure is static,
@@ -82,7 +117,7 @@ impl Row {
 }
 
 /// The time of `work` in nanoseconds, divided by `count`, and its result.
-pub fn timed<T>(count: usize, work: impl FnOnce() -> T) -> (f64, T) {
+fn timed<T>(count: usize, work: impl FnOnce() -> T) -> (f64, T) {
     let start = Instant::now();
     let made = work();
     (start.elapsed().as_nanos() as f64 / count as f64, made)
@@ -100,8 +135,8 @@ pub fn expected_time(keys: usize, rate: f64) -> Duration {
         Filter::add(&mut filter, &present);
         black_box(filter.count_in_a_chain(&absent));
     };
-    let best = (0..ROUNDS).map(|_| timed(2 * KEYS, step).0).fold(f64::INFINITY, f64::min);
-    let steps = 65e6 + 80.0 * queries(rate) as f64 + 1600.0 * keys as f64;
+    let best = Rounds::of(2 * KEYS, step).0.shortest();
+    let steps = 95e6 + 80.0 * queries(rate) as f64 + 1600.0 * keys as f64;
     Duration::from_secs_f64(best * steps / 1e9)
 }
 
@@ -114,37 +149,38 @@ fn queries(rate: f64) -> usize {
 /// Measures structures. They take turns in every round, so that other work of the machine affects
 /// all of them equally.
 pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<Vec<Row>> {
-    let bar = progress::bar((subjects.len() * 2 * ROUNDS) as u64, "");
+    let (builds, lookups) = (rounds(keys), rounds(QUERIES));
+    let bar = progress::bar((subjects.len() * (builds + lookups)) as u64, "");
     let (present, absent) = (present_hashes(seed, keys), absent_hashes(seed, queries(rate)));
 
-    let (mut filters, mut build_ns) = (Vec::new(), vec![f64::INFINITY; subjects.len()]);
-    for round in (0..ROUNDS as u64).rev() {
+    let (mut filters, mut build_ns) = (Vec::new(), vec![Rounds::default(); subjects.len()]);
+    for round in (0..builds as u64).rev() {
         // Every round has other keys, because the branch predictor learns keys that it sees
         // repeatedly. The filters of the last round are kept for the queries, so its keys are
         // `present`.
         let fresh = present_hashes(mix(seed, round), keys);
         let present = if round == 0 { &present } else { &fresh };
         filters.clear();
-        for (subject, best) in subjects.iter().zip(&mut build_ns) {
+        for (subject, times) in subjects.iter().zip(&mut build_ns) {
             bar.set_message(format!("building: {}", subject.name));
             let (ns, filter) = timed(keys, || (subject.make)(present, rate, &absent));
             filters.push(filter?);
-            *best = best.min(ns);
+            times.0.push(ns);
             bar.inc(1);
         }
     }
 
     let some_present = shuffled(&present);
     let asked = [&absent[..QUERIES], &some_present];
-    let mut query_ns = vec![[f64::INFINITY; 2]; subjects.len()];
-    for _ in 0..ROUNDS {
-        for ((subject, filter), best) in subjects.iter().zip(&filters).zip(&mut query_ns) {
+    let mut query_ns = vec![[Rounds::default(), Rounds::default()]; subjects.len()];
+    for _ in 0..lookups {
+        for ((subject, filter), times) in subjects.iter().zip(&filters).zip(&mut query_ns) {
             bar.set_message(format!("querying: {}", subject.name));
-            for (best, hashes) in best.iter_mut().zip(asked) {
+            for (times, hashes) in times.iter_mut().zip(asked) {
                 // The first pass is not timed: it brings the filter into the processor's caches.
                 black_box(filter.count_in_a_chain(hashes));
                 let round = || black_box(filter.count_in_a_chain(hashes));
-                *best = best.min(timed(hashes.len(), round).0);
+                times.0.push(timed(hashes.len(), round).0);
             }
             bar.inc(1);
         }
@@ -168,9 +204,10 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
             bytes: bytes as u64,
             bits_per_key,
             bits_over_bound: (rate > 0.0).then(|| bits_per_key / -rate.log2()),
-            build_ns_per_key: hundredths(build_ns),
-            query_absent_ns: hundredths(absent_ns),
-            query_present_ns: hundredths(present_ns),
+            build_ns_per_key: hundredths(build_ns.shortest()),
+            query_absent_ns: hundredths(absent_ns.shortest()),
+            query_present_ns: hundredths(present_ns.shortest()),
+            noise: build_ns.noise().max(absent_ns.noise()).max(present_ns.noise()),
             absent_queries: absent.len() as u64,
             rate,
             ..Row::default()

@@ -51,13 +51,13 @@ use results::Results;
 /// that a structure could hold only N times the planned keys, "static" that it is built from all
 /// its keys at once.
 ///
-/// Times are for one thread, in nanoseconds a key: the best of three rounds, in each of which all
+/// Times are for one thread, in nanoseconds a key: the best of several rounds, in each of which all
 /// structures are measured. A build starts from hashes. Each query waits for the answer of the one
 /// before.
 ///
 /// With --claims, the command instead tests statements that are often made about filters. Each gets
 /// a verdict (true, half true, false) by the rule printed with it, and a sentence that explains the
-/// figures.
+/// figures. If times decide and the machine is too busy to measure them, it is "not settled".
 ///
 /// With --out, structures and claims become one page with plots. The command first says how long
 /// that will take.

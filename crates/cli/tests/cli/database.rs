@@ -444,19 +444,27 @@ fn a_directory_of_rocksdb_is_called_by_its_name() {
     files.iter().for_each(|name| fs::write(db.join(name), "MANIFEST-000005\n").unwrap());
     for call in [
         maypole!("repair", &db),
-        maypole!("stats", &db),
-        maypole!("verify", &db),
-        maypole!("get", &db, "a"),
         maypole!("put", &db, "a", "b"),
-        maypole!("scan", &db),
-        maypole!("count", &db),
         maypole!("compact", &db),
-        maypole!("explain", &db, "a"),
         maypole!("checkpoint", &db, dir.path().join("copy")),
         maypole!("inspect", &db),
     ] {
         let error = call.badly(1);
         assert!(error.contains("this is a database of RocksDB; it was left untouched"), "{error}");
+    }
+    // The commands that read RocksDB's databases say why they cannot read this one.
+    for call in [
+        maypole!("stats", &db),
+        maypole!("verify", &db),
+        maypole!("get", &db, "a"),
+        maypole!("scan", &db),
+        maypole!("count", &db),
+        maypole!("explain", &db, "a"),
+        maypole!("advise", &db),
+    ] {
+        let error = call.badly(1);
+        let why = ["this is a database of RocksDB: ", "MANIFEST-000005", "next file number"];
+        assert!(why.iter().all(|part| error.contains(part)), "{error}");
     }
     assert_eq!(fs::read_dir(&db).unwrap().count(), files.len());
     // If a command gets a text file in place of a table, its error suggests `maypole load`.
@@ -493,11 +501,16 @@ fn rocksdb(dir: &std::path::Path) {
     }
 }
 
-/// Each command that is given the directory of another engine names the engine and the commands
-/// that can read the directory, and leaves the directory as it is.
+/// Each command that writes and is given the directory of another engine names the engine and the
+/// commands that can read the directory. The commands that only read it were once refused too,
+/// although the library reads it. All leave the directory as it is.
 #[test]
-fn every_command_calls_a_directory_of_rocksdb_or_leveldb_by_its_name() {
-    for (fixture, what) in [("10.4.2-universal", "RocksDB"), ("leveldb-levels", "LevelDB")] {
+fn a_directory_of_rocksdb_or_leveldb_is_read_and_never_written() {
+    for (fixture, what, keys) in [
+        ("10.4.2-universal", "RocksDB", "4030"),
+        ("5.3-small", "RocksDB", "500"),
+        ("leveldb-levels", "LevelDB", "3319"),
+    ] {
         let dir = crate::rocksdb_dirs::unpacked(fixture);
         let before = crate::rocksdb_dirs::state_of(dir.path());
         let work = tempfile::tempdir().unwrap();
@@ -508,20 +521,15 @@ fn every_command_calls_a_directory_of_rocksdb_or_leveldb_by_its_name() {
         let db = dir.path();
         let calls = [
             maypole!("put", db, "a", "b"),
-            maypole!("get", db, "a"),
-            maypole!("explain", db, "a"),
             maypole!("delete", db, "a"),
-            maypole!("scan", db),
-            maypole!("count", db),
             maypole!("load", db, "--key-file", path("keys")),
             maypole!("ingest", db, path("a.sst")),
             maypole!("compact", db),
             maypole!("checkpoint", db, path("copy")),
             maypole!("export", db, path("export")),
-            maypole!("stats", db),
             maypole!("inspect", db),
-            maypole!("verify", db),
             maypole!("repair", db),
+            maypole!("stats", db, "--format", "json"),
         ];
         for call in calls {
             let error = call.badly(1);
@@ -536,10 +544,44 @@ fn every_command_calls_a_directory_of_rocksdb_or_leveldb_by_its_name() {
             "RocksDB" => assert_eq!(maypole!("advise", db).code, 0),
             _ => assert!(maypole!("advise", db).badly(1).contains("`maypole import`")),
         }
+        assert_eq!(maypole!("count", db).well().trim(), keys);
+        let scanned = maypole!("scan", db, "--limit", "1", "--read-only").well();
+        let (key, value) = scanned.trim_end().split_once('\t').unwrap();
+        assert_eq!(maypole!("get", db, key).well().trim_end(), value);
+        let explained = maypole!("explain", db, key, "--column-family", "default").well();
+        assert!(explained.contains("\nfound      a value of "), "{explained}");
+        let stats = maypole!("stats", db).well();
+        assert!(stats.contains("\nMemory\n") && !stats.contains("publish"), "{stats}");
+        assert!(maypole!("stats", db, "--json").well().contains("\"levels\": [{"));
+        assert!(maypole!("verify", db).well().contains("filter misses: 0\n"));
+        let error = maypole!("get", db, key, "--column-family", r"\x07").badly(1);
+        assert!(error.contains(r#"no column family "\x07"; there are: default"#), "{error}");
         let said = maypole!("import", db, path("imported")).well();
         assert_eq!(said.contains("written again"), what == "LevelDB", "{said}");
         maypole!("verify", path("imported")).well();
+        let error = maypole!("count", path("imported"), "--column-family", "users").badly(1);
+        assert!(error.contains("has no column family \"users\""), "{error}");
         assert!(crate::rocksdb_dirs::state_of(db) == before);
+    }
+}
+
+/// Without `CURRENT`, `repair` said to use `import`, and `import` that there is no database. Now
+/// both say what is missing, and doing what they say helps.
+#[test]
+fn a_directory_without_current_is_told_what_it_lacks() {
+    for fixture in ["7.8.3-names", "leveldb-log"] {
+        let dir = crate::rocksdb_dirs::unpacked(fixture);
+        let work = tempfile::tempdir().unwrap();
+        let current = dir.path().join("CURRENT");
+        let named = fs::read(&current).unwrap();
+        fs::remove_file(&current).unwrap();
+        let import = || maypole!("import", dir.path(), work.path().join("db"));
+        for call in [import(), maypole!("repair", dir.path()), maypole!("count", dir.path())] {
+            let error = call.badly(1);
+            assert!(error.contains("CURRENT is missing") && error.contains("MANIFEST"), "{error}");
+        }
+        fs::write(&current, named).unwrap();
+        import().well();
     }
 }
 
@@ -571,9 +613,34 @@ fn a_rocksdb_database_is_imported_whole_or_by_column_family() {
     assert!(error.contains("there is no column family \"gone\""), "{error}");
     assert!(!none.exists());
     assert!(maypole!("import", &source, &none, "--all", "--column-family", "beta").code == 2);
-    // The other commands name RocksDB and the command `import`.
-    let error = maypole!("get", &source, "key").badly(1);
-    assert!(error.contains("RocksDB") && error.contains("maypole import"), "{error}");
+    let read = ["--column-family", "beta"];
+    assert_eq!(maypole!("count", &source, read[0], read[1]).well(), "2983\n");
+}
+
+/// Besu's column families have names of control characters. Such names could not be given, and
+/// `--all` refused them.
+#[test]
+fn column_families_whose_names_are_no_text_are_escaped() {
+    let source = crate::rocksdb_dirs::unpacked("7.8.3-names");
+    let dir = tempfile::tempdir().unwrap();
+    let (one, all) = (dir.path().join("one"), dir.path().join("all"));
+    let said = maypole!("import", source.path(), &one, "--column-family", r"\x01").well();
+    assert!(said.starts_with(r"\x01: 1 table (1 linked, 0 copied), "), "{said}");
+    assert_eq!(maypole!("count", &one).well(), "42\n");
+    let said = maypole!("import", source.path(), &all, "--all", "--json", "--verify").well();
+    let name = |line: &str| {
+        let report: serde_json::Value = serde_json::from_str(line).unwrap();
+        report["column_family"].as_str().unwrap().to_string()
+    };
+    let names: Vec<String> = said.lines().map(name).collect();
+    assert_eq!(names, ["default", r"\x01", r"\x02", r"\x0a", r"\xff", "a/b"]);
+    let dirs = ["default", "%01", "%02", "%0a", "%ff", "a%2fb"];
+    let counts = dirs.map(|name| maypole!("count", all.join(name)).well());
+    assert_eq!(counts.concat(), "41\n42\n42\n43\n44\n45\n");
+    let said = maypole!("advise", source.path(), "--column-family", r"\xff").out;
+    assert!(said.starts_with(r"Column family \xff: 1 table"), "{said}");
+    let error = maypole!("advise", source.path(), "--column-family", r"\x03").badly(1);
+    assert!(error.contains(r"default, \x01, \x02, \x0a, \xff, a/b"), "{error}");
 }
 
 #[test]
@@ -607,6 +674,29 @@ fn a_database_is_exported_to_rocksdb_and_imported_again() {
     assert!(error.contains("bloom or ribbon"), "{error}");
     assert!(!path("none").exists() && !path("db/inside").exists());
     assert_eq!(maypole!("export", path("gone"), path("none")).code, 1);
+}
+
+/// Tables that cannot be written again with another filter were exported without a word.
+#[test]
+fn an_export_names_the_tables_that_keep_their_filters() {
+    let mut kept = 0;
+    for fixture in ["5.3-small", "11.9-pred", "7.8.3-names"] {
+        let source = crate::rocksdb_dirs::unpacked(fixture);
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        maypole!("import", source.path(), path("db")).well();
+        let call = maypole!("export", path("db"), path("rocks"), "--filter", "ribbon(7)", "--json");
+        let report: serde_json::Value = serde_json::from_str(&call.out).unwrap();
+        let not = report["not_refiltered"].as_array().unwrap();
+        let written = report["refiltered"].as_u64().unwrap() + not.len() as u64;
+        assert_eq!(report["tables"].as_u64(), Some(written), "{fixture}: {report}");
+        assert_eq!(call.code, i32::from(!not.is_empty()), "{}", call.err);
+        for reason in not.iter().map(|reason| reason.as_str().unwrap()) {
+            assert!(reason.contains(".sst") && call.err.contains(reason), "{}", call.err);
+        }
+        kept += not.len();
+    }
+    assert!(kept > 0, "no table of another layout was tried");
 }
 
 fn json(number: u64) -> serde_json::Value {

@@ -65,7 +65,7 @@ fn every_step_of_a_lookup_is_printed_in_order() {
         .collect();
     assert_eq!(
         starts,
-        ["key", "memtable", "level 0", "below", "found", "took", "without"],
+        ["key", "memtable", "level 0", "below", "found", "took", "read", "without"],
         "{report}"
     );
     for part in [
@@ -147,6 +147,37 @@ fn a_trace_prints_itself_as_the_command_does() {
         let printed = maypole!("explain", table, key).well();
         same(&printed, &format!("key        \"{key}\"\n{trace}"));
     }
+}
+
+/// A lookup whose filters all said no once told "0 data blocks, 0 B", although it had read the
+/// filters.
+#[test]
+fn all_that_was_read_is_told() {
+    let (_dir, db) = database("bloom(10)");
+    let explained = |key: &str| {
+        let report = maypole!("explain", &db, key, "--read-only").well();
+        let trace = json(maypole!("explain", &db, key, "--read-only", "--json"));
+        (
+            report.lines().find_map(|line| line.strip_prefix("read       ")).unwrap().to_string(),
+            trace,
+        )
+    };
+    let bytes = |trace: &Value, step: &str| -> u64 {
+        let tables = trace["levels"].as_array().unwrap().iter();
+        tables
+            .filter_map(|level| level["file"]["table"].pointer(step)?["read_bytes"].as_u64())
+            .sum()
+    };
+    let size = maypole::text::size;
+    let absent = (0..100).map(|n| explained(&format!("key {n:04}x")));
+    let (read, trace) = absent.into_iter().find(|(_, trace)| trace["cost"]["tables"] == 0).unwrap();
+    assert_eq!(read, format!("2 filters of {}", size(bytes(&trace, "/filter"))));
+    let (read, trace) = explained("key 0100");
+    let [filter, index, block] = ["/filter", "/index", "/blocks/0"].map(|it| bytes(&trace, it));
+    let (filter, index, block) = (size(filter), size(index), size(block));
+    assert_eq!(read, format!("1 filter of {filter}, 1 index of {index}, 1 data block of {block}"));
+    let warm = maypole!("explain", &db, "key 0100", "--warm").well();
+    assert!(warm.contains("\nread       nothing from files\n"), "{warm}");
 }
 
 #[test]

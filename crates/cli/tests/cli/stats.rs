@@ -341,6 +341,64 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
     assert_eq!((status.code(), err.as_str()), (Some(0), ""));
 }
 
+/// On a screen of 80 × 24 characters a look had 38 lines, so that its top scrolled away.
+#[cfg(unix)]
+#[test]
+fn a_look_fits_the_terminal_with_what_matters_on_top() {
+    use std::fs::{File, OpenOptions};
+    use std::io::Read;
+
+    use rustix::{pty, termios};
+
+    let (_dir, path) = dir();
+    let _db = publishing(&path);
+    wait_for_lookups(&path, 2000);
+    let screen = pty::openpt(pty::OpenptFlags::RDWR | pty::OpenptFlags::NOCTTY).unwrap();
+    pty::grantpt(&screen).unwrap();
+    pty::unlockpt(&screen).unwrap();
+    let size = termios::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let terminal = pty::ptsname(&screen, Vec::new()).unwrap().into_string().unwrap();
+    let terminal = OpenOptions::new().read(true).write(true).open(terminal).unwrap();
+    termios::tcsetwinsize(&terminal, size).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_maypole"))
+        .args(["stats", "--watch=0.05"])
+        .arg(&path)
+        .env_remove("COLUMNS")
+        .env("TERM", "xterm")
+        .stdout(terminal)
+        .spawn()
+        .unwrap();
+    let mut read = Vec::new();
+    let mut screen = File::from(screen);
+    // Each look but the first begins with this, and ends where the next one begins.
+    let start = "\x1b[J\x1b[H";
+    let look = loop {
+        let mut piece = [0; 4096];
+        let bytes = screen.read(&mut piece).unwrap();
+        read.extend_from_slice(&piece[..bytes]);
+        let text = String::from_utf8_lossy(&read).into_owned();
+        let looks: Vec<&str> = text.split(start).collect();
+        if let [_, .., look, _] = looks[..]
+            && look.contains("lookups/s")
+        {
+            break look.to_string();
+        }
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let lines: Vec<&str> = look.split('\n').collect();
+    assert!((20..=24).contains(&lines.len()), "{look:?}");
+    let plain = |line: &str| {
+        let codes = ["\x1b[1m", "\x1b[2m", "\x1b[0m", "\x1b[K", "\r"];
+        codes.iter().fold(line.to_string(), |line, code| line.replace(code, ""))
+    };
+    assert!(lines.iter().all(|line| plain(line).chars().count() <= 80), "{look:?}");
+    assert!(plain(lines[0]).ends_with("/db"), "{look:?}");
+    for part in ["reads saved/s", "hit rate", "observed rate", "dead, about"] {
+        assert!(look.contains(part), "{part}: {look:?}");
+    }
+}
+
 #[test]
 fn two_databases_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();

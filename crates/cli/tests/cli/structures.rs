@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{Done, maypole, page};
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "structure",
     "deletes",
     "is_static",
@@ -19,6 +19,7 @@ const FIELDS: [&str; 15] = [
     "build_ns_per_key",
     "query_absent_ns",
     "query_present_ns",
+    "noise",
     "absent_queries",
     "rate",
     "rate_at_2_times",
@@ -124,7 +125,8 @@ fn claims_get_verdicts_that_the_figures_carry() {
     assert_eq!(claims.len(), 21);
     for claim in &claims {
         let verdict = claim["verdict"].as_str().unwrap();
-        assert!(["true", "half true", "false"].contains(&verdict), "{claim}");
+        let verdicts = ["true", "half true", "false", "not settled"];
+        assert!(verdicts.contains(&verdict), "{claim}");
         assert!(!claim["figures"].as_object().unwrap().is_empty(), "{claim}");
         for text in ["claim", "rule", "because", "see"] {
             assert!(claim[text].as_str().unwrap().len() > 10, "{claim}");
@@ -150,18 +152,26 @@ fn claims_get_verdicts_that_the_figures_carry() {
         ("117 KB", "false"),
         ("1 to 2 % of the data", "half true"),
         ("over 90 %", "true"),
-        ("MD5", "true"),
-        ("documentation", "true"),
     ] {
         assert_eq!(of(part)["verdict"], verdict, "{}", of(part));
     }
+    // Times decide this one. It was once false, "44 times", on a busy machine, and failed a build.
+    let ribbon = of("slower to build");
+    let times = number(&ribbon["figures"], "build time against bloom");
+    let expected = match times {
+        2.7..=4.4 => "true",
+        2.0..=6.0 => "half true",
+        _ => "false",
+    };
+    let verdict = ribbon["verdict"].as_str().unwrap();
+    assert!(verdict == expected || verdict == "not settled", "{ribbon}");
     assert!(number(&of("holds 5 million")["figures"], "rate at 5 times") > 0.7);
 }
 
 #[test]
 fn claims_are_told_in_words() {
     let text = maypole!("structures", "--claims", "--keys", "2000", "--seed", "2").well();
-    let refuted = text.lines().filter(|line| line.starts_with("    false  ")).count();
+    let refuted = text.lines().filter(|line| line.starts_with("      false  ")).count();
     assert!(refuted >= 3, "{text}");
     assert!(text.contains("21 claims: ") && text.contains("More: maypole compare"), "{text}");
     assert_eq!(text.matches("  Said by: ").count(), 21, "{text}");
@@ -170,7 +180,7 @@ fn claims_are_told_in_words() {
     let urls = of("117 KB serve");
     assert!(urls.contains(" KiB, ") && urls.contains("Instead: ") && urls.contains(" %"), "{urls}");
     for claim in text.split("\n\n").filter(|claim| claim.contains("Rule: ")) {
-        assert_eq!(claim.contains("Instead: "), !claim.starts_with("     true  "), "{claim}");
+        assert_eq!(claim.contains("Instead: "), !claim.starts_with("       true  "), "{claim}");
         let measured = claim.lines().find_map(|line| line.trim().strip_prefix("Measured: "));
         let units = ["times", "%", "bits/key", "KiB", "ns"];
         assert!(units.iter().any(|unit| measured.unwrap().contains(unit)), "{claim}");

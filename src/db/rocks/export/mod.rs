@@ -32,7 +32,7 @@ use crate::filter_policy::FilterPolicy;
 use crate::fs;
 use crate::rocksdb::{ListedTable, NewDatabase};
 use crate::table::format::identity::{TableIdentity, new_db_identity};
-use crate::table::{BYTEWISE_COMPARATOR, Table, property_names as property};
+use crate::table::{BYTEWISE_COMPARATOR, Table, property_names as property, user_comparator};
 use crate::version::{TableFile, Version, names};
 
 /// The epoch number of tables below level 0 (see [`number_epochs`]).
@@ -49,6 +49,8 @@ pub struct ExportReport {
     pub copied: usize,
     /// Tables that were written again with another filter.
     pub refiltered: usize,
+    /// The tables that keep their filters although another one was requested, and why, in words.
+    pub not_refiltered: Vec<String>,
     /// Bytes of all tables.
     pub file_bytes: u64,
     /// Why the first of the copied tables was not linked.
@@ -162,7 +164,8 @@ impl Export<'_> {
                 // The table has something that only RocksDB writes. So its filter is one that RocksDB
                 // knows, and the table is exported with it. If the started file stays, the link
                 // fails, and a copy replaces the file.
-                Err(Error::Unsupported { .. }) => {
+                Err(error @ Error::Unsupported { .. }) => {
+                    self.report.not_refiltered.push(error.to_string());
                     fs::tidy_away(&*store.fs, &target);
                 }
                 Err(error) => return Err(error),
@@ -201,7 +204,7 @@ fn spec_of(table: &Table) -> Option<FilterSpec> {
 fn one_comparator<'a>(stated: impl Iterator<Item = (&'a Path, Option<&'a str>)>) -> Result<String> {
     let mut found = None;
     for (path, name) in stated {
-        let name = name.unwrap_or(BYTEWISE_COMPARATOR);
+        let name = name.map_or(BYTEWISE_COMPARATOR, user_comparator);
         let first = *found.get_or_insert(name);
         if name != first {
             return Err(Error::Unsupported {

@@ -23,7 +23,7 @@ const VALUE_BYTES: usize = 100;
 ///
 /// Without --format, each line without its line feed is a key, and the values are generated. A
 /// carriage return belongs to the key, and an empty line is the empty key. A byte order mark of
-/// UTF-8 is skipped; UTF-16 and files compressed by gzip or zstd are rejected.
+/// UTF-8 is skipped; UTF-16 and compressed files are rejected.
 ///
 ///     maypole load my-numbers --key-file numbers
 ///     maypole scan a | maypole load b --key-file - --format escaped

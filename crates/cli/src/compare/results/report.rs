@@ -6,7 +6,7 @@ use super::{PolicyRow, Results, Times, verdict};
 use crate::failure::Result;
 use crate::recommend::{Estimate, words};
 use crate::show::sheet::{Cell, Column, Screen, Sheet, bar, or_dash, short_count};
-use crate::show::text::{count, counted, percent, size};
+use crate::show::text::{count, counted, percent, size, small};
 
 /// Characters of a bar.
 const BAR: usize = 8;
@@ -76,7 +76,7 @@ fn number(number: u64) -> Cell {
 
 fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
     let most = rows.iter().map(|row| row.blocks_per_absent_get).fold(0.0, f64::max);
-    let per_get = |number: f64| Cell::new(format!("{number:.4}"), format!("{number:.2}"));
+    let per_get = |number: f64| Cell::new(small(number), format!("{number:.2}"));
     let reads = |row: &PolicyRow, reads: f64| match row.reads_are_unseen() {
         true => "not seen".to_string().into(),
         false => per_get(reads),

@@ -119,6 +119,8 @@ pub enum Dot {
     Tied,
     /// An upper bound, because nothing was observed. It is drawn as an arrow down.
     AtMost,
+    /// What there is, among what could be. It is drawn as a diamond.
+    Here,
 }
 
 impl Point {
@@ -323,6 +325,9 @@ fn draw_series(series: &Series, frame: &Frame, svg: &mut String) {
             }
             Dot::AtMost => {
                 format!("<path class=\"dot\" d=\"M{:.1} {y:.1}h8l-4 7z\"/>", x - 4.0)
+            }
+            Dot::Here => {
+                format!("<path class=\"dot\" d=\"M{:.1} {y:.1}l6 -6l6 6l-6 6z\"/>", x - 6.0)
             }
         };
         // The wide circle is a larger target for a finger.

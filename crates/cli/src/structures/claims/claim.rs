@@ -8,7 +8,14 @@ pub enum Verdict {
     True,
     HalfTrue,
     False,
+    /// Times decide, and the machine was too busy to measure them.
+    NotSettled,
 }
+
+/// Times that vary more than this from round to round ([`Row::noise`]) settle no claim.
+///
+/// [`Row::noise`]: crate::structures::measure::Row
+const MAX_NOISE: f64 = 2.0;
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -16,6 +23,7 @@ impl fmt::Display for Verdict {
             Verdict::True => "true",
             Verdict::HalfTrue => "half true",
             Verdict::False => "false",
+            Verdict::NotSettled => "not settled",
         })
     }
 }
@@ -34,6 +42,11 @@ impl Verdict {
         } else {
             Verdict::False
         }
+    }
+
+    /// This verdict, if it follows from times that vary by `noise`.
+    pub(super) fn by_times(self, noise: f64) -> Verdict {
+        if noise > MAX_NOISE { Verdict::NotSettled } else { self }
     }
 
     /// The verdict on a claim about several cases: half true if it holds in only some of them.
@@ -102,7 +115,14 @@ impl Claim {
 
     /// The statement that the figures support; `None` if the claim is true.
     pub fn instead(&self) -> Option<&str> {
-        (self.verdict != Verdict::True).then_some(&self.instead)
+        match self.verdict {
+            Verdict::True => None,
+            Verdict::HalfTrue | Verdict::False => Some(&self.instead),
+            Verdict::NotSettled => Some(
+                "The machine was busy with other work, and the times varied twofold: measure again \
+                 when it is idle.",
+            ),
+        }
     }
 
     /// The command that measures more of what the claim is about, if it is another command.

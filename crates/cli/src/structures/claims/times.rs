@@ -6,12 +6,13 @@ use super::claim::Unit::*;
 use super::claim::{Claim, HERE, TUTORIALS, Verdict};
 use super::lab::{Lab, ONE_PERCENT};
 use crate::failure::{Failure, Result};
-use crate::structures::measure::{self, ROUNDS, timed};
+use crate::structures::measure::{self, Rounds};
 use crate::structures::subjects::{self, Filter};
 
 pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
     let own: Vec<_> = subjects::own_families().collect();
     let rows = measure::rows(&own, lab.keys, ONE_PERCENT, lab.seed)?;
+    let noise = rows.iter().map(|row| row.noise).fold(1.0, f64::max);
     let [bloom, ribbon, burr, ..] = &rows[..] else {
         return Err(Failure::new("a family is missing"));
     };
@@ -21,7 +22,7 @@ pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
     let slower = Claim {
         says: "A Ribbon filter is 3 to 4 times slower to build than a Bloom filter.",
         source: "RocksDB's documentation of its Ribbon filter",
-        verdict: Verdict::of(build, 2.7..=4.4, 2.0..=6.0),
+        verdict: Verdict::of(build, 2.7..=4.4, 2.0..=6.0).by_times(noise),
         rule: "RocksDB's formats at 1 %; true from 2.7 to 4.4 times, half true from 2 to 6",
         figures: vec![("build time against bloom", Times, build), ("of burr", Times, burr_build)],
         because: "It solves an equation for each key where a Bloom filter sets a few bits of one \
@@ -32,7 +33,7 @@ pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
     let equal = Claim {
         says: "A Ribbon filter is as fast to query as a Bloom filter.",
         source: TUTORIALS,
-        verdict: Verdict::of(query, 0.0..=1.15, 0.0..=1.5),
+        verdict: Verdict::of(query, 0.0..=1.15, 0.0..=1.5).by_times(noise),
         rule: "absent keys, one warm filter, each query waiting for the last; true up to 1.15 \
                times the time, half true up to 1.5",
         figures: vec![("query time against bloom", Times, query), ("of burr", Times, burr_query)],
@@ -59,22 +60,16 @@ pub fn quotient_merging(lab: &Lab) -> Result<Vec<Claim>> {
         filter
     };
     let inputs = (made(first), made(second));
-    let (mut merge_ns, mut rebuild_ns) = (f64::INFINITY, f64::INFINITY);
-    let (mut merged, mut rebuilt) = (None, None);
-    for _ in 0..ROUNDS {
-        let (ns, filter) = timed(distinct.len(), || inputs.0.merged(&inputs.1));
-        (merge_ns, merged) = (merge_ns.min(ns), filter);
-        let (ns, filter) = timed(distinct.len(), || made(distinct));
-        (rebuild_ns, rebuilt) = (rebuild_ns.min(ns), Some(filter));
-    }
-    let (Some(merged), Some(rebuilt)) = (merged, rebuilt) else {
-        return Err(Failure::new("the quotient filters could not be merged"));
-    };
+    let (merge, merged) = Rounds::of(distinct.len(), || inputs.0.merged(&inputs.1));
+    let (rebuild, rebuilt) = Rounds::of(distinct.len(), || made(distinct));
+    let merged = merged.ok_or_else(|| Failure::new("the quotient filters could not be merged"))?;
+    let (merge_ns, rebuild_ns) = (merge.shortest(), rebuild.shortest());
     let worse = lab.rate(&merged) / lab.rate(&rebuilt);
     Ok(vec![Claim {
         says: "Quotient filters can be merged, which helps compaction.",
         source: "Bender et al., Don't Thrash, 2012",
-        verdict: Verdict::of_cases(&[merge_ns < rebuild_ns, worse < 1.1]),
+        verdict: Verdict::of_cases(&[merge_ns < rebuild_ns, worse < 1.1])
+            .by_times(merge.noise().max(rebuild.noise())),
         rule: "two tables, a fifth of the keys in both; true if merging is faster than building \
                anew and its rate less than 10 % higher, half true if one of the two",
         figures: vec![

@@ -57,7 +57,7 @@ fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {
         ),
         (
             charts::build(rows),
-            "From key hashes to the finished filter, one thread, the best of three rounds. A bar that \
+            "From key hashes to the finished filter, one thread, the best of several rounds. A bar that \
              would leave the others no room is cut.",
         ),
         (
@@ -82,7 +82,7 @@ fn judged(results: &Results) -> String {
     for claim in &results.claims {
         let class = match claim.verdict {
             Verdict::True => "true",
-            Verdict::HalfTrue => "half",
+            Verdict::HalfTrue | Verdict::NotSettled => "half",
             Verdict::False => "false",
         };
         let figures = claim
@@ -114,7 +114,7 @@ fn judged(results: &Results) -> String {
 fn how(results: &Results) -> String {
     let mut more = vec![
         ("keys", "random hashes: hashing costs every structure the same"),
-        ("times", "nanoseconds by one thread, the best of three rounds in which all take turns"),
+        ("times", "nanoseconds by one thread, the best of several rounds in which all take turns"),
     ];
     let notes = report::notes(&results.rows);
     more.extend(notes.iter().map(|note| ("note", &**note)));

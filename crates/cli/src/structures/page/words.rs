@@ -15,11 +15,10 @@ pub fn lines(rows: &[Row], claims: &[Claim]) -> Vec<String> {
     }
     lines.extend(times(rows));
     lines.extend(overfilled(rows));
-    let [holds, half, fails] = claims::tally(claims);
     lines.push(format!(
-        "Of {} statements that are often made about filters, {holds} are true, {half} half true and \
-         {fails} false.",
-        claims.len()
+        "Of {} statements that are often made about filters: {}.",
+        claims.len(),
+        claims::tally(claims)
     ));
     lines
 }

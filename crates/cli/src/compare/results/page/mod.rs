@@ -18,7 +18,7 @@ use super::report::fastest;
 use super::{About, PolicyRow, Results, verdict};
 use crate::show::html::{self, escape};
 use crate::show::sheet::{Column, Sheet};
-use crate::show::text::{count, counted, percent, size};
+use crate::show::text::{count, counted, percent, size, small};
 use colors::Colors;
 use plots::panels;
 
@@ -89,7 +89,7 @@ fn glance(policies: &[PolicyRow]) -> String {
         ("predicted\nrate", &|row| rate(row.predicted_fpr)),
         ("observed\nrate", &|row| rate(row.observed_fpr)),
         ("95 %\ninterval", &|row| interval(row).into()),
-        ("blocks per\nabsent lookup", &|row| format!("{:.4}", row.blocks_per_absent_get).into()),
+        ("blocks per\nabsent lookup", &|row| small(row.blocks_per_absent_get).into()),
         ("absent\nns, p50", &|row| count(row.get_absent_ns.p50.round() as u64).into()),
         ("present\nns, p50", &|row| count(row.get_present_ns.p50.round() as u64).into()),
         ("build\nns/key", &|row| build(row).into()),

@@ -9,7 +9,7 @@ use crate::compare::throughput::MIXED;
 use crate::show::html::with_code;
 use crate::show::plot::ticks::{decimal, plain, rate, time};
 use crate::show::plot::{Axis, Dot, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
-use crate::show::text::{count, percent, size};
+use crate::show::text::{count, percent, size, small};
 use crate::show::{grouped, html};
 
 /// A plot, and the text about it.
@@ -221,10 +221,11 @@ fn memory(results: &Results, colors: &Colors) -> Shown {
     };
     let point = |(row, (reads, interval)): (&PolicyRow, (f64, (f64, f64)))| {
         let says = format!(
-            "{}\n{} of filters, {:.2} bits a key\n{reads:.4} data blocks an absent lookup{aside}",
+            "{}\n{} of filters, {:.2} bits a key\n{} data blocks an absent lookup{aside}",
             row.policy,
             size(row.filter_bytes),
-            row.bits_per_key
+            row.bits_per_key,
+            small(reads)
         );
         Point::observed(row.filter_bytes as f64, reads, Some(interval), says)
     };
