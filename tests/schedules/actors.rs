@@ -15,7 +15,7 @@ use crate::history::{Change, History, KEYS, Least, WRITERS, key};
 use crate::setting::{PATH, Setting};
 
 /// The number of acts in [`Run::act`].
-const ACTS_OF_ACTOR: u32 = 14;
+const ACTS_OF_ACTOR: u32 = 15;
 const ACCOUNTS: u8 = 3;
 /// What each account has in the beginning.
 const MONEY: u64 = 100;
@@ -257,6 +257,10 @@ impl Run {
             }
             11 => self.count(db),
             12 => self.move_money(db, rng),
+            13 => {
+                self.tell("apply_filter_policy", &"");
+                db.apply_filter_policy().map(drop)
+            }
             _ => {
                 self.tell("sync", &"");
                 let least = self.history.acknowledged();

@@ -162,15 +162,13 @@ impl Situation {
 
     /// How a changed policy reaches the tables of this tree, in words: "new tables only; …".
     fn when_rewritten(&self) -> String {
-        let bytes = size(self.file_bytes);
         match self.engine {
             Engine::RocksDb => format!(
-                "new tables only: flush and compaction write them; `ldb compact` rewrites all {bytes}"
+                "new tables only: flush and compaction write them; `ldb compact` rewrites all {}",
+                size(self.file_bytes)
             ),
             Engine::Maypole => {
-                format!(
-                    "new tables only; `maypole compact DB --filter POLICY` rewrites all {bytes}"
-                )
+                "new tables only; `maypole apply-filter DB POLICY` gives it to all tables".into()
             }
         }
     }

@@ -407,7 +407,7 @@ fn followed_advice_ends() {
         let followed = match n % 2 {
             0 => {
                 drop(db);
-                maypole!("compact", &path, "--filter", advised).well();
+                maypole!("apply-filter", &path, advised).well();
                 &path
             }
             _ => {
@@ -440,7 +440,7 @@ fn followed_advice_ends_on_rocksdbs_directories() {
         assert_eq!(advice["options"][0], "filter_policy=bloomfilter:10:false", "{found}");
         assert_eq!(found["verdict"]["take"], "bloom:10", "{found}");
         maypole!("import", source.path(), path("db")).well();
-        maypole!("compact", path("db"), "--filter", "bloom(10)").well();
+        maypole!("apply-filter", path("db"), "bloom(10)").well();
         maypole!("export", path("db"), path("rocks")).well();
         let again = family(&path("rocks"), &[]);
         assert_eq!(again["filter_policy"], "bloomfilter:10:false");
