@@ -1,7 +1,7 @@
 //! Whole small databases in schedules that a seed chooses.
 //!
 //! ```sh
-//! RUSTFLAGS="--cfg shuttle" cargo test --profile shuttle --test schedules --target-dir target/shuttle
+//! RUSTFLAGS="--cfg shuttle" cargo test --profile shuttle --target-dir target/shuttle --test schedules
 //! ```
 //!
 //! | VARIABLE | DEFAULT | MEANING |

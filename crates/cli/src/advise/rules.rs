@@ -759,7 +759,7 @@ mod tests {
                     burr,
                 ),
                 &["Use burr(7) (7.0 bits stored)"],
-                &["maypole compact DB", "filter(\\\"burr(7)"],
+                &["maypole apply-filter DB", "filter(\\\"burr(7)"],
             ),
         ];
         for (name, situation, actions, others) in table {
