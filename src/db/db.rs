@@ -867,15 +867,18 @@ impl Db {
         Some(SstReader::of_open(Arc::clone(&file.table)))
     }
 
-    /// Gives every table the filter that the filter policy ([`Builder::filter`](crate::Builder::filter))
-    /// gives to its level, and rewrites nothing else: data blocks are read, checked and copied, but
-    /// not merged, compressed or moved to another level, as in a compaction. Tables that have this
-    /// filter already stay as they are, so a second call writes nothing. Of a policy with a budget, filters of about the right size count as fitting.
+    /// Gives every table the filter that the filter policy
+    /// ([`Builder::filter`](crate::Builder::filter)) gives to its level, and rewrites nothing else:
+    /// data blocks are read, checked and copied, but not merged, compressed or moved to another
+    /// level, as in a compaction. Tables that have this filter already stay as they are, so a second
+    /// call writes nothing. Of a policy with a budget, filters of about the right size count as
+    /// fitting.
     ///
     /// Reads, writes, flushes and automatic compactions go on meanwhile. This call and
-    /// [`Db::compact_range`] wait for each other. Each table is replaced by one step, for which there must be as much free space as the table takes. A call that ends early, by an
-    /// error, a crash or [`Db::close`], leaves a sound database in which some tables have their new
-    /// filters, and the next call does the rest.
+    /// [`Db::compact_range`] wait for each other. Each table is replaced by one step, for which
+    /// there must be as much free space as the table takes. A call that ends early, by an error, a
+    /// crash or [`Db::close`], leaves a sound database in which some tables have their new filters,
+    /// and the next call does the rest.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

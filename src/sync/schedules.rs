@@ -6,10 +6,10 @@
 //! thread that goes on. So one seed replays a run, whatever the machine does.
 //!
 //! ```text
-//!   thread 1   put ─ lock ─ ... ─ sleeps 3 s ───────────────────────────► goes on
-//!   thread 2            flush ─ ... ─ waits for thread 3 ─ ... ─ waits ─┐ all sleep: the time jumps
-//!   thread 3                     ─ stalls for 1,024 steps ─ goes on ─ ends │ to the first that wakes
-//!   steps      ─┴──┴───┴─────────┴────────────┴──────────┴─────────┘
+//!   thread 1   put ─ locks ─────────────┐ sleeps 3 s                      ┌ goes on
+//!   thread 2           └ flush ─ waits ┐│                                 │
+//!   thread 3                           └┴ stalls ┄┄┄ goes on ─ waits ┐    │
+//!   time       0 1 2 3 4 ...  a microsecond for each step            └ 3 s: all sleep, so it jumps
 //! ```
 //!
 //! Time is the number of steps, so a wait of seconds costs nothing. Each run begins as a forked child
