@@ -1,5 +1,5 @@
 //! What the crate uses of [`std::thread`]. Under `cfg(shuttle)` the threads are those of a
-//! [schedule](super::schedules). loom's models start threads of their own.
+//! schedule (`schedules.rs`). loom's models start threads of their own.
 
 use std::io;
 

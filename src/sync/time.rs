@@ -1,4 +1,4 @@
-//! The clocks. Under `cfg(shuttle)` they show the time of the [schedule](super::schedules).
+//! The clocks. Under `cfg(shuttle)` they show the time of the schedule (`schedules.rs`).
 
 use std::time::SystemTime;
 
