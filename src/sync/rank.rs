@@ -172,9 +172,10 @@ fn held() -> Places {
     HELD.try_with(Cell::get).unwrap_or(0)
 }
 
-/// Does nothing in the destructors of shuttle's thread locals, which may come after this one's.
-fn set_held(places: Places) {
-    let _ = HELD.try_with(|held| held.set(places));
+/// Returns the places before. Does nothing in the destructors of shuttle's thread locals, which may
+/// come after this one's.
+fn set_held(places: Places) -> Places {
+    HELD.try_with(|held| held.replace(places)).unwrap_or(0)
 }
 
 /// While this value lives, its thread holds a lock of rank `R`, or waits for it.
@@ -231,10 +232,7 @@ pub(crate) fn assert_may_wait() {
 #[track_caller]
 pub(crate) fn apart<T>(call: impl FnOnce() -> T) -> T {
     assert_may_wait();
-    let _aside = Aside(if IS_CHECKED { held() } else { 0 });
-    if IS_CHECKED {
-        set_held(0);
-    }
+    let _aside = Aside(if IS_CHECKED { set_held(0) } else { 0 });
     call()
 }
 

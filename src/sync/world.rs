@@ -196,8 +196,13 @@ impl<T> Mutex<T> {
     }
 
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        Ok(self.guard())
+    }
+
+    /// The guard, even if a thread panicked while holding it.
+    fn guard(&self) -> MutexGuard<'_, T> {
         let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(MutexGuard { of: self, guard })
+        MutexGuard { of: self, guard }
     }
 
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
@@ -250,7 +255,7 @@ impl Condvar {
     }
 
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
-        self.wait_until(guard, Instant(NEVER)).map(|(guard, _)| guard).map_err(|_| unreachable!())
+        Ok(self.wait_until(guard, Instant(NEVER)).0)
     }
 
     pub fn wait_timeout<'a, T>(
@@ -258,14 +263,14 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         most: Duration,
     ) -> LockResult<(MutexGuard<'a, T>, Timeout)> {
-        self.wait_until(guard, Instant::now() + most)
+        Ok(self.wait_until(guard, Instant::now() + most))
     }
 
     fn wait_until<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
         end: Instant,
-    ) -> LockResult<(MutexGuard<'a, T>, Timeout)> {
+    ) -> (MutexGuard<'a, T>, Timeout) {
         let (of, me) = (guard.of, usize::from(shuttle::current::me()));
         // shuttle switches threads before it unlocks, and not after it. So no notification comes
         // between the two.
@@ -273,7 +278,7 @@ impl Condvar {
         self.waiting().push(me);
         sleep_until(end);
         let is_late = self.take(|waiting| waiting.iter().position(|&id| id == me)).is_some();
-        of.lock().map(|guard| (guard, Timeout(is_late))).map_err(|_| unreachable!())
+        (of.guard(), Timeout(is_late))
     }
 
     pub fn notify_one(&self) {

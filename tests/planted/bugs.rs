@@ -12,6 +12,28 @@ pub struct Bug {
     pub test: &'static str,
 }
 
+// Mistakes that two tests must detect.
+const EARLY_CLOSE: Bug = Bug {
+    name: "a second close does not wait for the first",
+    file: "src/db/closing.rs",
+    old: "return self.wait_until_closed();",
+    new: "let _ = Self::wait_until_closed;\n            return Ok(());",
+    program: "db",
+    test: "closing::a_second_close_waits_for_the_first_and_returns_its_result",
+};
+
+const STALE_OPENING: Bug = Bug {
+    name: "an opening reads CURRENT and the MANIFEST before the names of the files",
+    file: "src/db/open/directory.rs",
+    old: "        let names = fs::names_in(fs, dir)?;\n        \
+          let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };\n",
+    new: "        \
+          let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };\n        \
+          let names = fs::names_in(fs, dir)?;\n",
+    program: "db",
+    test: "interleaved::a_reader_sees_every_earlier_write_whatever_a_writer_does_meanwhile",
+};
+
 pub const BUGS: &[Bug] = &[
     // What reaches the device, and when.
     Bug {
@@ -465,44 +487,20 @@ pub const BUGS: &[Bug] = &[
         test: "durability::\
                a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way",
     },
-    Bug {
-        name: "a second close does not wait for the first",
-        file: "src/db/closing.rs",
-        old: "return self.wait_until_closed();",
-        new: "let _ = Self::wait_until_closed;\n            return Ok(());",
-        program: "db",
-        test: "closing::a_second_close_waits_for_the_first_and_returns_its_result",
-    },
+    EARLY_CLOSE,
     Bug {
         name: "a second close does not wait for the first, in a schedule",
-        file: "src/db/closing.rs",
-        old: "return self.wait_until_closed();",
-        new: "let _ = Self::wait_until_closed;\n            return Ok(());",
         program: "schedules",
         test: "no_schedule_loses_or_hides_a_write",
+        ..EARLY_CLOSE
     },
     Bug {
         name: "an opening reads CURRENT and the MANIFEST first, in a schedule",
-        file: "src/db/open/directory.rs",
-        old: "        let names = fs::names_in(fs, dir)?;\n        \
-              let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };\n",
-        new: "        \
-              let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };\n        \
-              let names = fs::names_in(fs, dir)?;\n",
         program: "schedules",
         test: "no_schedule_loses_or_hides_a_write",
+        ..STALE_OPENING
     },
-    Bug {
-        name: "an opening reads CURRENT and the MANIFEST before the names of the files",
-        file: "src/db/open/directory.rs",
-        old: "        let names = fs::names_in(fs, dir)?;\n        \
-              let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };\n",
-        new: "        \
-              let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };\n        \
-              let names = fs::names_in(fs, dir)?;\n",
-        program: "db",
-        test: "interleaved::a_reader_sees_every_earlier_write_whatever_a_writer_does_meanwhile",
-    },
+    STALE_OPENING,
     Bug {
         name: "a failed removal of an obsolete log makes the database read-only",
         file: "src/db/background/flushes.rs",

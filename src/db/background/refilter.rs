@@ -16,7 +16,8 @@
 //! key.
 //!
 //! **It ends**, however fast other threads write: only tables from before the call are judged, each
-//! once. Every newer table was written with the filter of the policy.
+//! once. Flushes and compactions write every newer table with the filter of the policy. A table that
+//! is ingested meanwhile keeps its filter, as if it came after the call.
 
 use std::collections::BTreeSet;
 
