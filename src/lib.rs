@@ -77,9 +77,10 @@ pub use {
     db::{
         BatchOperation, Builder, ColumnFamily, CompareAndSwapError, DamagedTable, Db, DbCursor,
         DbIterator, DestroyReport, Durability, ExportReport, FileStats, FilterReport,
-        HeldByCursors, ImportReport, KeyBounds, LevelStats, Loss, PublishedStats, RepairReport,
-        RocksDb, Snapshot, Stats, Transaction, TransactionCursor, TransactionIterator,
-        VerifyReport, WarmUpReport, WriteBatch, WriteStall, WriteStallCause, explain,
+        HeldByCursors, ImportReport, KeyBounds, LevelStats, LookupRecording, Loss, PublishedStats,
+        RepairReport, RocksDb, Snapshot, Stats, Transaction, TransactionCursor,
+        TransactionIterator, VerifyReport, WarmUpReport, WriteBatch, WriteStall, WriteStallCause,
+        explain,
     },
     encoding::key::SequenceNumber,
     filter_policy::FilterPolicy,

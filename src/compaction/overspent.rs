@@ -3,8 +3,8 @@
 //! share of the budget shrinks as the tree grows.
 
 use super::plan::{Gain, Plan, Planner};
-use crate::filter_policy::{FilterContext, FilterPolicy};
-use crate::version::{LEVELS, Version};
+use crate::filter_policy::FilterPolicy;
+use crate::version::Version;
 
 impl Planner<'_> {
     /// Plans the rewrite, within its level, of the table whose filter exceeds its share by the most
@@ -36,16 +36,13 @@ impl Planner<'_> {
         if candidates.is_empty() {
             return None;
         }
-        let shares: [f64; LEVELS] = std::array::from_fn(|level| {
-            allowance.bits_per_key(&FilterContext::new(self.levels, level, 0))
-        });
+        let share_of = allowance.shares(version);
         let (_, level, file) = candidates
             .into_iter()
-            .filter(|(level, _, info)| {
-                info.bits_per_key() > allowance.most_bits_per_key(shares[*level])
-            })
-            .map(|(level, file, info)| {
-                let excess = (info.bits_per_key() - shares[level]) * info.keys as f64;
+            .map(|(level, file, info)| (level, file, info, share_of(level, file)))
+            .filter(|(.., info, share)| info.bits_per_key() > allowance.most_bits_per_key(*share))
+            .map(|(level, file, info, share)| {
+                let excess = (info.bits_per_key() - share) * info.keys as f64;
                 (excess, level, file)
             })
             .max_by(|a, b| a.0.total_cmp(&b.0))?;

@@ -40,11 +40,10 @@ use crate::cursor::merging::MergingCursor;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
-use crate::filter::FilterSpec;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::thread;
 use crate::table::{Compression, MetadataForm, ScanOptions};
-use crate::version::{LevelCursor, NewTable, TableFile, TableStore, Version};
+use crate::version::{ChooseFilter, LevelCursor, NewTable, TableFile, TableStore, Version};
 
 /// What a compaction needs besides its plan.
 pub(crate) struct Job<'a> {
@@ -53,7 +52,7 @@ pub(crate) struct Job<'a> {
     pub shape: &'a TreeShape,
     /// Sequence numbers that snapshots hold, ascending.
     pub snapshots: Vec<SequenceNumber>,
-    pub filter: FilterSpec,
+    pub filter: &'a dyn ChooseFilter,
     /// Set when the database closes. The job then ends and leaves no table.
     pub cancelled: &'a AtomicBool,
     /// The compaction is split into at most this many parts. Each gets a thread if possible.

@@ -15,7 +15,7 @@ use super::run::{Job, run};
 use super::tests::store;
 use super::{Conditions, Gain, Plan, PlanKind, Planner, TreeShape, Unavailable};
 use crate::encoding::key::internal_key;
-use crate::filter_policy::{FilterContext, FilterPolicy};
+use crate::filter_policy::FilterPolicy;
 use crate::fs::MemFs;
 use crate::range_tombstones::RangeTombstone;
 use crate::sync::atomic::AtomicBool;
@@ -47,7 +47,7 @@ impl ModelTree {
             metadata: [MetadataForm::Whole, MetadataForm::Parts][rng.random_range(0..2)],
             ..TableOptions::default()
         };
-        let policies = ["bloom(10)", "budget(2KiB, bloom)", "none"];
+        let policies = ["bloom(10)", "budget(2KiB, bloom)", "learned(2KiB, bloom)", "none"];
         let largest = [10, 200, 2 * table_bytes as usize];
         let keys = [200, 5_000, 1_000_000];
         ModelTree {
@@ -59,7 +59,7 @@ impl ModelTree {
                 table_bytes,
                 memtable_bytes: table_bytes,
             },
-            policy: policies[rng.random_range(0..3)].parse().unwrap(),
+            policy: policies[rng.random_range(0..4)].parse().unwrap(),
             version: Version::default(),
             sequence: 1,
             snapshots: Vec::new(),
@@ -80,8 +80,14 @@ impl ModelTree {
             self.sequence += 1;
             entries.insert((key, std::cmp::Reverse(self.sequence)), u8::from(is_value));
         }
-        let context = FilterContext::new(&self.version.metas(), 0, entries.len() as u64);
-        let mut table = self.store.create(self.policy.spec_for(&context), 0).unwrap();
+        for (_, file) in self.version.files() {
+            if rng.random_range(0..4) == 0 {
+                file.asked.set(rng.random_range(0.0..1e6f64).powi(2));
+            }
+        }
+        let none = BTreeSet::new();
+        let filters = self.policy.filters(&self.version, 0, &none, entries.len() as u64);
+        let mut table = self.store.create(&*filters, 0).unwrap();
         for ((key, sequence), kind) in entries {
             let value =
                 vec![b'v'; if kind == 1 { rng.random_range(0..self.largest_value) } else { 0 }];
@@ -98,6 +104,7 @@ impl ModelTree {
             start = end - rng.random_range(0..(end - start));
         }
         let file = table.finish().unwrap();
+        drop(filters);
         let edit = VersionEdit { added: vec![(0, file.meta.clone())], ..VersionEdit::default() };
         self.apply(&edit, vec![file]);
     }
@@ -132,16 +139,13 @@ impl ModelTree {
             let moved = files.iter().map(|(_, file)| (plan.output_level, file.meta.clone()));
             edit.added.extend(moved);
         } else if plan.kind != PlanKind::Drop {
-            let mut stay = self.version.metas();
-            stay.iter_mut().for_each(|level| level.retain(|it| !inputs.contains(&it.number)));
-            let entries = files.iter().map(|(_, file)| file.meta.entries).sum();
-            let context = FilterContext::new(&stay, plan.output_level, entries);
+            let filters = self.policy.filters(&self.version, plan.output_level, &inputs, 0);
             let job = Job {
                 store: &self.store,
                 version: &self.version,
                 shape: &self.shape,
                 snapshots: self.snapshots.clone(),
-                filter: self.policy.spec_for(&context),
+                filter: &*filters,
                 cancelled: &AtomicBool::new(false),
                 parts: 1,
             };

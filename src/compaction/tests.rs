@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -27,6 +27,9 @@ use crate::version::{
 };
 
 const DIR: &str = "/db";
+
+/// The filter of tests that need one.
+static BLOOM: LazyLock<FilterSpec> = LazyLock::new(|| FilterSpec::bloom(10.0).unwrap());
 
 const SHAPE: TreeShape = TreeShape {
     l0_trigger: 4,
@@ -69,7 +72,7 @@ pub(super) fn store(fs: Arc<dyn Fs>) -> TableStore {
 type Entries = BTreeMap<(Vec<u8>, std::cmp::Reverse<u64>), (u8, Vec<u8>)>;
 
 fn table(store: &TableStore, entries: &Entries) -> Arc<TableFile> {
-    let mut table = store.create(FilterSpec::bloom(10.0).unwrap(), 0).unwrap();
+    let mut table = store.create(&*BLOOM, 0).unwrap();
     for ((user_key, sequence), (kind, value)) in entries {
         table.add(&internal_key(user_key, sequence.0, *kind), value).unwrap();
     }
@@ -118,7 +121,7 @@ fn job_without_filter<'a>(
     cancelled: &'a AtomicBool,
     parts: usize,
 ) -> Job<'a> {
-    let (snapshots, filter) = (Vec::new(), FilterSpec::NONE);
+    let (snapshots, filter) = (Vec::new(), &FilterSpec::NONE);
     Job { store, version, shape: &SHAPE, snapshots, filter, cancelled, parts }
 }
 
@@ -129,7 +132,7 @@ fn compact(store: &TableStore, version: &Version, parts: usize) -> Result<Outcom
         version,
         shape: &SHAPE,
         snapshots: vec![700, 1900],
-        filter: FilterSpec::bloom(10.0).unwrap(),
+        filter: &*BLOOM,
         cancelled: &cancelled,
         parts,
     };
@@ -396,7 +399,7 @@ fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
             ranges.push((user_key(keys.start), sequence, user_key(keys.end)));
         }
         ranges.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-        let mut table = store.create(FilterSpec::bloom(10.0).unwrap(), 0).unwrap();
+        let mut table = store.create(&*BLOOM, 0).unwrap();
         for ((user_key, sequence), (kind, value)) in &points {
             table.add(&internal_key(user_key, sequence.0, *kind), value).unwrap();
         }
@@ -460,7 +463,7 @@ fn a_compaction_of_range_deletions_changes_nothing_for_any_reader() {
                 version: &version,
                 shape: &shape,
                 snapshots: snapshots.clone(),
-                filter: FilterSpec::bloom(10.0).unwrap(),
+                filter: &*BLOOM,
                 cancelled: &cancelled,
                 parts: 1 + step % 3,
             };
@@ -494,7 +497,7 @@ pub(super) fn table_of(
     entries: &[(&str, u64, u8)],
     range: Option<(&str, &str, u64)>,
 ) -> Arc<TableFile> {
-    let mut table = store.create(FilterSpec::bloom(10.0).unwrap(), 0).unwrap();
+    let mut table = store.create(&*BLOOM, 0).unwrap();
     for (key, sequence, kind) in entries {
         table.add(&internal_key(key.as_bytes(), *sequence, *kind), b"").unwrap();
     }

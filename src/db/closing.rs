@@ -67,6 +67,8 @@ impl Inner {
 
     /// Syncs the WALs and releases the directory.
     fn release(&self) -> Result<()> {
+        // Its error is for the caller of `LookupRecording::finish`.
+        let _ = self.tree.reading.recorder.end(None);
         // Frees the read states that were replaced, once running lookups have ended, so that
         // obsolete tables are deleted now rather than at the next opening.
         drain(READERS_PATIENCE);
@@ -82,6 +84,7 @@ impl Inner {
         self.database.store.obsolete.close();
         self.tree.reading.keep_tables_of_readers_open();
         publish::publish_stats(&self.database, &self.tree, false);
+        self.keep_asks();
         self.database.directory.release();
         synced
     }

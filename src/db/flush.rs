@@ -29,10 +29,9 @@ use crate::compaction::retain::{Retention, keep_survivors};
 use crate::cursor::Cursor;
 use crate::encoding::key::{EntryKind, SequenceNumber, kind_byte, user_key};
 use crate::error::Result;
-use crate::filter::FilterSpec;
 use crate::memtable::Memtable;
 use crate::range_tombstones::{RangeTombstone, joined};
-use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_1970};
+use crate::version::{ChooseFilter, NewTable, TableFile, TableStore, Version, seconds_since_1970};
 
 /// A run of deletions gets tables of its own if it is at least 1 / `LONG_RUN_FRACTION` of the
 /// memtable's entries.
@@ -58,7 +57,7 @@ pub(crate) struct Flush<'a> {
     pub older: Option<&'a Version>,
     /// Sequence numbers that snapshots hold, ascending.
     pub snapshots: Vec<SequenceNumber>,
-    pub filter: FilterSpec,
+    pub filter: &'a dyn ChooseFilter,
 }
 
 impl Flush<'_> {

@@ -8,7 +8,7 @@ use super::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::lookup::{
-    Found, InTable, Lookups, Observer, Scope, Unfinished, Walk, find_in_memtables,
+    Found, InTable, Lookups, Observer, OutcomeNote, Scope, Unfinished, Walk, find_in_memtables,
 };
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
@@ -22,7 +22,7 @@ pub(super) fn get(
     key: &[u8],
     snapshot: Option<SequenceNumber>,
 ) -> Result<Option<Slice>> {
-    lookup(reading, key, snapshot, Observer::NONE, ToSlice)
+    lookup(reading, key, snapshot, ToSlice)
 }
 
 #[inline]
@@ -32,7 +32,7 @@ pub(super) fn get_with<R>(
     snapshot: Option<SequenceNumber>,
     read: impl FnOnce(&[u8]) -> R,
 ) -> Result<Option<R>> {
-    lookup(reading, key, snapshot, Observer::NONE, Lend(read))
+    lookup(reading, key, snapshot, Lend(read))
 }
 
 pub(super) fn contains_key(
@@ -40,14 +40,43 @@ pub(super) fn contains_key(
     key: &[u8],
     snapshot: Option<SequenceNumber>,
 ) -> Result<bool> {
-    Ok(lookup(reading, key, snapshot, Observer::NONE, Ignore)?.is_some())
+    Ok(lookup(reading, key, snapshot, Ignore)?.is_some())
 }
 
-/// The lookup that all calls share. Every stage is reported to `observer`, which
-/// [`explain`](super::explain) has. `visit` is the last to use the guard, so [`Lend`] can end
-/// the guard's protection before it calls user code.
+/// The lookup that all calls share. Some lookups are recorded, if the user wants that.
 #[inline(always)]
 pub(super) fn lookup<V: Visit>(
+    reading: &Reading,
+    key: &[u8],
+    snapshot: Option<SequenceNumber>,
+    visit: V,
+) -> Result<Option<V::Out>> {
+    if reading.recorder.draws() {
+        return recorded(reading, key, snapshot, visit);
+    }
+    observed(reading, key, snapshot, Observer::NONE, visit)
+}
+
+/// A lookup that is recorded.
+#[cold]
+#[inline(never)]
+fn recorded<V: Visit>(
+    reading: &Reading,
+    key: &[u8],
+    snapshot: Option<SequenceNumber>,
+    visit: V,
+) -> Result<Option<V::Out>> {
+    let note = OutcomeNote::default();
+    let value = observed(reading, key, snapshot, Observer::new(&note), visit)?;
+    reading.recorder.add(key, note.outcome(value.is_some()), reading.counters());
+    Ok(value)
+}
+
+/// A lookup that reports every stage to `observer`, which [`explain`](super::explain) has. `visit`
+/// is the last to use the guard, so [`Lend`] can end the guard's protection before it calls user
+/// code.
+#[inline(always)]
+pub(super) fn observed<V: Visit>(
     reading: &Reading,
     key: &[u8],
     snapshot: Option<SequenceNumber>,
@@ -137,11 +166,19 @@ pub(super) fn multi_get<K: AsRef<[u8]>>(
         drop(guard);
         return keys.iter().map(|key| get(reading, key.as_ref(), Some(sequence))).collect();
     }
+    let recorded = reading.recorder.draw(keys.len());
+    if !recorded.is_empty() {
+        lookups.note_outcomes();
+    }
     let scope = Scope::new(&guard, tickers);
-    if lookups.begin(&held.get().sources, sequence, &scope)? {
-        let kept = held.to_arc();
-        drop(guard);
+    let is_unfinished = lookups.begin(&held.get().sources, sequence, &scope)?;
+    let kept = is_unfinished.then(|| held.to_arc());
+    drop(guard);
+    if let Some(kept) = kept {
         lookups.read_and_finish(&kept.sources, reading.overlapped(), tickers)?;
+    }
+    for i in recorded {
+        reading.recorder.add(keys[i].as_ref(), lookups.outcome(i), reading.counters());
     }
     Ok(lookups.into_values())
 }

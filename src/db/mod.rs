@@ -6,10 +6,10 @@
 //!   statistics            stats/
 //!   open, recover, close  open/  closing.rs
 //!   read                  get.rs  iter/ (iter/marks/: what cursors jump over)
-//!                         explain/ (a lookup, watched)
+//!                         explain/ (a lookup, watched)  recording/ (lookups, written down)
 //!   write                 write/  update.rs (compare_and_swap, fetch_update)
 //!   transactions          transaction/ (a snapshot, own writes, validation)
-//!   flush, compact        flush.rs  background/
+//!   flush, compact        flush.rs  background/  asked.rs (what filters are asked)
 //!   the whole database    maintenance/ (copy, ingest, verify, destroy)  repair/
 //!   events for tracing    events.rs
 //!   short calls over these  convenience.rs (len, first, last, sizes)
@@ -29,6 +29,7 @@
 #[allow(clippy::module_inception)] // The handle is what this folder is named after.
 mod db;
 
+mod asked;
 mod background;
 mod closing;
 mod events;
@@ -41,6 +42,7 @@ mod maintenance;
 mod open;
 mod options;
 mod read_state;
+mod recording;
 mod repair;
 mod rocks;
 mod snapshot;
@@ -59,6 +61,7 @@ pub use iter::bounds::KeyBounds;
 pub use iter::cursor::DbCursor;
 pub use maintenance::{DestroyReport, VerifyReport, WarmUpReport};
 pub use options::Builder;
+pub use recording::LookupRecording;
 pub use repair::{Loss, RepairReport};
 pub use rocks::{ColumnFamily, ExportReport, ImportReport, RocksDb};
 pub use snapshot::Snapshot;

@@ -27,7 +27,6 @@ use super::read_state::{ReadPoint, ReadState};
 use super::write::batch::WriteBatch;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
-use crate::lookup::Observer;
 use crate::slice::Slice;
 use crate::sync::Held;
 
@@ -213,7 +212,7 @@ impl Inner {
     fn read_for_update(&self, key: &[u8]) -> Result<(ReadPoint, Option<Slice>)> {
         let mut read = None;
         let visit = NotesReadPoint { inner: self, read: &mut read };
-        let value = lookup(self.open_reading()?, key, None, Observer::NONE, visit)?;
+        let value = lookup(self.open_reading()?, key, None, visit)?;
         Ok((read.expect("a lookup tells what it reads"), value))
     }
 

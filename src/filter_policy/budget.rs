@@ -62,40 +62,59 @@ pub fn share(budget: Budget, family: Family, context: &FilterContext) -> f64 {
     rates.get(context.run).copied().unwrap_or(1.0)
 }
 
-/// Returns the entries of each run, with missing small runs added until there are four. Levels aim
-/// at a tenth of the next larger level, so the second run, if it is missing, gets a tenth of the
-/// largest run, the third a hundredth, and the fourth a thousandth.
-fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
+/// The entries of the runs that later writes will add to a tree with these runs, so that it has four.
+/// Levels aim at a tenth of the next larger level, so the second run, if it is missing, gets a tenth
+/// of the largest run, the third a hundredth, and the fourth a thousandth.
+pub fn entries_to_come(run_entries: &[u64]) -> impl Iterator<Item = u64> + use<> {
     let largest = run_entries.iter().copied().max().unwrap_or(0);
-    let missing = (run_entries.len() as u32..4).map(|run| largest / 10u64.pow(run));
-    run_entries.iter().copied().chain(missing).collect()
+    (run_entries.len() as u32..4).map(move |run| largest / 10u64.pow(run))
+}
+
+fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
+    run_entries.iter().copied().chain(entries_to_come(run_entries)).collect()
 }
 
 /// The false-positive rate of each run. Their sum is the least that the budget allows.
 pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
-    let entries: u64 = run_entries.iter().sum();
-    let budget_bits = budget.bits(entries);
-    let rates = |log2_lambda: f64| {
-        let rate = move |&n: &u64| (log2_lambda.exp2() * n.max(1) as f64).clamp(BEST_FPR, 1.0);
-        run_entries.iter().map(rate)
-    };
-    let cost_bits = |log2_lambda: f64| -> f64 {
-        rates(log2_lambda)
-            .zip(run_entries)
-            .map(|(rate, &n)| n as f64 * stored_bits(rate, family))
-            .sum()
-    };
-    // A larger λ costs fewer bits. With the smallest λ every rate is `BEST_FPR`, and with the
-    // largest λ every rate is 1.
-    let (mut low, mut high) = (-80.0, 0.0);
-    for _ in 0..60 {
-        let middle = (low + high) / 2.0;
-        match cost_bits(middle) > budget_bits {
-            true => low = middle,
-            false => high = middle,
+    let runs: Vec<(f64, f64)> = run_entries.iter().map(|&keys| (keys as f64, 1.0)).collect();
+    let factor = Factor::filling(budget.bits(run_entries.iter().sum()), family, &runs);
+    runs.into_iter().map(|(keys, weight)| factor.rate(keys, weight)).collect()
+}
+
+/// The factor λ, as its logarithm.
+#[derive(Debug, Clone, Copy)]
+pub struct Factor {
+    log2: f64,
+}
+
+impl Factor {
+    /// The factor with which filters of `family` fill a budget. `tables` has the keys of each table,
+    /// or of several together, and its weight: how much its rate counts.
+    pub fn filling(budget_bits: f64, family: Family, tables: &[(f64, f64)]) -> Factor {
+        // A larger λ costs fewer bits. With the smallest λ every rate is `BEST_FPR`, and with the
+        // largest λ every rate is 1.
+        let (mut low, mut high) = (-80.0, 40.0);
+        for _ in 0..60 {
+            let log2 = (low + high) / 2.0;
+            match (Factor { log2 }).bits(family, tables) > budget_bits {
+                true => low = log2,
+                false => high = log2,
+            }
         }
+        Factor { log2: high }
     }
-    rates(high).collect()
+
+    /// The bits of all filters together.
+    pub fn bits(self, family: Family, tables: &[(f64, f64)]) -> f64 {
+        let bits =
+            |&(keys, weight): &(f64, f64)| keys * stored_bits(self.rate(keys, weight), family);
+        tables.iter().map(bits).sum()
+    }
+
+    /// The false-positive rate of a table.
+    pub fn rate(self, keys: f64, weight: f64) -> f64 {
+        (self.log2.exp2() * keys.max(1.0) / weight.max(f64::MIN_POSITIVE)).clamp(BEST_FPR, 1.0)
+    }
 }
 
 /// The bits a key that a filter of `family` stores for a false-positive rate; 0 for a rate above

@@ -10,38 +10,46 @@
 //! bottommost_none(bloom(10))               no filter where no deeper level holds data
 //! capped(bloom(10), 1MiB)                  a spec too: fewer bits for tables with too many keys
 //! budget(64MiB, burr)  budget(7/key, burr) a limit for all filters together
+//! learned(64MiB, burr) learned(7/key, burr)  the same limit; most bits where lookups fail
 //! ```
 //!
 //! How bits per key reach a table (*from* names the file that makes the call):
 //!
 //! ```text
-//! FilterPolicy::spec_for   a spec for this table                  from db/background/flushes.rs, …
-//! TableOptions::filter     carries it to a FilterBuilder          in table/builder/mod.rs
+//! FilterPolicy::filters    what chooses a spec for new tables     from db/background/flushes.rs, …
+//! ChooseFilter::choose     a spec for this table                  from version/store.rs
+//! TableBuilder::set_filter carries it to a FilterBuilder          in table/builder/mod.rs
 //! FilterSpec::plan_for     family and target for this many keys   from filter/builder.rs
 //! FamilyInfo::build        the family makes the filter            in filter/<family>/
 //! ```
 //!
 //! ```text
 //! mod.rs       the rules, and which filter each gives        budget.rs   a budget divided among runs
-//! context.rs   what a rule knows about the tree              text.rs     rules as text
+//! context.rs   what a rule knows about the tree              learned.rs  among tables, by what they are asked
+//! text.rs      rules as text
 //! ```
 
 mod budget;
 mod context;
+mod learned;
 #[cfg(test)]
 mod tests;
 mod text;
 
+use std::collections::BTreeSet;
+
 use crate::filter::{Family, FilterEncoding, FilterSpec, SpecError};
-use crate::version::{FileMeta, Version};
+use crate::version::{ChooseFilter, FileMeta, LEVELS, TableFile, Version};
 use budget::{Budget, SLACK, WORST_FPR, share, stored_bits};
+use learned::LearnedFilters;
 
 pub(crate) use context::FilterContext;
 
 /// Which filter a new table gets.
 ///
 /// As text, a policy is a filter for every table (a [`FilterSpec`]), `levels(FILTER, …)`,
-/// `bottommost_none(FILTER)`, `budget(SIZE, FAMILY)` or `budget(BITS/key, FAMILY)`.
+/// `bottommost_none(FILTER)`, `budget(SIZE, FAMILY)` or `budget(BITS/key, FAMILY)`, or the same with
+/// `learned`.
 ///
 /// ```
 /// use maypole::FilterPolicy;
@@ -65,6 +73,7 @@ enum Rule {
     Levels(Vec<FilterSpec>),
     BottommostNone(FilterSpec),
     Budget(Budget, Family),
+    Learned(Budget, Family),
 }
 
 impl FilterPolicy {
@@ -132,6 +141,44 @@ impl FilterPolicy {
         Ok(FilterPolicy(Rule::Budget(budget, family)))
     }
 
+    /// Like [`FilterPolicy::budget_bytes`], but the bits follow the lookups: tables get the more of
+    /// them, the more lookups search the tables for keys that they lack. A table keeps its filter
+    /// until it is rewritten anyway, or [`Db::apply_filter_policy`](crate::Db::apply_filter_policy)
+    /// is called. The database counts the lookups of each table, of the last million or so. When it
+    /// closes, it leaves these counts in the file `ASKED`. Without them, it begins as with a budget.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FilterPolicy::budget_bytes`].
+    pub fn learned_bytes(bytes: u64, family: Family) -> Result<FilterPolicy, SpecError> {
+        Self::budget_bytes(bytes, family).map(FilterPolicy::learning)
+    }
+
+    /// About `bits_per_key` bits a key on average, otherwise like [`FilterPolicy::learned_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FilterPolicy::budget_bits_per_key`].
+    pub fn learned_bits_per_key(
+        bits_per_key: f64,
+        family: Family,
+    ) -> Result<FilterPolicy, SpecError> {
+        Self::budget_bits_per_key(bits_per_key, family).map(FilterPolicy::learning)
+    }
+
+    /// The policy that learns how to divide the budget of `self`.
+    fn learning(self) -> FilterPolicy {
+        match self.0 {
+            Rule::Budget(budget, family) => FilterPolicy(Rule::Learned(budget, family)),
+            rule => FilterPolicy(rule),
+        }
+    }
+
+    /// Whether the policy uses what tables are asked.
+    pub(crate) fn learns(&self) -> bool {
+        matches!(self.0, Rule::Learned(..))
+    }
+
     /// An estimate of the most bytes that the filters of a tree with this many entries take. It
     /// needs no tree, only the policy.
     #[doc(hidden)]
@@ -142,7 +189,7 @@ impl FilterPolicy {
         let bits = match &self.0 {
             Rule::Uniform(spec) | Rule::BottommostNone(spec) => bits(spec),
             Rule::Levels(specs) => specs.iter().map(bits).fold(0.0, f64::max),
-            Rule::Budget(budget, _) => SLACK * budget.bits(entries),
+            Rule::Budget(budget, _) | Rule::Learned(budget, _) => SLACK * budget.bits(entries),
         };
         (bits / 8.0) as u64
     }
@@ -153,31 +200,71 @@ impl FilterPolicy {
         let mut families: Vec<Family> = match &self.0 {
             Rule::Uniform(spec) | Rule::BottommostNone(spec) => spec.family().into_iter().collect(),
             Rule::Levels(specs) => specs.iter().filter_map(FilterSpec::family).collect(),
-            Rule::Budget(_, family) => vec![*family],
+            Rule::Budget(_, family) | Rule::Learned(_, family) => vec![*family],
         };
         families.retain(|family| family.encoding() != FilterEncoding::RocksDb);
         families.first().copied()
     }
 
-    /// The filter of a table that is about to be written.
+    /// The filters of the tables that a job is about to write to `level`. They replace the tables
+    /// `inputs` of `version`, or have `new_entries` entries that no table of `version` has.
+    pub(crate) fn filters<'v>(
+        &self,
+        version: &'v Version,
+        level: usize,
+        inputs: &BTreeSet<u64>,
+        new_entries: u64,
+    ) -> Box<dyn ChooseFilter + 'v> {
+        if let Rule::Learned(budget, family) = self.0 {
+            let filters =
+                LearnedFilters::of_job(budget, family, version, level, inputs, new_entries);
+            return Box::new(filters);
+        }
+        // The policy gets the tree without the inputs, because the new tables replace them, and
+        // their entries would count twice.
+        let (mut stay, mut entries) = (version.metas(), new_entries);
+        for level in &mut stay {
+            level.retain(|meta| {
+                let is_replaced = inputs.contains(&meta.number);
+                entries += if is_replaced { meta.entries } else { 0 };
+                !is_replaced
+            });
+        }
+        Box::new(self.spec_for(&FilterContext::new(&stay, level, entries)))
+    }
+
+    /// The filter of a table that is about to be written, if nothing is known of what tables are
+    /// asked.
     pub(crate) fn spec_for(&self, context: &FilterContext) -> FilterSpec {
         match &self.0 {
             Rule::Uniform(spec) => *spec,
             Rule::Levels(specs) => specs[context.depth.min(specs.len() - 1)],
             Rule::BottommostNone(_) if context.is_last => FilterSpec::NONE,
             Rule::BottommostNone(spec) => *spec,
-            Rule::Budget(budget, family) => {
-                let rate = share(*budget, *family, context);
-                match rate > WORST_FPR {
-                    true => FilterSpec::NONE,
-                    false => FilterSpec::fpr(rate, *family).unwrap_or(FilterSpec::NONE),
-                }
+            Rule::Budget(budget, family) | Rule::Learned(budget, family) => {
+                FilterPolicy::spec_of_rate(share(*budget, *family, context), *family)
             }
         }
     }
 
-    /// The filter that a table of `version` gets if it is written again, in the same level.
-    pub(crate) fn spec_at(&self, version: &Version, level: usize, file: &FileMeta) -> FilterSpec {
+    /// The filter of a budget with this false-positive rate.
+    fn spec_of_rate(rate: f64, family: Family) -> FilterSpec {
+        match rate > WORST_FPR {
+            true => FilterSpec::NONE,
+            false => FilterSpec::fpr(rate, family).unwrap_or(FilterSpec::NONE),
+        }
+    }
+
+    /// What tells the filter that each table of `version` gets if it is written again, in its level.
+    pub(crate) fn filters_of_all<'v>(&'v self, version: &'v Version) -> FiltersOfAll<'v> {
+        let learned = match self.0 {
+            Rule::Learned(budget, family) => Some(LearnedFilters::of_all(budget, family, version)),
+            _ => None,
+        };
+        FiltersOfAll { policy: self, version, learned, of_level: [None; LEVELS] }
+    }
+
+    fn spec_at(&self, version: &Version, level: usize, file: &FileMeta) -> FilterSpec {
         // `FilterContext::new` counts the entries of each run: those of the tables in `metas` and of
         // one more table, which `new_entries` describes. A table of level 0 is a run of its own, so it
         // is taken out of `metas` and counted as the one more. A table of a deeper level stays in
@@ -193,7 +280,7 @@ impl FilterPolicy {
     /// the same size fit.
     pub(crate) fn is_met_by(&self, has: FilterSpec, wanted: FilterSpec) -> bool {
         let [bits, wanted_bits] = [has, wanted].map(|spec| spec.bloom_bits_per_key());
-        let is_close = matches!(self.0, Rule::Budget(..))
+        let is_close = matches!(self.0, Rule::Budget(..) | Rule::Learned(..))
             && has.family() == wanted.family()
             && SLACK * bits >= wanted_bits
             && SLACK * wanted_bits >= bits;
@@ -203,9 +290,36 @@ impl FilterPolicy {
     /// What the policy's budget allows; `None` for a policy without a budget.
     pub(crate) fn allowance(&self) -> Option<Allowance> {
         match self.0 {
-            Rule::Budget(budget, family) => Some(Allowance { budget, family }),
+            Rule::Budget(budget, family) => Some(Allowance { budget, family, learns: false }),
+            Rule::Learned(budget, family) => Some(Allowance { budget, family, learns: true }),
             _ => None,
         }
+    }
+}
+
+/// See [`FilterPolicy::filters_of_all`].
+pub(crate) struct FiltersOfAll<'v> {
+    policy: &'v FilterPolicy,
+    version: &'v Version,
+    learned: Option<LearnedFilters<'v>>,
+    /// The filter of each level, once it is known. All tables of a level from 1 on get the same
+    /// filter, unless the policy learns.
+    of_level: [Option<FilterSpec>; LEVELS],
+}
+
+impl FiltersOfAll<'_> {
+    pub fn spec_at(&mut self, level: usize, file: &TableFile) -> FilterSpec {
+        if let Some(learned) = &self.learned {
+            return learned.spec_at(level, file);
+        }
+        if let Some(spec) = self.of_level[level] {
+            return spec;
+        }
+        let spec = self.policy.spec_at(self.version, level, &file.meta);
+        if level > 0 {
+            self.of_level[level] = Some(spec);
+        }
+        spec
     }
 }
 
@@ -215,6 +329,7 @@ pub(crate) struct Allowance {
     budget: Budget,
     /// The family of the filters that the policy gives.
     pub family: Family,
+    learns: bool,
 }
 
 impl Allowance {
@@ -223,9 +338,19 @@ impl Allowance {
         SLACK * self.budget.bits(entries)
     }
 
-    /// The bits a key that a table in this context gets.
-    pub fn bits_per_key(&self, context: &FilterContext) -> f64 {
-        stored_bits(share(self.budget, self.family, context), self.family)
+    /// Returns what tells the bits a key that a table of `version`, in this level, gets if it is
+    /// written again.
+    pub fn shares<'v>(&self, version: &'v Version) -> Box<dyn Fn(usize, &TableFile) -> f64 + 'v> {
+        if self.learns {
+            let filters = LearnedFilters::of_all(self.budget, self.family, version);
+            return Box::new(move |level, file| filters.bits_per_key(level, file));
+        }
+        let metas = version.metas();
+        let of_levels: [f64; LEVELS] = std::array::from_fn(|level| {
+            let context = FilterContext::new(&metas, level, 0);
+            stored_bits(share(self.budget, self.family, &context), self.family)
+        });
+        Box::new(move |level, _| of_levels[level])
     }
 
     /// When the filters of the tree exceed the budget, a table is rewritten if its filter has more

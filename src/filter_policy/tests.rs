@@ -23,6 +23,8 @@ fn a_policy_prints_as_it_reads() {
         "budget(64MiB, bloom)",
         "budget(1536KiB, burr)",
         "budget(7.5/key, ribbon)",
+        "learned(64MiB, bloom)",
+        "learned(7/key, burr)",
     ] {
         let once = policy(text);
         assert_eq!(policy(&once.to_string()), once, "{text}");
@@ -44,6 +46,9 @@ fn a_wrong_policy_is_refused_in_one_line() {
         "budget(64)",
         "budget(-1MiB)",
         "budget(7/key, cuckoo)",
+        "learned(0MiB)",
+        "learned(7/key, cuckoo)",
+        "capped(learned(7/key), 1MiB)",
         "budget(nan/key)",
         "budget(99/key)",
         "blom(10)",
@@ -55,7 +60,9 @@ fn a_wrong_policy_is_refused_in_one_line() {
     }
     // `bloom:10` is accepted as `bloom(10)`, but `budget`, `levels` and `bottommost_none` need
     // parentheses, so the texts below are rejected. The message shows the right form.
-    for text in ["budget:64MiB", "budget", "levels:bloom(10)", "bottommost_none:bloom:10"] {
+    for text in
+        ["budget:64MiB", "budget", "learned", "levels:bloom(10)", "bottommost_none:bloom:10"]
+    {
         let error = text.parse::<FilterPolicy>().unwrap_err().to_string();
         assert!(error.contains("budget(SIZE, FAMILY)"), "{text}: {error}");
     }
@@ -132,4 +139,91 @@ fn a_budget_too_small_for_the_last_run_leaves_it_without_a_filter() {
     let runs = [1_000, 1_000_000];
     assert!(policy.spec_for(&context(1, 1, &runs, true)).is_none());
     assert!(!policy.spec_for(&context(0, 0, &runs, false)).is_none());
+}
+
+/// Forty tables of one level, in key order, each with the same number of keys.
+const TABLES: usize = 40;
+const TABLE_KEYS: f64 = 100_000.0;
+const LEARNED_BITS: f64 = 7.0;
+
+/// The vain asks of each table, of ten million: `of_hot` of them to the tables in `hot`.
+fn asks(hot: std::ops::Range<usize>, of_hot: f64) -> Vec<f64> {
+    let cold = TABLES - hot.len();
+    let share = |table| match hot.contains(&table) {
+        true => of_hot / hot.len() as f64,
+        false => (1.0 - of_hot) / cold as f64,
+    };
+    (0..TABLES).map(|table| 1e7 * share(table)).collect()
+}
+
+fn shares(asked: &[f64]) -> Vec<learned::Share> {
+    let share = |&asked: &f64| learned::Share {
+        keys: TABLE_KEYS,
+        assumed: 1.0 / TABLES as f64,
+        asked: Some(asked),
+        is_run: false,
+    };
+    asked.iter().map(share).collect()
+}
+
+/// The rates of the tables, learned from `asked`.
+fn learned_rates(asked: &[f64]) -> Vec<f64> {
+    let keys = TABLE_KEYS * TABLES as f64;
+    let (shares, scale) = (shares(asked), learned::Scale::of(&shares(asked)));
+    let budget = Budget::BitsPerKey(LEARNED_BITS);
+    let (_, factor) = learned::divide(budget, Family::Burr, &shares, &[keys as u64]);
+    shares.iter().map(|&share| factor.rate(share.keys, scale.weight(share))).collect()
+}
+
+fn bits_of(rates: &[f64]) -> f64 {
+    rates.iter().map(|&rate| TABLE_KEYS * stored_bits(rate, Family::Burr)).sum()
+}
+
+fn false_positives(asked: &[f64], rates: &[f64]) -> f64 {
+    asked.iter().zip(rates).map(|(asked, rate)| asked * rate).sum()
+}
+
+/// What `budget` gives these tables.
+fn budget_rate() -> f64 {
+    let keys = (TABLE_KEYS * TABLES as f64) as u64;
+    let context = context(1, 0, &[keys], true);
+    budget::share(Budget::BitsPerKey(LEARNED_BITS), Family::Burr, &context)
+}
+
+/// The least that the bits allow is 0.174.
+#[test]
+fn hot_keys_get_the_bits_of_cold_ones() {
+    let asked = asks(0..4, 0.9);
+    let (rates, same) = (learned_rates(&asked), vec![budget_rate(); TABLES]);
+    let bits = bits_of(&rates) / bits_of(&same);
+    assert!((0.99..1.01).contains(&bits), "{bits} of the budget's filter bytes");
+    let reads = false_positives(&asked, &rates) / false_positives(&asked, &same);
+    assert!((0.17..0.22).contains(&reads), "{reads} of the budget's false positives");
+}
+
+#[test]
+fn tables_that_are_asked_alike_get_what_a_budget_gives() {
+    for asked in [vec![0.0; TABLES], vec![2.5e5; TABLES], asks(0..4, 0.1)] {
+        let (rates, same) = (learned_rates(&asked), budget_rate());
+        assert!(rates.iter().all(|rate| (rate / same - 1.0).abs() < 0.02), "{rates:?}, {same}");
+    }
+    // A few lookups decide nothing.
+    let few = learned_rates(&asks(0..4, 0.9).iter().map(|asked| asked / 1e6).collect::<Vec<_>>());
+    assert!(few.iter().all(|rate| (rate / budget_rate() - 1.0).abs() < 0.2), "{few:?}");
+}
+
+/// The hot range has moved to tables that were cold. Every other table was rewritten since, under a
+/// budget of which the others hold what they held.
+#[test]
+fn after_the_workload_has_moved_and_half_is_rewritten_a_budget_is_not_better() {
+    let (before, after) = (asks(0..4, 0.9), asks(20..24, 0.9));
+    let old = learned_rates(&before);
+    // Two half-lives later.
+    let faded: Vec<f64> = before.iter().zip(&after).map(|(b, a)| b / 4.0 + a * 0.75).collect();
+    let new = learned_rates(&faded);
+    let mixed: Vec<f64> =
+        (0..TABLES).map(|table| if table % 2 == 0 { new[table] } else { old[table] }).collect();
+    let same = vec![budget_rate(); TABLES];
+    let reads = false_positives(&after, &mixed) / false_positives(&after, &same);
+    assert!(reads < 1.0, "{reads} of the budget's false positives");
 }

@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::filter::{Family, FilterSpec, SpecError, parse_size, size_text};
 
 const FORMS: &str = "a filter for every table (such as bloom(10)), capped(FILTER, SIZE), levels(FILTER, …), \
-                     bottommost_none(FILTER), budget(SIZE, FAMILY) or budget(BITS/key, FAMILY)";
+                     bottommost_none(FILTER), budget(SIZE, FAMILY) or budget(BITS/key, FAMILY), or learned(…) \
+                     like budget(…)";
 
 impl fmt::Display for FilterPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -20,12 +21,19 @@ impl fmt::Display for FilterPolicy {
                 write!(f, "levels({})", specs.join(", "))
             }
             Rule::BottommostNone(spec) => write!(f, "bottommost_none({spec})"),
-            Rule::Budget(Budget::Bytes(bytes), family) => {
-                write!(f, "budget({}, {family})", size_text(*bytes))
-            }
-            Rule::Budget(Budget::BitsPerKey(bits), family) => {
-                write!(f, "budget({bits}/key, {family})")
-            }
+            Rule::Budget(budget, family) => write!(f, "budget({}, {family})", Size(*budget)),
+            Rule::Learned(budget, family) => write!(f, "learned({}, {family})", Size(*budget)),
+        }
+    }
+}
+
+struct Size(Budget);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Budget::Bytes(bytes) => f.write_str(&size_text(bytes)),
+            Budget::BitsPerKey(bits) => write!(f, "{bits}/key"),
         }
     }
 }
@@ -39,7 +47,8 @@ impl FromStr for FilterPolicy {
         // `bloom:10` is another form of `bloom(10)`. The policies in `is_for_tree` have no form
         // with a colon, so their names must be followed by a parenthesis.
         let name = text.split(['(', ':']).next().unwrap_or_default();
-        let is_for_tree = matches!(name.trim_end(), "levels" | "bottommost_none" | "budget");
+        let is_for_tree =
+            matches!(name.trim_end(), "levels" | "bottommost_none" | "budget" | "learned");
         if is_for_tree && !text[name.len()..].starts_with('(') {
             return Err(unknown());
         }
@@ -57,11 +66,14 @@ impl FromStr for FilterPolicy {
                 [spec] => Ok(FilterPolicy::bottommost_none(spec.parse()?)),
                 _ => Err(unknown()),
             },
-            "budget" => match arguments()?[..] {
-                [size] => parse_budget(text, size, "bloom"),
-                [size, family] => parse_budget(text, size, family),
-                _ => Err(unknown()),
-            },
+            name @ ("budget" | "learned") => {
+                let budget = match arguments()?[..] {
+                    [size] => parse_budget(text, size, "bloom")?,
+                    [size, family] => parse_budget(text, size, family)?,
+                    _ => return Err(unknown()),
+                };
+                Ok(if name == "learned" { budget.learning() } else { budget })
+            }
             _ => text.parse().map(FilterPolicy::uniform),
         }
     }

@@ -387,6 +387,26 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
     fs.sync_dir(parent(path))
 }
 
+/// Replaces the file at `path` by one that holds `bytes`, as a whole, but not durably. First writes
+/// the file `temporary`, which is removed after a failure.
+pub(crate) fn replace_unsynced(
+    fs: &dyn Fs,
+    path: &Path,
+    temporary: &Path,
+    bytes: &[u8],
+) -> Result<()> {
+    let write = || {
+        let mut file = fs.create(temporary)?;
+        file.append(bytes)?;
+        file.flush()?;
+        drop(file);
+        fs.rename(temporary, path)
+    };
+    write().inspect_err(|_| {
+        tidy_away(fs, temporary);
+    })
+}
+
 /// Creates a directory and its missing parents, and makes their names durable.
 ///
 /// # Errors

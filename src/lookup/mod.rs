@@ -38,7 +38,8 @@
 //! they are already searched. `src/db/get.rs` has the loop that runs the stages.
 //!
 //! **Observers.** Each stage tells an observer what it did. `get` has none, and `explain` has one that
-//! records the stages, so both calls run the same lookup.
+//! records the stages, so both calls run the same lookup. A lookup that is drawn for a recording of
+//! lookups has one that notes only the [`outcome`].
 
 pub(crate) mod explain;
 mod filter;
@@ -50,6 +51,7 @@ mod memtables;
 mod mixed;
 mod need;
 mod observer;
+mod outcome;
 mod probe;
 mod scope;
 pub(crate) mod sources;
@@ -66,6 +68,7 @@ pub(crate) use self::{
     many::Lookups,
     memtables::find_in_memtables,
     observer::{Observe, Observer},
+    outcome::{Outcome, OutcomeNote},
     scope::Scope,
     sources::Sources,
     unfinished::Unfinished,

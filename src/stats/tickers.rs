@@ -130,6 +130,8 @@ tickers! {
     GetHitL1 = "l1.hit",
     /// Lookups that ended in a deeper level.
     GetHitL2AndUp = "l2andup.hit",
+    /// Recordings of lookups that an error has ended. (Ours.)
+    LookupRecordErrors = "lookup.record.errors",
     /// Seeks of cursors; an iterator seeks once for each end that it is read from.
     NumberDbSeek = "number.db.seek",
     /// Forward steps of cursors and iterators, counted at the next seek or when the cursor is

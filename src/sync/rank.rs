@@ -62,6 +62,12 @@ ranks! {
     // Calls. A thread may wait for a device under each of these.
     /// `db/db.rs`: one `pop_first` or `pop_last` at a time. Held while it reads and deletes.
     Pops,
+    /// `db/recording/recorder.rs`: the file of recorded lookups. Held while lines are written.
+    Recording,
+    /// `db/recording/recorder.rs`: the lines of a group of threads.
+    RecordedLines,
+    /// `db/asked.rs`: what tables are asked. Held while this is counted and `ASKED` is written.
+    Asking,
     /// `db/stats/published.rs`: one write of `STATS` at a time. Held while the statistics are
     /// gathered and written.
     PublishedStats,

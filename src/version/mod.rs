@@ -47,7 +47,7 @@ pub(crate) use manifest::{
     Manifest, ROLL_AFTER_BYTES, Recovered, current_manifest, read_current, read_manifest,
 };
 pub(crate) use skipped::Skipped;
-pub(crate) use store::{NewTable, TableStore, seconds_since_1970};
+pub(crate) use store::{ChooseFilter, Chosen, NewKeys, NewTable, TableStore, seconds_since_1970};
 pub(crate) use table_file::{ObsoleteFiles, TableFile};
 
 use crate::encoding::key;

@@ -9,6 +9,8 @@
 //! STATS             counters that the database's process publishes; no data depends on them
 //! CURRENT.tmp       the next CURRENT while it is written; useless after a crash
 //! STATS.tmp         the next STATS while it is written; useless after a crash
+//! ASKED             how often tables were asked for keys that they lack; no data depends on it
+//! ASKED.tmp         the next ASKED while it is written; useless after a crash
 //! ```
 //!
 //! All numbered files share one sequence of numbers, and no number is used twice. A file belongs to
@@ -25,7 +27,7 @@ pub(crate) enum FileKind {
     Table(u64),
     Wal(u64),
     Manifest(u64),
-    /// `CURRENT.tmp` or `STATS.tmp`.
+    /// `CURRENT.tmp`, `STATS.tmp` or `ASKED.tmp`.
     Temporary,
 }
 
@@ -94,11 +96,19 @@ pub(crate) fn stats_temporary_path(dir: &Path) -> PathBuf {
     dir.join("STATS.tmp")
 }
 
-/// The kind of the file `name`. `None` for `CURRENT`, `LOCK`, `STATS` and every file that is not
-/// the database's.
+pub(crate) fn asked_path(dir: &Path) -> PathBuf {
+    dir.join("ASKED")
+}
+
+pub(crate) fn asked_temporary_path(dir: &Path) -> PathBuf {
+    dir.join("ASKED.tmp")
+}
+
+/// The kind of the file `name`. `None` for `CURRENT`, `LOCK`, `STATS`, `ASKED` and every file that is
+/// not the database's.
 pub(crate) fn parse(name: &str) -> Option<FileKind> {
     if let Some(target) = name.strip_suffix(".tmp") {
-        return matches!(target, "CURRENT" | "STATS").then_some(FileKind::Temporary);
+        return matches!(target, "CURRENT" | "STATS" | "ASKED").then_some(FileKind::Temporary);
     }
     let number = |digits: &str| {
         let number = digits.parse().ok().filter(|&number| number <= MAX_FILE_NUMBER)?;
@@ -132,6 +142,7 @@ mod tests {
             "CURRENT",
             "LOCK",
             "STATS",
+            "ASKED",
             "notes.txt",
             "x1.sst",
             "-1.sst",
@@ -148,7 +159,7 @@ mod tests {
         for stranger in strangers {
             assert_eq!(parse(stranger), None, "{stranger}");
         }
-        for temporary in ["CURRENT.tmp", "STATS.tmp"] {
+        for temporary in ["CURRENT.tmp", "STATS.tmp", "ASKED.tmp"] {
             assert_eq!(parse(temporary), Some(FileKind::Temporary));
         }
     }

@@ -177,7 +177,11 @@ impl TableStore {
     }
 
     /// Starts a new table, for `level`.
-    pub fn create(&self, filter: FilterSpec, level: usize) -> Result<NewTable<'_>> {
+    pub fn create<'a>(
+        &'a self,
+        filter: &'a dyn ChooseFilter,
+        level: usize,
+    ) -> Result<NewTable<'a>> {
         self.create_in_form(self.metadata_form(), filter, level)
     }
 
@@ -185,20 +189,20 @@ impl TableStore {
     /// tables of one compaction can have the same form. `create` could choose different ones,
     /// because the cache counts the filters and indexes of both inputs and outputs while a
     /// compaction runs.
-    pub fn create_in_form(
-        &self,
+    pub fn create_in_form<'a>(
+        &'a self,
         metadata: MetadataForm,
-        filter: FilterSpec,
+        filter: &'a dyn ChooseFilter,
         level: usize,
-    ) -> Result<NewTable<'_>> {
+    ) -> Result<NewTable<'a>> {
         let number = self.new_number();
         let path = names::table_path(&self.dir, number);
         let file = self.fs.create(&path)?;
-        let options = TableOptions { filter, metadata, ..self.options.clone() };
+        let options = TableOptions { metadata, ..self.options.clone() };
         let dialect = Dialect::Database { file_number: number };
         let builder = TableBuilder::new(file, options, dialect)?.created_by(&self.creator);
         let builder = Some(builder);
-        Ok(NewTable { store: self, level, number, path, builder })
+        Ok(NewTable { store: self, filter, level, number, path, builder })
     }
 }
 
@@ -218,8 +222,9 @@ impl TableStore {
         let path = names::table_path(&self.dir, number);
         let written = self.refilter_to(&path, number, file, filter, goes_on);
         let new = written.and_then(|meta| self.open(meta, level));
-        if new.is_err() {
-            self.remove_obsolete(&path);
+        match &new {
+            Ok(new) => new.asked.set(file.asked.get()),
+            Err(_) => self.remove_obsolete(&path),
         }
         new
     }
@@ -273,9 +278,36 @@ fn contents_of(table: &Table) -> TableContents {
     }
 }
 
+/// Chooses the filter of a table whose keys are known.
+pub(crate) trait ChooseFilter: Sync {
+    fn choose(&self, keys: &NewKeys<'_>) -> Chosen;
+}
+
+/// The keys of a table that is about to be finished.
+pub(crate) struct NewKeys<'a> {
+    /// The bounds of the user keys; empty if there are only range deletions.
+    pub smallest: &'a [u8],
+    pub largest: &'a [u8],
+    pub entries: u64,
+}
+
+pub(crate) struct Chosen {
+    pub spec: FilterSpec,
+    /// How often the table is expected to be asked in vain ([`TableFile::asked`]).
+    pub asked: f64,
+}
+
+/// The same filter for every table.
+impl ChooseFilter for FilterSpec {
+    fn choose(&self, _keys: &NewKeys<'_>) -> Chosen {
+        Chosen { spec: *self, asked: 0.0 }
+    }
+}
+
 /// A table being written. If it is dropped unfinished, its file is deleted.
 pub(crate) struct NewTable<'a> {
     store: &'a TableStore,
+    filter: &'a dyn ChooseFilter,
     level: usize,
     number: u64,
     path: PathBuf,
@@ -326,7 +358,11 @@ impl<'a> NewTable<'a> {
     /// Syncs the file and opens it. Its name is not durable yet: the caller syncs the directory
     /// once for all tables of a job.
     pub fn finish(mut self) -> Result<Arc<TableFile>> {
-        let builder = self.builder.take().expect("the table is not finished");
+        let mut builder = self.builder.take().expect("the table is not finished");
+        let (smallest, largest) = builder.point_keys().unwrap_or_default();
+        let keys = NewKeys { smallest, largest, entries: builder.entries() };
+        let Chosen { spec, asked } = self.filter.choose(&keys);
+        builder.set_filter(spec);
         let finished = builder.finish().and_then(|summary| {
             self.store.count_filter(&summary);
             let meta = FileMeta {
@@ -344,8 +380,9 @@ impl<'a> NewTable<'a> {
             };
             self.store.open(meta, self.level)
         });
-        if finished.is_err() {
-            self.store.remove_obsolete(&self.path);
+        match &finished {
+            Ok(file) => file.asked.set(asked),
+            Err(_) => self.store.remove_obsolete(&self.path),
         }
         finished
     }

@@ -15,7 +15,7 @@ use super::{FileMeta, LEVELS};
 use crate::encoding::key::user_key;
 use crate::error::{Damage, Error, Result};
 use crate::fs::{self, Fs};
-use crate::stats::{Counters, FileCounts, Ticker};
+use crate::stats::{Asked, Counters, FileCounts, Ticker};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Condvar, Mutex, Process, lock, rank};
@@ -136,6 +136,8 @@ impl ObsoleteFiles {
 pub(crate) struct TableFile {
     pub meta: FileMeta,
     pub table: Arc<Table>,
+    /// Used by filter policies that learn.
+    pub asked: Asked,
     fs: Arc<dyn Fs>,
     path: PathBuf,
     obsolete: Arc<ObsoleteFiles>,
@@ -151,7 +153,8 @@ impl TableFile {
         path: PathBuf,
         obsolete: Arc<ObsoleteFiles>,
     ) -> TableFile {
-        TableFile { meta, table, fs, path, obsolete, left_level: AtomicUsize::new(0) }
+        let (asked, left_level) = (Asked::default(), AtomicUsize::new(0));
+        TableFile { meta, table, asked, fs, path, obsolete, left_level }
     }
 
     pub fn path(&self) -> &Path {

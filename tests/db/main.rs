@@ -58,6 +58,7 @@ mod kept;
 mod kill;
 // These tests set a `ulimit`, which Windows does not have.
 #[cfg(unix)]
+mod learned;
 mod limits;
 mod living;
 mod lookups;
@@ -76,6 +77,7 @@ mod queues;
 mod range_del;
 mod read_only;
 mod reads;
+mod recording;
 mod recovery;
 mod repair;
 mod rocksdb;

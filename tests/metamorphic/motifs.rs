@@ -45,6 +45,9 @@ const FAULTS: usize = MOTIFS.len() - 1;
 
 impl Draw {
     pub(super) fn reads(&mut self) {
+        if self.one_in(4) {
+            self.push(Operation::Record);
+        }
         for _ in 0..self.rng.random_range(1..12) {
             let snapshot = self.snapshot();
             let key = self.near();

@@ -75,6 +75,8 @@ impl Store {
 
     /// Leaves the store; returns what may be lost.
     fn leave(&mut self, leave: Leave, was_troubled: bool) -> Loss {
+        // It would keep the store open.
+        self.recording = None;
         match leave {
             Leave::Close | Leave::Repair { .. } => {
                 let closed = self.db.take().expect("the store is open").close();

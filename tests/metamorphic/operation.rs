@@ -134,6 +134,7 @@ pub enum Operation {
     CompactRange(Key, Key),
     CompactAll,
     ApplyFilters,
+    Record,
     Wait,
     WarmUp,
     Verify,

@@ -57,7 +57,7 @@ pub const PLAIN: Settings = Settings {
     manifest_roll_bytes: None,
 };
 
-const FILTERS: [&str; 18] = [
+const FILTERS: [&str; 20] = [
     "none",
     "bloom(10)",
     "bloom(1)",
@@ -76,6 +76,8 @@ const FILTERS: [&str; 18] = [
     "budget(6/key, burr)",
     "budget(2KiB, bloom)",
     "budget(100KiB, ribbon)",
+    "learned(6/key, burr)",
+    "learned(2KiB, bloom)",
 ];
 
 const EXTRACTORS: [&str; 6] =

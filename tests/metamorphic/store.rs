@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use maypole::table::SstWriter;
-use maypole::{Db, Durability, Error, Result, Snapshot, Ticker, WriteBatch};
+use maypole::{Db, Durability, Error, LookupRecording, Result, Snapshot, Ticker, WriteBatch};
+use tempfile::TempDir;
 
 use super::disks::Disk;
 use super::held::{HeldCursor, HeldIterator};
@@ -40,6 +41,8 @@ pub struct Store {
     pub(super) readers: Vec<(Db, Map)>,
     /// Calls that had failed at the last opening.
     pub(super) faults_at_opening: u64,
+    /// The recording of lookups, and where its file is.
+    pub(super) recording: Option<(LookupRecording, TempDir)>,
     is_calm: bool,
     pub tally: Tally,
 }
@@ -70,6 +73,7 @@ impl Store {
             iterators: Vec::new(),
             readers: Vec::new(),
             faults_at_opening: 0,
+            recording: None,
             is_calm: program.is_calm,
             tally: Tally::default(),
         };
@@ -160,6 +164,7 @@ impl Store {
                 Ok(())
             }
             Operation::ApplyFilters => self.apply_filters(),
+            Operation::Record => self.record(),
             Operation::Wait => self.settle(),
             Operation::WarmUp => self.db().warm_up().map(drop),
             Operation::Verify => self.verify(),
@@ -387,9 +392,26 @@ impl Store {
         let kept = self.db().apply_filter_policy()?.kept;
         assert!(kept.is_empty() || self.has_faults(), "{kept:?}");
         let again = self.db().apply_filter_policy()?;
-        let knows_levels = ["levels", "bottommost", "budget"];
+        let knows_levels = ["levels", "bottommost", "budget", "learned"];
         let is_steady = !knows_levels.iter().any(|name| self.settings.filter.starts_with(name));
         assert!(!is_steady || again.refiltered == 0 || self.has_faults(), "{again:?}");
+        Ok(())
+    }
+
+    /// Begins a recording of lookups, or ends it and looks at its lines.
+    fn record(&mut self) -> Result<()> {
+        let Some((recording, dir)) = self.recording.take() else {
+            let dir = tempfile::tempdir().unwrap();
+            let recording = self.db().record_lookups(dir.path().join("lookups"), 2)?;
+            self.recording = Some((recording, dir));
+            return Ok(());
+        };
+        let recorded = recording.finish().unwrap();
+        let text = std::fs::read_to_string(dir.path().join("lookups")).unwrap();
+        let words = ["memtable", "L0", "L1", "L2", "L3", "L4", "L5", "L6", "deleted", "absent"];
+        let is_sound = |line: &str| words.iter().any(|word| line.ends_with(&format!("\t{word}")));
+        assert!(text.lines().all(is_sound), "{text}");
+        assert_eq!(text.lines().count() as u64, recorded);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use crate::history::{Change, History, KEYS, Least, WRITERS, key};
 use crate::setting::{PATH, Setting};
 
 /// The number of acts in [`Run::act`].
-const ACTS_OF_ACTOR: u32 = 15;
+const ACTS_OF_ACTOR: u32 = 16;
 const ACCOUNTS: u8 = 3;
 /// What each account has in the beginning.
 const MONEY: u64 = 100;
@@ -261,6 +261,7 @@ impl Run {
                 self.tell("apply_filter_policy", &"");
                 db.apply_filter_policy().map(drop)
             }
+            14 => self.record(db, rng),
             _ => {
                 self.tell("sync", &"");
                 let least = self.history.acknowledged();
@@ -277,6 +278,22 @@ impl Run {
         let least = self.history.acknowledged();
         let shown = db.get(key(writer, k))?.map(|value| number_in(&value));
         self.history.check_one("a get", least, writer, k, shown);
+        Ok(())
+    }
+
+    /// Records lookups, unless another actor does.
+    fn record(&self, db: &Db, rng: &mut StdRng) -> Result<()> {
+        self.tell("record lookups", &"");
+        let dir = tempfile::tempdir().unwrap();
+        let recording = match db.record_lookups(dir.path().join("lookups"), 1) {
+            Err(Error::InvalidArgument(_)) => return Ok(()),
+            recording => recording?,
+        };
+        for _ in 0..3 {
+            self.get(db, rng)?;
+        }
+        let recorded = recording.finish().unwrap();
+        assert!(recorded >= 3, "{recorded} lookups were recorded");
         Ok(())
     }
 

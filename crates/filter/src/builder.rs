@@ -73,6 +73,22 @@ impl FilterBuilder {
         FilterBuilder { spec, hashes: HashList::default(), previous_prefix: None, verify: true }
     }
 
+    /// Chooses the filter, in place of the one that [`FilterBuilder::new`] was given. Until
+    /// [`FilterBuilder::finish`] nothing is built, so the choice may wait until the keys are known.
+    ///
+    /// ```
+    /// use maypole_filter::{Family, FilterBuilder, FilterSpec, hash64};
+    ///
+    /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
+    /// (0u64..10_000).for_each(|i| builder.add(hash64(&i.to_le_bytes())));
+    /// builder.set_spec(FilterSpec::fuse(9.0)?);
+    /// assert_eq!(builder.finish().expect("there are keys").family(), Family::Fuse);
+    /// # Ok::<(), maypole_filter::SpecError>(())
+    /// ```
+    pub fn set_spec(&mut self, spec: FilterSpec) {
+        self.spec = spec;
+    }
+
     /// Sets whether every key is queried after the build (default: yes). This costs 2 to 20 ns a
     /// key, depending on family and size (`docs/filters.md`, column `verify`), and catches what no
     /// test can find: a memory error between `add` and `finish`.

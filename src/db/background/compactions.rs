@@ -18,7 +18,6 @@ use crate::db::inner::tree_state::TreeState;
 use crate::db::stats::report::DamagedTable;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::{Error, Result};
-use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
 use crate::sync::lock;
 use crate::sync::time::Instant;
@@ -229,26 +228,16 @@ impl Inner {
             edit.added.extend(moved.map(|file| (plan.output_level, file.meta.clone())));
             return self.install(edit, Vec::new(), |_| {}).map(|()| Vec::new());
         }
-        // The policy gets the tree without the inputs, because the outputs replace them, and their
-        // entries would count twice.
         let inputs: BTreeSet<u64> =
             plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
-        let mut stay = version.metas();
-        let mut input_entries = 0;
-        for level in &mut stay {
-            level.retain(|meta| {
-                let replaced = inputs.contains(&meta.number);
-                input_entries += if replaced { meta.entries } else { 0 };
-                !replaced
-            });
-        }
-        let context = FilterContext::new(&stay, plan.output_level, input_entries);
+        self.count_asks(version);
+        let filters = self.tree.options.filter.filters(version, plan.output_level, &inputs, 0);
         let job = Job {
             store: &self.database.store,
             version,
             shape: &self.tree.options.shape,
             snapshots: self.database.sequences.snapshots.sequences(),
-            filter: self.tree.options.filter.spec_for(&context),
+            filter: &*filters,
             cancelled: self.database.status.closing(),
             parts: threads,
         };
@@ -283,7 +272,7 @@ impl Inner {
         let Some(file) = files.find(|file| plan.inputs.contains(&file.meta.number)) else {
             return Ok(Vec::new());
         };
-        let filter = self.tree.options.filter.spec_at(version, level, &file.meta);
+        let filter = self.tree.options.filter.filters_of_all(version).spec_at(level, file);
         let goes_on = || database.status.check_open();
         let new = database.store.refilter(file, level, filter, goes_on)?;
         database.counters().add(Ticker::CompactReadBytes, plan.input_bytes);

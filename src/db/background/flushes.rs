@@ -1,5 +1,6 @@
 //! Flushes, one at a time: each turns the oldest frozen memtable into tables of level 0.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::attempts::LOOK_EVERY;
@@ -11,7 +12,6 @@ use crate::db::inner::database::Database;
 use crate::db::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
-use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
 use crate::sync::time::Instant;
 use crate::version::{VersionEdit, names};
@@ -131,7 +131,9 @@ impl Inner {
             let Some(frozen) = state.frozen.front() else { return Ok(()) };
             (Arc::clone(&frozen.memtable), frozen.next_wal, Arc::clone(&state.version))
         };
-        let context = FilterContext::new(&version.metas(), 0, memtable.len() as u64);
+        self.count_asks(&version);
+        let policy = &self.tree.options.filter;
+        let filters = policy.filters(&version, 0, &BTreeSet::new(), memtable.len() as u64);
         let flush = Flush {
             store,
             // `version` has everything that is older than the memtable. Nothing older is added
@@ -139,9 +141,10 @@ impl Inner {
             // and ingested tables are newer than the memtable.
             older: Some(&version),
             snapshots: sequences.snapshots.sequences(),
-            filter: self.tree.options.filter.spec_for(&context),
+            filter: &*filters,
         };
         let files = flush.run(&memtable)?;
+        drop(filters);
         drop(version);
         let mut edit = VersionEdit {
             flushed_sequence: Some(memtable.largest_sequence()),

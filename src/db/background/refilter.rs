@@ -79,6 +79,7 @@ impl Inner {
         self.ensure_taken_over(&mut self.database.writing.lead())?;
         let _working = work_in_this_thread(self)?;
         self.manually(|| {
+            self.count_asks(&self.tree.reading.current().sources.version);
             let first_new = self.database.store.next_file.load(Ordering::Relaxed);
             let (done, report) = (BTreeSet::new(), FilterReport::default());
             let mut pass = Pass { first_new, done, report };
@@ -125,20 +126,14 @@ impl Inner {
     /// Finds a table that does not fit the policy. Notes in `pass` the tables that need no work.
     fn judge_tables(&self, state: &TreeState, pass: &mut Pass) -> Next {
         let mut waits = false;
-        let policy = &self.tree.options.filter;
+        let mut filters = self.tree.options.filter.filters_of_all(&state.version);
         for level in (0..LEVELS).rev() {
-            // All tables of a deeper level get the same filter.
-            let mut of_level = None;
             for file in state.version.levels[level].iter().rev() {
                 let number = file.meta.number;
                 if number >= pass.first_new || pass.done.contains(&number) {
                     continue;
                 }
-                if level == 0 {
-                    of_level = None;
-                }
-                let wanted = *of_level
-                    .get_or_insert_with(|| policy.spec_at(&state.version, level, &file.meta));
+                let wanted = filters.spec_at(level, file);
                 if self.has_filter(file, wanted) {
                     pass.report.fitting += 1;
                 } else if let Some(damaged) = state.work.damaged_error(number) {

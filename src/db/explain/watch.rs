@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::trace::{FileTrace, LevelTrace, LookupOutcome, LookupTrace, MemtableTrace};
-use crate::db::get::{ToSlice, lookup};
+use crate::db::get::{ToSlice, observed};
 use crate::db::inner::reading::Reading;
 use crate::encoding::key::{EntryKind, SequenceNumber, user_key};
 use crate::error::Result;
@@ -36,7 +36,7 @@ pub(in crate::db) fn explain(
         trace: RefCell::new(LookupTrace { key: key.to_vec(), ..LookupTrace::default() }),
         range_check_nanos: Cell::new(0),
     };
-    let value = lookup(reading, key, snapshot, Observer::new(&watch), ToSlice)?;
+    let value = observed(reading, key, snapshot, Observer::new(&watch), ToSlice)?;
     let mut trace = watch.trace.into_inner();
     // At this point `levels_spared` counts all runs (a run is a file of level 0, or a deeper
     // level). The runs that have a trace are subtracted. In a mixed version, where files of a level

@@ -4,6 +4,7 @@
 //!   field         lock             who changes it
 //!   read_state    none: ArcCell    the thread that has changed the tree, under the tree's lock
 //!   read_states   mutex            as `read_state`
+//!   recorder      its own          whoever begins and ends a recording, and recorded lookups
 //!   marks         its own          cursors, and the leader of the writers
 //!   sequences     none: an atomic  the leader of the writers, an ingestion (sequences.rs)
 //! ```
@@ -20,6 +21,7 @@ use super::tree_state::TreeState;
 use crate::compaction::dead;
 use crate::db::iter::marks::Marks;
 use crate::db::read_state::ReadState;
+use crate::db::recording::recorder::LookupRecorder;
 use crate::db::snapshots::SnapshotList;
 use crate::encoding::key::SequenceNumber;
 use crate::fs::OverlappedReader;
@@ -39,6 +41,8 @@ pub(crate) struct Reading {
     marks: Arc<Marks>,
     /// Reads the blocks that one `multi_get` misses, many at a time.
     overlapped: OverlappedReader,
+    /// Records lookups, if the user wants that.
+    pub recorder: LookupRecorder,
     /// Those of the database.
     sequences: Arc<Sequences>,
     counters: Arc<Counters>,
@@ -66,6 +70,7 @@ impl Reading {
             read_state: ArcCell::new(read_state),
             marks,
             overlapped: OverlappedReader::new(&store.descriptors),
+            recorder: LookupRecorder::new(),
             sequences: Arc::clone(sequences),
             counters,
         }

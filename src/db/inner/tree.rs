@@ -8,6 +8,7 @@
 //!   state            mutex            a change of the tree (catalog.rs), rotations, and jobs
 //!   stalls_writers   none: an atomic  with the state
 //!   cleanups         mutex            cursors, and the planning of compactions
+//!   asking           mutex            jobs that write tables, and the closing
 //!   rest             none: atomics    the timer
 //! ```
 //!
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use super::reading::Reading;
 use super::tree_state::TreeState;
+use crate::db::asked::Asking;
 use crate::db::background::cleanups::Cleanups;
 use crate::db::options::TreeOptions;
 use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
@@ -41,6 +43,8 @@ pub(crate) struct Tree {
     /// The ranges in which cursors passed many hidden entries.
     pub cleanups: Mutex<Cleanups, rank::Cleanups>,
     pub idle: IdleWatch,
+    /// When what the tables are asked was counted.
+    pub asking: Mutex<Asking, rank::Asking>,
 }
 
 pub(crate) type StateGuard<'a> = MutexGuard<'a, TreeState, rank::TreeState>;
@@ -55,6 +59,7 @@ impl Tree {
             changed: Condvar::new(),
             cleanups: Mutex::default(),
             idle: IdleWatch::default(),
+            asking: Mutex::default(),
         }
     }
 

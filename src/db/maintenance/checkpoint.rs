@@ -50,7 +50,7 @@ pub(in crate::db) fn copy_with_filters(
 ) -> Result<()> {
     let store = &inner.database.store;
     copy_tree(inner, dir, |version, level, file, target| {
-        let filter = policy.spec_at(version, level, &file.meta);
+        let filter = policy.filters_of_all(version).spec_at(level, file);
         let goes_on = || inner.database.status.check_open();
         let meta = store.refilter_to(target, store.new_number(), file, filter, goes_on)?;
         Ok(FileMeta { number: file.meta.number, ..meta })

@@ -45,7 +45,9 @@ fn step(name: &str, most: u64) -> Option<u8> {
     match (kind, name) {
         (Some(FileKind::Table(_)), _) => Some(0),
         (Some(FileKind::Wal(_)), _) => Some(1),
-        (Some(FileKind::Temporary), _) | (None, "STATS" | names::UNFINISHED_COPY) => Some(2),
+        (Some(FileKind::Temporary), _) | (None, "STATS" | "ASKED" | names::UNFINISHED_COPY) => {
+            Some(2)
+        }
         (None, "CURRENT") => Some(3),
         (Some(FileKind::Manifest(_)), _) => Some(4),
         (None, "LOCK") => Some(5),

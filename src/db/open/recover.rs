@@ -328,7 +328,7 @@ impl Replayed {
                 store,
                 older: Some(&self.version),
                 snapshots: snapshots.to_vec(),
-                filter: policy.spec_for(&context),
+                filter: &policy.spec_for(&context),
             };
             let files = flush.run(memtable)?;
             let memtable = self.full.remove(0);

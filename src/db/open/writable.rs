@@ -32,6 +32,7 @@ use std::time::Duration;
 use super::directory::{Directory, OpenTables, no_database, table_store};
 use super::recover::{Origin, PendingWritable, Replay, Replayed};
 use crate::compaction::Unavailable;
+use crate::db::asked;
 use crate::db::inner::Inner;
 use crate::db::inner::catalog::Catalog;
 use crate::db::inner::database::{Database, DirectoryLock};
@@ -156,6 +157,9 @@ fn assemble(
     };
     // Only the holder of the lock may write `STATS`, the file with the published counters.
     let publishing = lock.as_ref().and(options.publish_interval).map(Publishing::new);
+    if lock.is_some() && options.tree.filter.learns() {
+        asked::restore(&*store.fs, &store.dir, &state.version);
+    }
     let sequences = Arc::new(Sequences::new(last_sequence));
     let reading = Reading::new(&store, &state, &sequences);
     let writer = Writer {

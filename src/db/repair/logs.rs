@@ -185,7 +185,8 @@ impl Repair<'_> {
 
     fn flush_writes(&mut self, writes: &mut Writes<'_>) -> Result<()> {
         let filter = self.filter_of(0, writes.memtable.len() as u64);
-        let flush = Flush { store: &self.store, older: None, snapshots: Vec::new(), filter };
+        let flush =
+            Flush { store: &self.store, older: None, snapshots: Vec::new(), filter: &filter };
         flush.run(&writes.memtable)?.into_iter().for_each(|file| self.add_new(0, file));
         (writes.memtable, writes.writer) = Memtable::new(MEMTABLE_BYTES);
         Ok(())

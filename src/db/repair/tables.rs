@@ -302,7 +302,7 @@ impl Repair<'_> {
         meta: Option<&FileMeta>,
     ) -> Result<(Option<Arc<TableFile>>, Vec<Hole>)> {
         let filter = self.filter_of(level, meta.map_or(0, |meta| meta.entries));
-        let mut table = self.store.create(filter, level)?;
+        let mut table = self.store.create(&filter, level)?;
         if let Some(meta) = meta {
             // The table keeps its place in level 0, although its newest entry may be lost.
             table.raise_largest_sequence(meta.largest_sequence);
@@ -346,7 +346,7 @@ impl Repair<'_> {
             version: &version,
             shape: &self.options.tree.shape,
             snapshots: Vec::new(),
-            filter: self.filter_of(LAST_LEVEL, entries),
+            filter: &self.filter_of(LAST_LEVEL, entries),
             cancelled: &AtomicBool::new(false),
             parts: self.options.compaction_threads,
         };

@@ -194,7 +194,7 @@ fn fill(source: &Database, state: &ReadState, dir: &Path) -> Result<ImportReport
         state.sources.memtables().filter(|memtable| !memtable.is_empty()).collect();
     for memtable in memtables.into_iter().rev() {
         let filter = filter_for(0, memtable.len() as u64);
-        let flush = Flush { store: &store, older: None, snapshots: Vec::new(), filter };
+        let flush = Flush { store: &store, older: None, snapshots: Vec::new(), filter: &filter };
         let files = flush.run(memtable)?;
         added.extend(files.iter().map(|file| (0, file.meta.clone())));
         report.log_entries += memtable.len();

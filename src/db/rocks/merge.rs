@@ -35,7 +35,7 @@ pub(super) fn merge(
     let mut retention = Retention::new(Vec::new());
     let mut table = None;
     cursor.seek_to_first()?;
-    let (create, all) = (|| store.create(filter, level), |_: &[u8]| Ok(true));
+    let (create, all) = (|| store.create(&filter, level), |_: &[u8]| Ok(true));
     keep_survivors(&mut cursor, &deleted, &mut retention, &mut below, all, |key, value| {
         NewTable::in_slot(&mut table, create)?.add(key, value)
     })?;

@@ -1,7 +1,6 @@
 //! Writes the file `STATS`, and reads it.
 
 use std::io::ErrorKind;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::db::inner::tree::Tree;
 use crate::db::open::directory::no_database;
 use crate::db::options::Builder;
 use crate::error::{Damage, Error, Result};
-use crate::fs::{self, Fs};
+use crate::fs;
 use crate::sync::lock;
 use crate::version::names;
 
@@ -42,7 +41,9 @@ pub(crate) fn publish_stats(database: &Database, tree: &Tree, is_open: bool) {
     }
     let published = PublishedStats::new(stats(database, tree), publishing, is_open);
     let bytes = format::write(&published);
-    if replace(&*database.store.fs, &database.store.dir, bytes.as_bytes()).is_ok() {
+    let (fs, dir) = (&*database.store.fs, &database.store.dir);
+    let (path, temporary) = (names::stats_path(dir), names::stats_temporary_path(dir));
+    if fs::replace_unsynced(fs, &path, &temporary, bytes.as_bytes()).is_ok() {
         *written = Some(current);
     }
 }
@@ -51,20 +52,6 @@ pub(crate) fn publish_stats(database: &Database, tree: &Tree, is_open: bool) {
 pub(crate) fn turn(inner: &Inner) -> Option<Duration> {
     publish_stats(&inner.database, &inner.tree, true);
     inner.database.publishing.as_ref().map(|publishing| publishing.interval)
-}
-
-fn replace(fs: &dyn Fs, dir: &Path, bytes: &[u8]) -> Result<()> {
-    let (path, temporary) = (names::stats_path(dir), names::stats_temporary_path(dir));
-    let write = || {
-        let mut file = fs.create(&temporary)?;
-        file.append(bytes)?;
-        file.flush()?;
-        drop(file);
-        fs.rename(&temporary, &path)
-    };
-    write().inspect_err(|_| {
-        fs::tidy_away(fs, &temporary);
-    })
 }
 
 /// See [`Builder::published_stats`].

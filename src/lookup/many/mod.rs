@@ -57,6 +57,7 @@ use super::in_table::{
 use super::memtables::find_in_memtables;
 use super::need::{Need, NeededBlock};
 use super::observer::Observer;
+use super::outcome::Outcome;
 use super::scope::Scope;
 use super::sources::Sources;
 
@@ -74,6 +75,8 @@ pub(crate) struct Lookups<'k, K> {
     /// How many of `keys` were taken so far.
     begun: usize,
     values: Vec<Option<Slice>>,
+    /// What came of each lookup so far; empty unless some are recorded.
+    outcomes: Vec<Outcome>,
     /// The lookups that take part in the search of the current run. Together with those in `parked`
     /// and `later`, and with those whose blocks are being read, they are at most [`TOGETHER`].
     open: Vec<OpenLookup<'k>>,
@@ -143,6 +146,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             order,
             begun: 0,
             values: vec![None; keys.len()],
+            outcomes: Vec::new(),
             open: Vec::with_capacity(at_once),
             runs_begun: 0,
             maybes: Vec::with_capacity(at_once),
@@ -153,6 +157,16 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         };
         lookups.take_keys();
         lookups
+    }
+
+    /// Lets [`Self::outcome`] tell what came of a lookup. Called first.
+    pub fn note_outcomes(&mut self) {
+        self.outcomes = vec![Outcome::Absent; self.keys.len()];
+    }
+
+    /// What came of the lookup of key `i`.
+    pub fn outcome(&self, i: usize) -> Outcome {
+        self.outcomes[i]
     }
 
     /// Looks up the first keys. Returns whether anything is left to do, which is
@@ -231,6 +245,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             let mut failed = Ok(());
             self.open.retain(|lookup| match find_in_memtables(sources, &lookup.key, scope) {
                 Ok(Some(entry)) => {
+                    note(&mut self.outcomes, lookup.to, Outcome::Memtable, entry.is_some());
                     self.values[lookup.to] = entry.map(Slice::copy_from);
                     false
                 }
@@ -341,6 +356,10 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 lookup.deleted_at = lookup
                     .file_in(run)
                     .map_or(0, |file| range_deletion(run.file(file), &lookup.key));
+                // The lookup ends in this run. An entry that it finds here is noted later.
+                if lookup.deleted_at > 0 {
+                    note(&mut self.outcomes, lookup.to, Outcome::Deleted, false);
+                }
             }
         }
         query_filters(run, &self.open, scope, &mut self.maybes, &mut self.unasked);
@@ -389,7 +408,10 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             match step {
                 InTable::Found(found) => {
                     scope.tickers.add(hit_ticker(run.level), 1);
-                    self.values[lookup.to] = lookup.value_of(table, &found)?;
+                    let value = lookup.value_of(table, &found)?;
+                    let place = Outcome::Level(run.level);
+                    note(&mut self.outcomes, lookup.to, place, value.is_some());
+                    self.values[lookup.to] = value;
                     lookup.to = GONE;
                 }
                 InTable::Absent => {}
@@ -465,8 +487,11 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             let filter = lookup.after.filter;
             match search_blocks(table, position, &lookup.key, filter, scope)? {
                 InTable::Found(found) => {
-                    scope.tickers.add(hit_ticker(sources.version.runs()[run].level), 1);
-                    self.values[lookup.to] = lookup.value_of(table, &found)?;
+                    let level = sources.version.runs()[run].level;
+                    scope.tickers.add(hit_ticker(level), 1);
+                    let value = lookup.value_of(table, &found)?;
+                    note(&mut self.outcomes, lookup.to, Outcome::Level(level), value.is_some());
+                    self.values[lookup.to] = value;
                 }
                 InTable::Absent => {
                     table.filter.was_missed(table.filter.locate(&lookup.key));
@@ -480,5 +505,12 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             }
         }
         Ok(())
+    }
+}
+
+/// Notes what came of the lookup of key `i`, if outcomes are noted.
+fn note(outcomes: &mut [Outcome], i: usize, place: Outcome, has_value: bool) {
+    if let Some(outcome) = outcomes.get_mut(i) {
+        *outcome = Outcome::found(place, has_value);
     }
 }

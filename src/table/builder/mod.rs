@@ -33,7 +33,7 @@ use crate::encoding::hash::hash64;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES};
 use crate::error::{Error, Result};
-use crate::filter::{FilterBlock, FilterBuilder};
+use crate::filter::{FilterBlock, FilterBuilder, FilterSpec};
 use crate::fs::WritableFile;
 use crate::range_tombstones::RangeTombstone;
 use crate::sync::time::Instant;
@@ -193,6 +193,21 @@ impl TableBuilder {
                 None => self.filter.add(hash64(user_key)),
             },
         }
+    }
+
+    /// Chooses the filter. Until the end of the table no filter is built, so only the last call
+    /// counts.
+    pub fn set_filter(&mut self, filter: FilterSpec) {
+        self.options.filter = filter;
+        let ended = self.cuts.iter_mut().flat_map(|cuts| &mut cuts.filters);
+        let parts = ended.map(|(part, _)| part).chain([&mut self.filter]);
+        parts.for_each(|part| part.set_spec(filter));
+    }
+
+    /// The first and the last user key of the entries; range deletions do not count.
+    pub fn point_keys(&self) -> Option<(&[u8], &[u8])> {
+        let last = self.last_user_key()?;
+        Some((key::user_key(&self.summary.smallest), last))
     }
 
     /// The user key of the last entry.

@@ -152,7 +152,7 @@ impl Export<'_> {
         let Database { store, status, .. } = self.database;
         let target = names::table_path(self.dir, file.meta.number);
         if let Some(policy) = self.filter {
-            let spec = policy.spec_at(self.version, level, &file.meta);
+            let spec = policy.filters_of_all(self.version).spec_at(level, file);
             let (number, goes_on) = (store.new_number(), || status.check_open());
             match store.refilter_to(&target, number, file, spec, goes_on) {
                 Ok(meta) => {

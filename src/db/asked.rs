@@ -1,0 +1,143 @@
+//! What tables are asked in vain, for filter policies that learn: counted when a table is about to be
+//! written, and kept in the file `ASKED` while the database is closed.
+//!
+//! ```text
+//! maypole asked 1              what this is, and the version of the format
+//! 12 80517.25                  number of a table, and how often it was asked in vain
+//! 15 94.5
+//! crc32c 1a2b3c4d              of all bytes before this line
+//! ```
+//!
+//! **Old asks fade** by lookups and not by time, so that a database that rests forgets nothing: an
+//! ask counts half after each [`HALF_LIFE`] lookups.
+//!
+//! **No data depends on `ASKED`.** It may be missing, damaged or old: then tables that it does not
+//! name count as not asked, and policies begin with what they assume. It is not synced. Failures of
+//! its writing are ignored.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::inner::Inner;
+use super::inner::database::Database;
+use crate::fs::{self, Fs};
+use crate::stats::Ticker;
+use crate::sync::lock;
+use crate::version::{Version, names};
+
+/// After this many lookups an ask counts half: enough that a thousand tables get a thousand asks
+/// each, and few enough that a change of the workload shows within minutes.
+const HALF_LIFE: f64 = (1 << 20) as f64;
+/// The file is written again after this many lookups.
+const WRITE_EVERY: u64 = 1 << 18;
+/// A larger file is not read: one line for each of some million tables.
+const MAX_BYTES: u64 = 64 << 20;
+const FIRST_LINE: &str = "maypole asked 1\n";
+const LAST_LINE: &str = "crc32c ";
+
+/// When the asks of a tree were counted, in lookups since the opening.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    counted_at: u64,
+    written_at: u64,
+}
+
+impl Inner {
+    /// Brings the asks of the tables of `version` up to date, if the policy uses them.
+    pub(in crate::db) fn count_asks(&self, version: &Version) {
+        if !self.tree.options.filter.learns() {
+            return;
+        }
+        let mut asking = lock(&self.tree.asking);
+        let lookups = self.database.counters().sums().get(Ticker::NumberKeysRead);
+        let since = lookups.saturating_sub(asking.counted_at);
+        let keep = 0.5f64.powf(since as f64 / HALF_LIFE);
+        for (_, file) in version.files() {
+            file.asked.count(file.table.file_counters().sums(), keep);
+        }
+        asking.counted_at = lookups;
+        if lookups >= asking.written_at + WRITE_EVERY {
+            asking.written_at = lookups;
+            write(&self.database, version);
+        }
+    }
+
+    /// Leaves the asks for the next opening.
+    pub(in crate::db) fn keep_asks(&self) {
+        if self.tree.options.filter.learns() && self.database.status.failure().is_none() {
+            let read_state = self.tree.reading.current();
+            let version = &read_state.sources.version;
+            self.count_asks(version);
+            write(&self.database, version);
+        }
+    }
+}
+
+fn write(database: &Database, version: &Version) {
+    let (fs, dir) = (&*database.store.fs, &database.store.dir);
+    let (path, temporary) = (names::asked_path(dir), names::asked_temporary_path(dir));
+    let mut text = FIRST_LINE.to_string();
+    for (_, file) in version.files() {
+        text += &format!("{} {}\n", file.meta.number, file.asked.get());
+    }
+    text += &format!("{LAST_LINE}{:08x}\n", crc32c::crc32c(text.as_bytes()));
+    // After a failure an older file stays, which may be used all the same.
+    let _ = fs::replace_unsynced(fs, &path, &temporary, text.as_bytes());
+}
+
+/// Sets the asks of the tables of `version` to those that the last owner of the directory left.
+pub(in crate::db) fn restore(fs: &dyn Fs, dir: &Path, version: &Version) {
+    let asked = read(fs, &names::asked_path(dir)).unwrap_or_default();
+    for (_, file) in version.files() {
+        if let Some(&asked) = asked.get(&file.meta.number) {
+            file.asked.set(asked);
+        }
+    }
+}
+
+/// The asks by the number of the table. `None` if the file is missing or damaged.
+fn read(fs: &dyn Fs, path: &Path) -> Option<BTreeMap<u64, f64>> {
+    let file = fs.open(path).ok()?;
+    let bytes = usize::try_from(file.len()).ok().filter(|_| file.len() <= MAX_BYTES)?;
+    let mut text = vec![0; bytes];
+    file.read_exact_at(0, &mut text).ok()?;
+    parse(std::str::from_utf8(&text).ok()?)
+}
+
+fn parse(text: &str) -> Option<BTreeMap<u64, f64>> {
+    let end = text.rfind(LAST_LINE)?;
+    let crc = u32::from_str_radix(text[end + LAST_LINE.len()..].strip_suffix('\n')?, 16).ok()?;
+    if crc32c::crc32c(&text.as_bytes()[..end]) != crc {
+        return None;
+    }
+    let line = |line: &str| {
+        let (number, asked) = line.split_once(' ')?;
+        let asked = asked.parse().ok().filter(|asked: &f64| asked.is_finite() && *asked >= 0.0)?;
+        Some((number.parse().ok()?, asked))
+    };
+    text[..end].strip_prefix(FIRST_LINE)?.lines().map(line).collect()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn with_crc(text: &str) -> String {
+        format!("{text}crc32c {:08x}\n", crc32c::crc32c(text.as_bytes()))
+    }
+
+    #[test]
+    fn only_a_whole_file_with_sound_numbers_is_used() {
+        let whole = with_crc("maypole asked 1\n12 80517.25\n15 0\n");
+        let asked: BTreeMap<u64, f64> = [(12, 80517.25), (15, 0.0)].into();
+        assert_eq!(parse(&whole), Some(asked));
+        assert_eq!(parse(&with_crc("maypole asked 1\n")), Some(BTreeMap::new()));
+        for end in 0..whole.len() {
+            assert_eq!(parse(&whole[..end]), None, "the first {end} bytes");
+        }
+        for line in ["1 -1", "1 NaN", "1 inf", "1", "-1 1", "x 1", "1 1 1"] {
+            assert_eq!(parse(&with_crc(&format!("maypole asked 1\n{line}\n"))), None, "{line}");
+        }
+        assert_eq!(parse(&with_crc("maypole asked 2\n12 1\n")), None);
+    }
+}

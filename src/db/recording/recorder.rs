@@ -1,0 +1,331 @@
+//! [`LookupRecorder`]: draws lookups, and writes what was looked up to a file.
+//!
+//! ```text
+//!   lookup ─ draws? ─► line ─► buffer of the thread's group ─ full ─► PATH ─ full ─► PATH.old
+//!            rarely            64 KiB                                 32 MiB
+//! ```
+//!
+//! **Cost.** While nothing is recorded, a lookup compares one word. Otherwise each lookup takes a
+//! random number, and only a drawn one is observed and makes a line.
+//!
+//! **Lookups are drawn, not keys.** A sample of the keys, by their hash, would be a poor sample of
+//! the lookups: it has all the lookups of a popular key or none.
+//!
+//! **Errors.** A lookup never fails because of its recording. The first error ends the recording.
+//! It is counted, and the call that ends the recording returns it.
+//!
+//! Files are written through [`RealFs`], and not through the database's file system: other programs
+//! read the lines, and no code of the user runs under the locks here.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::encoding::text::escape;
+use crate::error::{Error, Result};
+use crate::fs::{Fs, RealFs, WritableFile};
+use crate::lookup::Outcome;
+use crate::stats::{Counters, Ticker};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, assert_no_guard, lock, rank, thread_index, thread_local};
+
+/// Threads are divided into as many groups.
+const BUFFERS: usize = 8;
+const BUFFER_BYTES: usize = 64 << 10;
+/// The most bytes of a file of lines, but for a buffer. There are two files, so a recording takes
+/// twice as much.
+pub(super) const FILE_BYTES: u64 = 32 << 20;
+
+/// See the module.
+pub(crate) struct LookupRecorder {
+    /// A lookup is drawn if a random number of 32 bits is smaller. 0 while nothing is recorded.
+    /// Relaxed, because a lookup may be drawn a little too late or too soon.
+    drawn_below: AtomicU64,
+    /// How many threads have begun to draw. Each begins at another place of the random numbers,
+    /// because otherwise the first lookups of all threads would be drawn alike.
+    threads: AtomicU64,
+    /// Lines, for each group of threads.
+    buffers: [Mutex<Vec<u8>, rank::RecordedLines>; BUFFERS],
+    output: Mutex<Output, rank::Recording>,
+}
+
+/// The file, and what became of it.
+struct Output {
+    /// The number of recordings that have begun, the current one included.
+    recordings: u64,
+    /// `None` if nothing is recorded.
+    file: Option<LinesFile>,
+    /// Of the last recording: the lines in its file or files, and what ended it.
+    lines: u64,
+    ended: Result<()>,
+}
+
+impl LookupRecorder {
+    pub fn new() -> LookupRecorder {
+        let output = Output { recordings: 0, file: None, lines: 0, ended: Ok(()) };
+        LookupRecorder {
+            drawn_below: AtomicU64::new(0),
+            threads: AtomicU64::new(0),
+            buffers: std::array::from_fn(|_| Mutex::default()),
+            output: Mutex::new(output),
+        }
+    }
+
+    /// Begins a recording. Returns its number.
+    pub fn begin(&self, path: &Path, one_in: u32) -> Result<u64> {
+        if path.exists() && !path.is_file() {
+            let text = format!("{}: is no file that could be replaced", path.display());
+            return Err(Error::InvalidArgument(text));
+        }
+        self.begin_in(Arc::new(RealFs), path, one_in)
+    }
+
+    pub(super) fn begin_in(&self, fs: Arc<dyn Fs>, path: &Path, one_in: u32) -> Result<u64> {
+        if one_in == 0 {
+            let text = "one lookup in 0 cannot be recorded: give 1 or more".to_string();
+            return Err(Error::InvalidArgument(text));
+        }
+        let mut output = lock(&self.output);
+        if let Some(file) = &output.file {
+            let path = file.path.display();
+            let text = format!("lookups are being recorded already, in {path}");
+            return Err(Error::InvalidArgument(text));
+        }
+        output.file = Some(LinesFile::create(fs, path)?);
+        (output.lines, output.ended) = (0, Ok(()));
+        output.recordings += 1;
+        // Lookups that were drawn for an earlier recording may have left lines.
+        self.buffers.iter().for_each(|lines| lock(lines).clear());
+        self.drawn_below.store((1u64 << 32).div_ceil(one_in.into()), Ordering::Relaxed);
+        Ok(output.recordings)
+    }
+
+    /// Ends a recording, or the current one if no number is given. Returns the number of lines that
+    /// were recorded.
+    pub fn end(&self, recording: Option<u64>) -> Result<u64> {
+        let mut output = lock(&self.output);
+        if recording.is_some_and(|recording| recording != output.recordings) {
+            // It had ended by an error when the next one began.
+            return Ok(0);
+        }
+        self.drawn_below.store(0, Ordering::Relaxed);
+        for buffer in &self.buffers {
+            let lines = std::mem::take(&mut *lock(buffer));
+            output.append(&lines);
+        }
+        output.file = None;
+        output.ended.clone().map(|()| output.lines)
+    }
+
+    /// Whether this lookup is to be recorded.
+    #[inline(always)]
+    pub fn draws(&self) -> bool {
+        let drawn_below = self.drawn_below.load(Ordering::Relaxed);
+        drawn_below != 0 && self.draws_below(drawn_below)
+    }
+
+    /// Which of `count` lookups are to be recorded.
+    pub fn draw(&self, count: usize) -> Vec<usize> {
+        match self.drawn_below.load(Ordering::Relaxed) {
+            0 => Vec::new(),
+            below => (0..count).filter(|_| self.draws_below(below)).collect(),
+        }
+    }
+
+    #[cold]
+    fn draws_below(&self, drawn_below: u64) -> bool {
+        thread_local! {
+            static RANDOM: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+        }
+        RANDOM.with(|random| {
+            let mut x = random.get();
+            if x == 0 {
+                // The multiplier is odd, so that the product is not 0.
+                x = (self.threads.fetch_add(1, Ordering::Relaxed) + 1)
+                    .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            }
+            // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators,
+            // scrambled", ACM Transactions on Mathematical Software 42, 2016.
+            x ^= x >> 12;
+            x ^= x << 25;
+            x ^= x >> 27;
+            random.set(x);
+            x.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32 < drawn_below
+        })
+    }
+
+    /// Records a lookup that was drawn. Hold no guard, because this may write a file.
+    pub fn add(&self, key: &[u8], outcome: Outcome, counters: &Counters) {
+        assert_no_guard();
+        let mut lines = lock(&self.buffers[thread_index() % BUFFERS]);
+        push_line(&mut lines, key, outcome);
+        if lines.len() < BUFFER_BYTES {
+            return;
+        }
+        let full = std::mem::take(&mut *lines);
+        drop(lines);
+        let mut output = lock(&self.output);
+        if output.file.is_some() && !output.append(&full) {
+            self.drawn_below.store(0, Ordering::Relaxed);
+            counters.add(Ticker::LookupRecordErrors, 1);
+        }
+    }
+}
+
+impl Output {
+    /// Appends lines. Returns false if that fails, which ends the recording.
+    fn append(&mut self, lines: &[u8]) -> bool {
+        let Some(file) = &mut self.file else { return true };
+        match file.append(lines) {
+            Ok(()) => self.lines += lines.iter().filter(|&&byte| byte == b'\n').count() as u64,
+            Err(error) => (self.file, self.ended) = (None, Err(error)),
+        }
+        self.ended.is_ok()
+    }
+}
+
+/// A file of lines. When it is full, it takes the name of the older file, and another one begins.
+struct LinesFile {
+    fs: Arc<dyn Fs>,
+    path: PathBuf,
+    /// `path` with `.old` appended.
+    older: PathBuf,
+    file: Box<dyn WritableFile>,
+}
+
+impl LinesFile {
+    fn create(fs: Arc<dyn Fs>, path: &Path) -> Result<LinesFile> {
+        let path = fs.absolute(path)?;
+        let mut older = OsString::from(&path);
+        older.push(".old");
+        let older = PathBuf::from(older);
+        if fs.exists(&path)? {
+            fs.rename(&path, &older)?;
+        }
+        let file = fs.create(&path)?;
+        Ok(LinesFile { fs, path, older, file })
+    }
+
+    fn append(&mut self, lines: &[u8]) -> Result<()> {
+        if self.file.len() >= FILE_BYTES {
+            self.fs.rename(&self.path, &self.older)?;
+            self.file = self.fs.create(&self.path)?;
+        }
+        self.file.append(lines)?;
+        self.file.flush()
+    }
+}
+
+/// Appends the line of a lookup.
+fn push_line(lines: &mut Vec<u8>, key: &[u8], outcome: Outcome) {
+    lines.extend(escape(key).as_bytes());
+    lines.push(b'\t');
+    match outcome {
+        Outcome::Memtable => lines.extend(b"memtable"),
+        Outcome::Level(level) => lines.extend([b'L', b'0' + level as u8]),
+        Outcome::Deleted => lines.extend(b"deleted"),
+        Outcome::Absent => lines.extend(b"absent"),
+    }
+    lines.push(b'\n');
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::fs::{Fault, FaultFs, MemFs, Operation, Target};
+
+    const PATH: &str = "/lookups";
+
+    fn add_all(recorder: &LookupRecorder, counters: &Counters, keys: std::ops::Range<u64>) {
+        for key in keys {
+            if recorder.draws() {
+                recorder.add(format!("{key:040}").as_bytes(), Outcome::Absent, counters);
+            }
+        }
+    }
+
+    fn text(fs: &dyn Fs, path: &str) -> String {
+        String::from_utf8(fs.read(Path::new(path)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_line_has_only_printable_bytes_and_one_tab() {
+        let mut lines = Vec::new();
+        push_line(&mut lines, b"a b\\x\t\n\0\x7f\xff", Outcome::Level(6));
+        push_line(&mut lines, b"", Outcome::Deleted);
+        assert_eq!(lines, b"a b\\\\x\\x09\\x0a\\x00\\x7f\\xff\tL6\n\tdeleted\n");
+    }
+
+    #[test]
+    fn the_files_take_twice_their_bound_and_hold_the_last_lines() {
+        let (fs, recorder, counters) = (MemFs::new(), LookupRecorder::new(), Counters::new());
+        let shared: Arc<dyn Fs> = Arc::new(fs);
+        let recording = recorder.begin_in(Arc::clone(&shared), Path::new(PATH), 1).unwrap();
+        const LOOKUPS: u64 = 1_500_000;
+        add_all(&recorder, &counters, 0..LOOKUPS);
+        assert_eq!(recorder.end(Some(recording)).unwrap(), LOOKUPS);
+        let (old, new) = (text(&*shared, "/lookups.old"), text(&*shared, PATH));
+        for file in [&old, &new] {
+            let most = FILE_BYTES as usize + BUFFER_BYTES + 64;
+            assert!(!file.is_empty() && file.len() <= most, "{} bytes", file.len());
+        }
+        let lines: Vec<&str> = old.lines().chain(new.lines()).collect();
+        let first = LOOKUPS - lines.len() as u64;
+        for (line, key) in lines.iter().zip(first..) {
+            assert_eq!(*line, format!("{key:040}\tabsent"));
+        }
+        assert_eq!(shared.list(Path::new("/")).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn one_lookup_in_n_is_drawn_at_any_place_of_a_thread() {
+        let (recorder, counters) = (LookupRecorder::new(), Counters::new());
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        recorder.begin_in(fs, Path::new(PATH), 64).unwrap();
+        let drawn = (0..640_000).filter(|_| recorder.draws()).count();
+        // The standard deviation is 99.
+        assert!((9_500..10_500).contains(&drawn), "{drawn}");
+        // Short threads: their first lookups are drawn as often as others.
+        let first = || {
+            std::thread::scope(|scope| {
+                scope.spawn(|| (0..8).filter(|_| recorder.draws()).count()).join().unwrap()
+            })
+        };
+        let drawn: usize = (0..2_000).map(|_| first()).sum();
+        // Of 16,000 lookups; the standard deviation is 16.
+        assert!((170..330).contains(&drawn), "{drawn}");
+        assert_eq!(counters.sums().get(Ticker::LookupRecordErrors), 0);
+    }
+
+    #[test]
+    fn the_first_error_ends_the_recording_and_is_counted_once() {
+        let (recorder, counters) = (LookupRecorder::new(), Counters::new());
+        let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+        let shared: Arc<dyn Fs> = Arc::clone(&fs) as Arc<dyn Fs>;
+        let recording = recorder.begin_in(Arc::clone(&shared), Path::new(PATH), 1).unwrap();
+        add_all(&recorder, &counters, 0..10_000);
+        fs.fail_once(Target::Only(Operation::Append), 0, Fault::Io);
+        add_all(&recorder, &counters, 0..10_000);
+        assert!(!recorder.draws(), "the recording goes on");
+        assert_eq!(counters.sums().get(Ticker::LookupRecordErrors), 1);
+        assert!(matches!(recorder.end(Some(recording)), Err(Error::Io { .. })));
+        // The next recording begins as if nothing had happened, and the end of the first one does
+        // not end it.
+        let next = recorder.begin_in(shared, Path::new(PATH), 1).unwrap();
+        let _ = recorder.end(Some(recording));
+        add_all(&recorder, &counters, 0..10);
+        assert_eq!(recorder.end(Some(next)).unwrap(), 10);
+    }
+
+    #[test]
+    fn there_is_one_recording_at_a_time() {
+        let recorder = LookupRecorder::new();
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        recorder.begin_in(Arc::clone(&fs), Path::new(PATH), 1).unwrap();
+        for (one_in, expected) in [(0, "one lookup in 0"), (1, "already, in /lookups")] {
+            let refused = recorder.begin_in(Arc::clone(&fs), Path::new("/other"), one_in);
+            assert!(refused.unwrap_err().to_string().contains(expected));
+        }
+        assert!(!fs.exists(Path::new("/other")).unwrap());
+    }
+}
