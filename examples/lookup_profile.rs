@@ -4,7 +4,7 @@
 //! ```text
 //! cargo run --release --example lookup_profile -- [--entries N] [--operations N] [--rounds N]
 //!     [--value-bytes N] [--table-bytes N] [--l0 FILES] [--cache-mb N] [--threads N] [--only NAME]
-//!     [--dir DIR]
+//!     [--dir DIR] [--record N]
 //! ```
 //!
 //! The tree is that of `benches/peers`: keys of 20 bytes, values of 100 or `--value-bytes`, nothing
@@ -31,6 +31,8 @@
 //! `pread`: each call reads 4 KiB and a trailer, at a random offset of a file that is as large as
 //! the data of a tree with values of 100 bytes. The file is in the system's cache, so the time is a
 //! lower bound of a lookup that misses the block cache.
+//!
+//! `--record`: each measurement is made a second time, while one lookup in N is recorded in a file.
 //!
 //! To count the instructions of the lookups alone, run one round of one measurement (`--only`)
 //! under `valgrind --tool=callgrind --toggle-collect='*profiled*'`.
@@ -81,6 +83,7 @@ struct Options {
     threads: u64,
     only: Option<String>,
     dir: Option<PathBuf>,
+    record: Option<u32>,
 }
 
 fn options() -> Answer<Options> {
@@ -95,6 +98,7 @@ fn options() -> Answer<Options> {
         threads: 1,
         only: None,
         dir: None,
+        record: None,
     };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
@@ -109,6 +113,7 @@ fn options() -> Answer<Options> {
             "--cache-mb" => options.cache_mb = Some(value.parse()?),
             "--threads" => options.threads = value.parse()?,
             "--only" => options.only = Some(value),
+            "--record" => options.record = Some(value.parse()?),
             "--dir" => options.dir = Some(value.into()),
             _ => return Err(format!("unknown option {name}").into()),
         }
@@ -342,10 +347,16 @@ fn main() -> Answer<()> {
             Ok(begun.elapsed().as_nanos() as f64 / operations as f64)
         })
     };
-    let mut figures = vec![(Vec::new(), Vec::new()); names.len()];
+    let records = tempfile::tempdir()?;
+    let mut figures = vec![(Vec::new(), Vec::new(), Vec::new()); names.len()];
     for round in 0..options.rounds {
-        for (name, (one, all)) in names.iter().zip(&mut figures) {
+        for (name, (one, recorded, all)) in names.iter().zip(&mut figures) {
             one.push(timed(name, round, 1)?);
+            if let Some(one_in) = options.record {
+                let recording = db.record_lookups(records.path().join("lookups"), one_in)?;
+                recorded.push(timed(name, round, 1)?);
+                recording.finish()?;
+            }
             if options.threads > 1 {
                 all.push(timed(name, round, options.threads)?);
             }
@@ -355,9 +366,12 @@ fn main() -> Answer<()> {
         figures.sort_by(f64::total_cmp);
         figures[figures.len() / 2]
     };
-    for (name, (one, all)) in names.iter().zip(&mut figures) {
+    for (name, (one, recorded, all)) in names.iter().zip(&mut figures) {
         let one = median(one);
         print!("{name:28} {one:8.1} ns");
+        if options.record.is_some() {
+            print!("   recorded {:8.1} ns", median(recorded));
+        }
         if options.threads > 1 {
             let all = median(all);
             print!("   {} threads {all:8.1} ns   gain {:4.2}", options.threads, one / all);

@@ -77,7 +77,8 @@ fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
 /// The false-positive rate of each run. Their sum is the least that the budget allows.
 pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
     let runs: Vec<(f64, f64)> = run_entries.iter().map(|&keys| (keys as f64, 1.0)).collect();
-    let factor = Factor::filling(budget.bits(run_entries.iter().sum()), family, &runs);
+    let bits = |rate| stored_bits(rate, family);
+    let factor = Factor::filling(budget.bits(run_entries.iter().sum()), &bits, &runs);
     runs.into_iter().map(|(keys, weight)| factor.rate(keys, weight)).collect()
 }
 
@@ -88,15 +89,16 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// The factor with which filters of `family` fill a budget. `tables` has the keys of each table,
-    /// or of several together, and its weight: how much its rate counts.
-    pub fn filling(budget_bits: f64, family: Family, tables: &[(f64, f64)]) -> Factor {
+    /// The factor with which filters fill a budget. `bits` tells the bits a key that a rate takes.
+    /// `tables` has the keys of each table, or of several together, and its weight: how much its rate
+    /// counts.
+    pub fn filling(budget_bits: f64, bits: &dyn Fn(f64) -> f64, tables: &[(f64, f64)]) -> Factor {
         // A larger λ costs fewer bits. With the smallest λ every rate is `BEST_FPR`, and with the
         // largest λ every rate is 1.
         let (mut low, mut high) = (-80.0, 40.0);
         for _ in 0..60 {
             let log2 = (low + high) / 2.0;
-            match (Factor { log2 }).bits(family, tables) > budget_bits {
+            match (Factor { log2 }).bits(bits, tables) > budget_bits {
                 true => low = log2,
                 false => high = log2,
             }
@@ -105,15 +107,43 @@ impl Factor {
     }
 
     /// The bits of all filters together.
-    pub fn bits(self, family: Family, tables: &[(f64, f64)]) -> f64 {
-        let bits =
-            |&(keys, weight): &(f64, f64)| keys * stored_bits(self.rate(keys, weight), family);
-        tables.iter().map(bits).sum()
+    pub fn bits(self, bits: &dyn Fn(f64) -> f64, tables: &[(f64, f64)]) -> f64 {
+        tables.iter().map(|&(keys, weight)| keys * bits(self.rate(keys, weight))).sum()
     }
 
     /// The false-positive rate of a table.
     pub fn rate(self, keys: f64, weight: f64) -> f64 {
         (self.log2.exp2() * keys.max(1.0) / weight.max(f64::MIN_POSITIVE)).clamp(BEST_FPR, 1.0)
+    }
+}
+
+/// [`stored_bits`] of one family, for many rates: computing them takes long, so they are computed for
+/// a few rates, and interpolated between these.
+pub struct Curve {
+    /// The bits at the rates [`BEST_FPR`] · 2^(i / [`STEPS`]).
+    bits: Vec<f64>,
+}
+
+/// The bits are nearly a line in the logarithm of the rate, so a few steps for each factor of two are
+/// enough.
+const STEPS: f64 = 4.0;
+
+impl Curve {
+    pub fn of(family: Family) -> Curve {
+        let steps = (STEPS * (WORST_FPR / BEST_FPR).log2()).ceil() as usize;
+        let rate = |step: usize| BEST_FPR * (step as f64 / STEPS).exp2();
+        let bits = |step| family.bits_for_rate(rate(step).min(WORST_FPR));
+        Curve { bits: (0..=steps).map(bits).collect() }
+    }
+
+    pub fn stored_bits(&self, rate: f64) -> f64 {
+        if rate > WORST_FPR {
+            return 0.0;
+        }
+        let at = STEPS * (rate / BEST_FPR).log2().max(0.0);
+        let step = (at as usize).min(self.bits.len() - 2);
+        let part = at - step as f64;
+        self.bits[step] * (1.0 - part) + self.bits[step + 1] * part
     }
 }
 

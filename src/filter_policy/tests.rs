@@ -1,6 +1,6 @@
 //! Policies: their text, the filter that each table gets, and how a budget is divided.
 
-use super::budget::divide;
+use super::budget::{Curve, divide};
 use super::*;
 use crate::filter::sizing;
 use crate::version::FileMeta;
@@ -171,7 +171,7 @@ fn learned_rates(asked: &[f64]) -> Vec<f64> {
     let keys = TABLE_KEYS * TABLES as f64;
     let (shares, scale) = (shares(asked), learned::Scale::of(&shares(asked)));
     let budget = Budget::BitsPerKey(LEARNED_BITS);
-    let (_, factor) = learned::divide(budget, Family::Burr, &shares, &[keys as u64]);
+    let (_, factor) = learned::divide(budget, &Curve::of(Family::Burr), &shares, &[keys as u64]);
     shares.iter().map(|&share| factor.rate(share.keys, scale.weight(share))).collect()
 }
 
@@ -226,4 +226,17 @@ fn after_the_workload_has_moved_and_half_is_rewritten_a_budget_is_not_better() {
     let same = vec![budget_rate(); TABLES];
     let reads = false_positives(&after, &mixed) / false_positives(&after, &same);
     assert!(reads < 1.0, "{reads} of the budget's false positives");
+}
+
+#[test]
+fn interpolated_bits_are_those_of_the_family() {
+    for family in Family::written() {
+        let curve = Curve::of(family);
+        for i in 0..=1000 {
+            let rate = 1e-4 * 6000f64.powf(f64::from(i) / 1000.0);
+            let (bits, exact) = (curve.stored_bits(rate), stored_bits(rate, family));
+            assert!((bits - exact).abs() < 0.15, "{family}: {bits} and {exact} at {rate}");
+        }
+        assert_eq!(curve.stored_bits(0.7), 0.0);
+    }
 }

@@ -24,12 +24,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::ValueEnum;
-use maypole::{Compression, Db};
+use maypole::{Compression, Db, LookupRecording};
 
 use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};
-use crate::output::json_array;
+use crate::output::{json_array, tell};
 use crate::scratch::{self, Scratch, making};
+use crate::show::text::counted;
 use crate::{progress, space};
 use entries::Entries;
 pub use options::Bench;
@@ -77,16 +78,23 @@ impl Bench {
         }
         let clock_ns = clock_ns();
         let mut rows = Vec::new();
+        let mut recording = self.record(&db)?;
         for (i, &workload) in self.workloads.iter().enumerate() {
             if workload.is_fill() && i > 0 {
+                drop(recording.take());
                 db.close()?;
                 scratch::remove(&dir)?;
                 entries.forget();
                 db = making(|| self.open(&dir, true))?;
+                recording = self.record(&db)?;
             }
             let copies = scratch.as_ref().map_or(dir.as_path(), Scratch::path);
             let run = Run { options: &self, db: &db, entries: &entries, clock_ns, copies };
             rows.push(measure(&run, workload, &dir)?);
+        }
+        if let (Some(recording), Some(path)) = (recording, &self.record) {
+            let lookups = counted(recording.finish()?, "lookup");
+            tell(format_args!("note: {lookups} recorded in {}", path.display()));
         }
         db.close()?;
         if let Some(scratch) = scratch {
@@ -96,6 +104,11 @@ impl Bench {
             true => json_array(rows.iter().map(report::to_json), out),
             false => report::tables(&rows, clock_ns, out),
         }
+    }
+
+    fn record(&self, db: &Db) -> Result<Option<LookupRecording>> {
+        const ONE_IN: u32 = 64;
+        Ok(self.record.as_ref().map(|path| db.record_lookups(path, ONE_IN)).transpose()?)
     }
 
     /// The approximate maximum of bytes on disk. During compaction a part of the tree exists twice,

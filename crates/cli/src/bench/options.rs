@@ -104,6 +104,9 @@ pub struct Bench {
     /// from an empty database [default: a temporary directory, removed at the end]
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub db: Option<PathBuf>,
+    /// Record one lookup in 64 in this file, for the --query-file of advise and compare
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Draw other keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

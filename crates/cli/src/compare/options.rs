@@ -50,8 +50,9 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 /// and fpr(RATE, FAMILY), a false-positive rate; capped(FILTER, 1MiB), at most 1 MiB for each
 /// table, so that many keys get fewer bits; levels(FILTER, ...), one filter for each level that
 /// holds data, from level 0 down; bottommost_none(FILTER), which leaves the lowest level without
-/// filters; budget(64MiB, FAMILY) and budget(BITS/key, FAMILY), a limit for all filters together.
-/// FAMILY is bloom, ribbon, burr or fuse. A policy with the word BITS in place of a number is
+/// filters; budget(64MiB, FAMILY) and budget(BITS/key, FAMILY), a limit for all filters together;
+/// learned(64MiB, FAMILY) and learned(BITS/key, FAMILY), which a database in use divides by what is
+/// asked, and which is a budget here. FAMILY is bloom, ribbon, burr or fuse. A policy with the word BITS in place of a number is
 /// measured with each number of --bits. Shells interpret parentheses: quote the list, or write
 /// bloom:10 for bloom(10).
 ///
