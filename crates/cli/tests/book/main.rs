@@ -11,6 +11,7 @@
 //!   solutions are caught.
 //! - `exercises`: each of the book's twelve exercises breaks something, and the break shows.
 //! - `playground`: the pages in which the filters run as WebAssembly give right answers.
+//! - `static_pages`: the folder that `cargo run --example book -- site DIR` writes is whole.
 //! - `shown`: the programs in `examples/` run, and print what the book shows.
 
 #[path = "../../../filter/examples/playground/answers/mod.rs"]
@@ -28,4 +29,7 @@ mod markdown;
 mod playground;
 mod printed;
 mod shown;
+#[path = "../../examples/book/site/mod.rs"]
+mod site;
+mod static_pages;
 mod text;
