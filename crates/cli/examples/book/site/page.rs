@@ -3,6 +3,9 @@
 use super::markdown::{escaped, render};
 use super::{BOOK, CONTENTS, FIRST, PLAYGROUND, file_of, place, up};
 
+/// Without an icon, a browser requests one from the server, which has none.
+const NO_ICON: &str = r#"<link rel="icon" href="data:,">"#;
+
 /// The pages before and after a chapter.
 #[derive(Default)]
 pub struct Neighbours<'a> {
@@ -68,6 +71,7 @@ fn surrounded(path: &str, title: &str, content: &str) -> Vec<u8> {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
+{NO_ICON}
 <link rel="stylesheet" href="{up}playground/style.css">
 <link rel="stylesheet" href="{up}book.css">
 </head>
@@ -83,13 +87,17 @@ fn surrounded(path: &str, title: &str, content: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A file that the site shows as it is. The pages of the playground get a link to the book, which
-/// has no page outside of the site.
+/// A file that is already in its final form. A page gets an icon, and the pages of the playground
+/// get a link to the book, which has no page outside of the site.
 pub fn as_it_is(path: &str, content: Vec<u8>) -> Vec<u8> {
-    if !path.starts_with(BOOK) || !path.ends_with(".html") {
+    if !path.ends_with(".html") {
         return content;
     }
     let page = String::from_utf8(content).expect("pages are UTF-8");
-    let book = format!("  <a href=\"{}{}\">The book</a></nav>", up(path), place(FIRST));
-    page.replacen("</nav>", &book, 1).into_bytes()
+    let mut page = page.replacen("</title>", &format!("</title>\n{NO_ICON}"), 1);
+    if path.starts_with(BOOK) {
+        let book = format!("  <a href=\"{}{}\">The book</a></nav>", up(path), place(FIRST));
+        page = page.replacen("</nav>", &book, 1);
+    }
+    page.into_bytes()
 }
