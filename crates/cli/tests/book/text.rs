@@ -110,6 +110,19 @@ fn every_chapter_has_its_length_and_ends_with_three_questions_and_answers() {
 }
 
 #[test]
+fn every_chapter_begins_with_what_to_know_before_and_what_to_try() {
+    for chapter in chapters() {
+        let first = chapter.text.split("\n\n").nth(1).unwrap();
+        let says = first.starts_with("*Before:* ") && first.contains("*Try:*");
+        assert!(says, "{}: {first}", chapter.name());
+    }
+    let first = read(root().join("docs/book/README.md"));
+    let rows = first.text.lines().filter(|line| line.starts_with("| ["));
+    let ways: Vec<usize> = rows.map(|row| links(row).len()).collect();
+    assert_eq!(ways, [3; 5], "three ways of five chapters");
+}
+
+#[test]
 fn code_is_what_stands_in_the_file_that_it_is_from() {
     let mut checked = 0;
     for chapter in chapters() {
