@@ -1,10 +1,11 @@
-//! Prints the figures of the book in `docs/book`.
+//! Prints the figures of the book in `docs/book`, and writes the book as static pages.
 //!
 //! ```sh
 //! cargo run --example book                  # the names of all figures
 //! cargo run --example book -- hand ribbon   # these figures
 //! cargo run --example book -- all           # all of them
 //! cargo run --example book -- pictures out  # the pictures, as SVG files in the directory "out"
+//! cargo run --example book -- site out      # the book and the playground, as static pages
 //! ```
 //!
 //! The figures do not change from run to run, because everything is counted, nothing is timed, and
@@ -13,6 +14,7 @@
 //! allows the exceptions a small difference.
 
 mod figures;
+mod site;
 
 use figures::pictures::PICTURES;
 use figures::{FIGURES, Figure, NEARLY_SAME};
@@ -26,6 +28,10 @@ fn main() -> std::io::Result<()> {
             for (name, draw) in PICTURES {
                 std::fs::write(std::path::Path::new(directory).join(name), draw())?;
             }
+        }
+        [site, directory] if site == "site" => {
+            let pages = site::write(directory.as_ref())?;
+            println!("{pages} pages. The first is {directory}/index.html");
         }
         names => {
             let is_figure = |asked: &&String| all().any(|(name, _)| asked == name);

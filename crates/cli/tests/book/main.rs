@@ -7,9 +7,11 @@
 //! - `commands`: the program and cargo accept the commands in all documents.
 //! - `knobs`: no document contradicts the table that gives the equivalents of other engines'
 //!   settings.
-//! - `course`: each check of the course passes for its solution and fails for its skeleton.
+//! - `course`: each check of the course passes for its solution and fails for its skeleton, and wrong
+//!   solutions are caught.
 //! - `exercises`: each of the book's twelve exercises breaks something, and the break shows.
 //! - `playground`: the pages in which the filters run as WebAssembly give right answers.
+//! - `static_pages`: the folder that `cargo run --example book -- site DIR` writes is whole.
 //! - `shown`: the programs in `examples/` run, and print what the book shows.
 
 #[path = "../../../filter/examples/playground/answers/mod.rs"]
@@ -27,4 +29,7 @@ mod markdown;
 mod playground;
 mod printed;
 mod shown;
+#[path = "../../examples/book/site/mod.rs"]
+mod site;
+mod static_pages;
 mod text;

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::site::markdown::anchor;
+
 /// A Markdown file.
 pub struct Document {
     pub path: PathBuf,
@@ -110,11 +112,7 @@ impl Document {
             if title.len() == line.len() || !title.starts_with(' ') {
                 continue;
             }
-            let keep = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
-            let slug: String = title.trim().to_lowercase().chars().filter(keep).collect();
-            let slug = slug.replace(' ', "-");
-            let same = anchors.iter().filter(|anchor| **anchor == slug).count();
-            anchors.push(if same == 0 { slug } else { format!("{slug}-{same}") });
+            anchors.push(anchor(title, &anchors));
         }
         anchors
     }

@@ -238,7 +238,7 @@ fn the_pages_are_small_and_whole_and_ask_for_nothing() {
         }
     }
     assert!(bytes <= 352 * 1024, "{bytes} bytes");
-    assert_eq!(loaded, 6 + 7, "scripts of the two pages");
+    assert_eq!(loaded, 6 + 9, "scripts of the two pages");
 }
 
 // -- in a browser
@@ -347,6 +347,8 @@ async function touch() {
   told.lookups = [blocks("falling-absent"), blocks("falling-present")];
   put("falling-bits", 0);
   told.plain = [blocks("falling-absent"), blocks("falling-present")];
+  // The picture shows the same lookups: what the present keys found in each run.
+  told.found = [...document.querySelectorAll("#falling-picture text")].map((text) => text.textContent.match(/(\d+) found$/)).filter(Boolean).map((found) => Number(found[1]));
   told.columns = document.querySelectorAll("#uneven-picture .of-lines").length;
   const wasted = () => parseFloat(byId("budget-facts").textContent.split("reads ")[1]);
   told.equal = wasted();
@@ -361,6 +363,27 @@ async function touch() {
   put("memory-cache", 400);
   told.large = read();
   put("dead-part", 100);
+  // A compaction: its captions, and how many tombstones the tree has after each step.
+  told.captions = [], told.tombstones = [];
+  for (let step = 0; step <= Number(byId("merge-at").max); step++) {
+    put("merge-at", step);
+    told.captions.push(byId("merge-caption").textContent);
+    told.tombstones.push(parseInt(byId("merge-facts").textContent.split("Tombstones: ")[1]));
+  }
+  // A crash after each step, by durability and kind: whether the write is there.
+  told.crashes = {};
+  for (const durability of ["buffered", "sync"]) {
+    for (const kind of ["kill", "power"]) {
+      document.querySelector(`[value=${durability}]`).click();
+      document.querySelector(`[value=${kind}]`).click();
+      const there = [];
+      for (let step = 0; step <= Number(byId("crash-at").max); step++) {
+        put("crash-at", step);
+        there.push(byId("crash-facts").classList.contains("yes") ? 1 : 0);
+      }
+      told.crashes[`${durability} ${kind}`] = there.join("");
+    }
+  }
   told.facts = [...document.querySelectorAll(".facts")].map((facts) => facts.textContent);
   told.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   told.asked = performance.getEntriesByType("resource").map((entry) => entry.name).filter((name) => !name.startsWith("file:"));
@@ -403,6 +426,15 @@ fn a_browser_moves_the_pictures_of_a_tree() {
             "the factor of the chapter is 2.7: {told}"
         );
         assert_eq!(told["moved"], 10.5);
+        assert_eq!(of("found").iter().sum::<f64>(), 1000.0, "every present key is drawn: {told}");
+        check_compaction(&told);
+        // A killed process keeps what the operating system has: the record is step 2. A power loss
+        // keeps what the device has: the synced log, or the table once the MANIFEST lists it.
+        let crashes = &told["crashes"];
+        assert_eq!(crashes["buffered kill"], "001111111", "{crashes}");
+        assert_eq!(crashes["buffered power"], "000000011", "{crashes}");
+        assert_eq!(crashes["sync kill"], "0011111111", "{crashes}");
+        assert_eq!(crashes["sync power"], "0001111111", "{crashes}");
         let (small, large) = (of("small"), of("large"));
         assert!(small[0] > 5.0 * small[1], "whole filters fall off the cliff: {told}");
         assert!(large.iter().all(|&kib| kib < 0.2), "everything fits: {told}");
@@ -411,6 +443,19 @@ fn a_browser_moves_the_pictures_of_a_tree() {
             let odd = ["undefined", "NaN", "null"].iter().any(|odd| text.contains(odd));
             assert!(text.len() > 10 && !odd, "{text}");
         }
+    }
+}
+
+/// Checks the steps of the compaction: one tombstone leaves when no older run can have its key, the
+/// other one only when the last level is merged.
+fn check_compaction(told: &Value) {
+    let left: Vec<u64> = numbers(&told["tombstones"]);
+    assert_eq!((left[0], left.last()), (2, Some(&0)), "{left:?}");
+    assert!(left.contains(&1) && left.is_sorted_by(|before, after| before >= after), "{left:?}");
+    let captions = told["captions"].as_array().unwrap();
+    let has = |text: &str| captions.iter().any(|caption| caption.as_str().unwrap().contains(text));
+    for text in ["cannot have bee", "dog is in the key range of level 2", "No run is older"] {
+        assert!(has(text), "{captions:?}");
     }
 }
 

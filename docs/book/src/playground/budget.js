@@ -4,7 +4,7 @@
 const budget = (() => {
   const RUNS = [100, 1000, 10000, 100000];
   const MOST = 30, EQUAL = 10, STEP = 0.1;
-  const LEFT = 110, ROW = 46, TOP = 26;
+  const LEFT = 110, ROW = 54, TOP = 26;
 
   let bits = RUNS.map(() => EQUAL);
   /// The elements of the bars. They are kept when the picture is redrawn, so that the focused bar
@@ -87,13 +87,14 @@ const budget = (() => {
     const optimum = best(memory(bits));
     RUNS.forEach((keys, run) => {
       const y = TOP + ROW * run, end = LEFT + bits[run] * unit();
-      still.push(svg("text", { x: LEFT - 10, y: y + 20, "text-anchor": "end" }, `${keys.toLocaleString("en")} keys`));
+      still.push(svg("text", { x: LEFT - 10, y: y + 30, "text-anchor": "end" }, `${keys.toLocaleString("en")} keys`));
       bars[run].setAttribute("aria-valuenow", bits[run].toFixed(1));
       bars[run].replaceChildren(
-        svg("rect", { class: "reach", x: LEFT, y: y - 4, width: MOST * unit(), height: 38 }),
-        svg("rect", { class: "of-lines", x: LEFT, y: y + 2, width: end - LEFT, height: 26, rx: 3 }),
-        svg("path", { class: "optimum", d: `M${LEFT + optimum[run] * unit()} ${y - 4}v38` }),
-        svg("text", { class: "strong over", x: Math.min(end + 6, wide() - 155), y: y + 20 }, `${bits[run].toFixed(1)} bits, ${percent(rate(bits[run]))}`));
+        svg("rect", { class: "reach", x: LEFT, y: y - 4, width: MOST * unit(), height: ROW - 4 }),
+        // The figures are above the bar, so that neither the bar nor the optimum covers them.
+        svg("text", { class: "strong over", x: LEFT, y: y + 9 }, `${bits[run].toFixed(1)} bits, ${percent(rate(bits[run]))}`),
+        svg("rect", { class: "of-lines", x: LEFT, y: y + 16, width: end - LEFT, height: 20, rx: 3 }),
+        svg("path", { class: "optimum", d: `M${LEFT + optimum[run] * unit()} ${y + 13}v26` }));
     });
     image.replaceChildren(...still, ...bars);
     const size = memory(bits), equal = memory(RUNS.map(() => EQUAL));

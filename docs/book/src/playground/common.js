@@ -49,13 +49,9 @@ function html(name, properties = {}, ...children) {
   return element;
 }
 
-/// A share in per cent, or as "1 in …" if it is below 0.01 %.
+/// A share in per cent, with three significant digits and without an exponent.
 function percent(share) {
-  if (share === 0) return "0 %";
-  if (share >= 0.0001) return `${Number((share * 100).toPrecision(3))} %`;
-  const one = 1 / share;
-  const short = one.toPrecision(2);
-  return one < 1e9 ? `1 in ${Number(short).toLocaleString("en")}` : `1 in ${short.replace(/e\+?/, " × 10^")}`;
+  return `${(share * 100).toLocaleString("en", { maximumSignificantDigits: 3, useGrouping: false })} %`;
 }
 
 /// Calls `draw` when a picture's width has changed.

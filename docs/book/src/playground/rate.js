@@ -96,7 +96,7 @@ const rate = (() => {
 
   function picture() {
     const wide = Math.min(byId("rate-picture").clientWidth, 860), high = wide < 500 ? 340 : 420;
-    const left = 58, right = 12, top = 30, bottom = 44;
+    const left = 76, right = 12, top = 30, bottom = 44;
     const x = (bits) => left + (bits - LEAST) / (MOST - LEAST) * (wide - left - right);
     const y = (rate) => top + Math.log10(Math.max(rate, FLOOR)) / Math.log10(FLOOR) * (high - top - bottom);
     const image = svg("svg", { width: wide, height: high, role: "img", "aria-label": "False-positive rate against bits per key. The table below has the figures." });
@@ -104,7 +104,7 @@ const rate = (() => {
     for (let power = 0; power >= Math.round(Math.log10(FLOOR)); power--) {
       const at = y(10 ** power);
       image.append(svg("path", { class: "grid", d: `M${left} ${at}H${wide - right}` }));
-      text(left - 8, at + 4, power === 0 ? "100 %" : power >= -4 ? `${10 ** (power + 2)} %` : `10⁻${"⁰¹²³⁴⁵⁶⁷"[-power]}`, "end");
+      text(left - 8, at + 4, percent(10 ** power), "end");
     }
     for (let bits = LEAST; bits <= MOST; bits++) {
       const marked = bits === 1 || bits % 5 === 0;

@@ -33,22 +33,22 @@ pub const STEPS: [&[Check]; 11] = [
 ];
 
 /// Key number `i` of the keys that begin with the word `kind`.
-fn key(kind: &str, i: u64) -> Vec<u8> {
+pub fn key(kind: &str, i: u64) -> Vec<u8> {
     format!("{kind}{i:06}").into_bytes()
 }
 
 /// The share of `count` absent keys for which `passes` is true.
-fn rate(count: u64, passes: impl Fn(&[u8]) -> bool) -> f64 {
+pub fn rate(count: u64, passes: impl Fn(&[u8]) -> bool) -> f64 {
     let passed = (0..count).filter(|&i| passes(&key("absent", i))).count();
     passed as f64 / count as f64
 }
 
-fn percent(rate: f64) -> String {
+pub fn percent(rate: f64) -> String {
     format!("{:.2} %", 100.0 * rate)
 }
 
 /// Asserts that a rate is within 20 % of the expected one.
-fn assert_near(observed: f64, expected: f64, why: &str) {
+pub fn assert_near(observed: f64, expected: f64, why: &str) {
     assert!(
         (0.8 * expected..1.2 * expected).contains(&observed),
         "{} of the absent keys pass, expected {}. {why}",

@@ -36,16 +36,30 @@ fn write(scratch: &Scratch) -> PathBuf {
 
 fn the_crc() {
     let crc = crc32c(b"123456789");
-    assert_eq!(crc, 0xe306_9283, "the CRC-32C of 123456789 is {crc:#x}, expected 0xe3069283");
+    let why = match crc {
+        0xcbf4_3926 => " It is zlib's CRC, with another polynomial.",
+        0x1cf9_6d7c => " It is not inverted at the end.",
+        0xa71c_05df => " It does not start from !0.",
+        _ => "",
+    };
+    assert_eq!(crc, 0xe306_9283, "the CRC-32C of 123456789 is {crc:#x}, expected 0xe3069283.{why}");
     assert_eq!(crc32c(b""), 0, "the CRC-32C of nothing");
 }
 
 fn the_mask() {
     let masked = checksum(b"123456789");
+    let why = match masked {
+        0xe306_9283 => " It is not masked.",
+        0x2507_c60d => " Nothing is added to it.",
+        0xebc4_dc5b => " It is rotated to the left.",
+        _ => "",
+    };
     assert_eq!(
         masked, 0xc78a_b0e5,
-        "the masked CRC-32C of 123456789 is {masked:#x}, expected 0xc78ab0e5"
+        "the masked CRC-32C of 123456789 is {masked:#x}, expected 0xc78ab0e5.{why}"
     );
+    // Here the addition overflows.
+    assert_eq!(checksum(b"apple"), 0x1758_166e, "the masked CRC-32C of `apple`");
 }
 
 fn the_properties() {
@@ -54,10 +68,19 @@ fn the_properties() {
     assert_eq!(restarts, [1, 0, 0, 0], "restart points of the block of properties");
     let block = Block::new(Rc::from(bytes)).expect("the block of properties");
     let entries: Vec<_> = block.entries().map(|entry| entry.expect("a property")).collect();
+    for name in [
+        "rocksdb.block.based.table.index.type",
+        "rocksdb.comparator",
+        "rocksdb.num.entries",
+        "rocksdb.raw.value.size",
+    ] {
+        let found = entries.iter().any(|(found, _)| found == name.as_bytes());
+        assert!(found, "the block of properties lacks {name}");
+    }
     assert_eq!(entries.len(), 10, "properties");
     for pair in entries.windows(2) {
         let names = [&pair[0].0, &pair[1].0].map(|name| String::from_utf8_lossy(name));
-        assert!(names[0] < names[1], "{} must stand before {}", names[1], names[0]);
+        assert!(names[0] < names[1], "{} must come before {}", names[1], names[0]);
     }
     let found = entries.iter().find(|(name, _)| name == b"rocksdb.num.entries");
     assert_eq!(
