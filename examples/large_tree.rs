@@ -1,5 +1,5 @@
 //! Measures a large tree: filling, merging, opening, and the memory of filters and indexes. These
-//! are the figures of `docs/scaling.md`.
+//! are the figures of `docs/performance.md`.
 //!
 //! ```text
 //! cargo run --release --example large_tree -- [--keys N] [--value-bytes N] [--operations N]

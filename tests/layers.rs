@@ -2,7 +2,7 @@
 //! name a higher layer. The packages are layers too: the filters use nothing of the store, and the
 //! command line uses only the public API. No files of a top-level module import each other in a
 //! circle. Every lock has a rank, and what threads share goes through one room. No static has a lock that a forked child may find
-//! locked for ever. `docs/unsafe.md` counts the uses of `unsafe` in each file, and has their proof.
+//! locked for ever. `src/unsafe.md` counts the uses of `unsafe` in each file, and has their proof.
 //! Few files outside of the folder of a filter family name the family.
 //!
 //! ```text
@@ -561,7 +561,7 @@ fn every_unsafe_line_is_in_the_list_of_proofs() {
         .filter(|(_, words)| *words > 0)
         .collect();
     found.sort();
-    let document = read(Path::new("docs/unsafe.md"));
+    let document = read(Path::new("src/unsafe.md"));
     let listed: Vec<(String, usize)> = document
         .lines()
         .filter_map(|line| line.strip_prefix("| `"))
@@ -573,7 +573,7 @@ fn every_unsafe_line_is_in_the_list_of_proofs() {
             (name, words)
         })
         .collect();
-    assert_eq!(listed, found, "docs/unsafe.md (left) is not what the source has (right)");
+    assert_eq!(listed, found, "src/unsafe.md (left) is not what the source has (right)");
 }
 
 #[test]

@@ -6,7 +6,7 @@
       | write-table              one process for each partition, fed through its standard input
     part-00000.sst  part-00001.sst  ...      no two of them overlap
 
-Run by `examples/spark/run`; docs/spark.md explains it. Needs nothing of Maypole but the program.
+Run by `examples/spark/run`; docs/rocksdb.md explains it. Needs nothing of Maypole but the program.
 """
 
 import argparse

@@ -76,7 +76,7 @@ use crate::table::SstReader;
 ///   with [`Db::delete_range`], as one entry each time. [`Builder::max_deletion_age`] says when
 ///   deleted data leaves the disk.
 /// - **Backups**: [`Db::checkpoint`].
-/// - **Async programs**: `docs/async.md` and `examples/from_async.rs`.
+/// - **Async programs**: `docs/moving.md` and `examples/from_async.rs`.
 /// - **Coming from RocksDB, fjall, redb or sled**: `docs/moving.md` maps the calls.
 /// - **Watching a running program**: [`Db::stats`], [`Stats::prometheus`] and `docs/monitoring.md`.
 /// - **Choosing a filter**: [`Builder::filter`] and `docs/filters.md`.

@@ -1,5 +1,5 @@
 //! Careless uses of the library: handles that are kept too long, options that change, calls in the
-//! wrong place. Each test makes a few such mistakes; docs/reliability.md lists them.
+//! wrong place. Each test makes a few such mistakes.
 
 use std::cell::RefCell;
 use std::fs;

@@ -81,14 +81,14 @@ fn filters_and_indexes_that_exceed_the_cache_are_a_warning() {
 
     let text = maypole!(call[0], call[1], call[2], call[3], "--json").well();
     let bloom = rows(&text).into_iter().find(|row| row["filter"] == "bloom").unwrap();
-    // With entries of this size, indexes take 1.4 to 1.5 bytes a key, as docs/scaling.md states.
+    // With entries of this size, indexes take 1.4 to 1.5 bytes a key, as docs/performance.md states.
     let index_bytes = bloom["index_bytes"].as_f64().unwrap();
     assert!((1.4..1.5).contains(&(index_bytes / 800e6)), "{index_bytes}");
     assert!(bloom["top_bytes"].as_f64().unwrap() < index_bytes / 50.0, "{bloom}");
 }
 
 /// The memory that `size` computes is what filters and indexes take in a cache, with keys as in
-/// docs/scaling.md. `size` once took the bytes of an index in its file for 29 a block, of which
+/// docs/performance.md. `size` once took the bytes of an index in its file for 29 a block, of which
 /// tables have about 21. It also counted too few partitions, because it ignored that filter and
 /// index are partitioned at the same keys.
 #[test]
