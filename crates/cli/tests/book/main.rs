@@ -7,6 +7,7 @@
 //! - `commands`: the program and cargo accept the commands in all documents.
 //! - `knobs`: no document contradicts the table that gives the equivalents of other engines'
 //!   settings.
+//! - `invariants`: the tests that the page of invariants names exist.
 //! - `course`: each check of the course passes for its solution and fails for its skeleton, and wrong
 //!   solutions are caught.
 //! - `exercises`: each of the book's twelve exercises breaks something, and the break shows.
@@ -24,6 +25,7 @@ mod examples;
 mod exercises;
 #[path = "../../examples/book/figures/mod.rs"]
 mod figures;
+mod invariants;
 mod knobs;
 mod markdown;
 mod playground;

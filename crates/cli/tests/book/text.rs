@@ -11,6 +11,13 @@ const WORDS: std::ops::RangeInclusive<usize> = 600..=1350;
 /// How many words all chapters may have together, with code and figures.
 const WORDS_OF_ALL: usize = 28_000;
 
+/// How many words a document for users may have outside of tables, and the README in all.
+const WORDS_OF_DOCUMENT: usize = 2_500;
+const WORDS_OF_README: usize = 1_200;
+
+/// How many words all documents may have together, with tables and code.
+const WORDS_OF_DOCUMENTS: usize = 26_000;
+
 /// The most columns of a line of prose, as in the comments of the source.
 const WIDTH: usize = 100;
 
@@ -19,7 +26,8 @@ const WIDTH: usize = 100;
 pub fn documents() -> Vec<Document> {
     let mut paths = files(&root().join("docs"), ".md");
     paths.extend(
-        ["README.md", "CHANGELOG.md", "crates/filter/README.md"].map(|name| root().join(name)),
+        ["README.md", "CHANGELOG.md", "crates/filter/README.md", "src/unsafe.md"]
+            .map(|name| root().join(name)),
     );
     paths.extend(files(&course::directory(), ".md"));
     paths.into_iter().map(read).collect()
@@ -116,6 +124,30 @@ fn every_chapter_has_its_length_and_ends_with_three_questions_and_answers() {
 fn the_book_stays_short() {
     let words: usize = chapters().iter().map(|c| c.text.split_whitespace().count()).sum();
     assert!(words <= WORDS_OF_ALL, "{words} words");
+}
+
+/// The documents in `docs` but for the book, the dated measurements, and the description of the
+/// format, which is as long as the format.
+#[test]
+fn documents_stay_short() {
+    let count = |text: &str| text.split_whitespace().count();
+    let mut all = 0;
+    for path in files(&root().join("docs"), ".md") {
+        let document = read(path);
+        let in_book = document.path.starts_with(root().join("docs/book"));
+        if in_book || document.is_dated() || document.path.ends_with("format.md") {
+            continue;
+        }
+        all += count(&document.text);
+        let outside = document.text.lines().filter(|line| !line.trim_start().starts_with('|'));
+        let outside: usize = outside.map(count).sum();
+        // The map of the source is for those who change it.
+        let is_map = document.path.ends_with("architecture.md");
+        assert!(outside <= WORDS_OF_DOCUMENT || is_map, "{}: {outside} words", document.name());
+    }
+    assert!((10_000..=WORDS_OF_DOCUMENTS).contains(&all), "all documents have {all} words");
+    let readme = count(&read(root().join("README.md")).text);
+    assert!(readme <= WORDS_OF_README, "README.md has {readme} words");
 }
 
 #[test]
