@@ -80,6 +80,7 @@ use crate::table::SstReader;
 /// - **Coming from RocksDB, fjall, redb or sled**: `docs/moving.md` maps the calls.
 /// - **Watching a running program**: [`Db::stats`], [`Stats::prometheus`] and `docs/monitoring.md`.
 /// - **Choosing a filter**: [`Builder::filter`] and `docs/filters.md`.
+/// - **What a call costs, and what a large tree needs**: `docs/performance.md`.
 ///
 /// # Keys
 ///
