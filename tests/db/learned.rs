@@ -148,8 +148,7 @@ fn a_missing_damaged_or_foreign_list_of_asks_does_no_harm() {
         tables_of(&path, policy).open().unwrap().apply_filter_policy().unwrap().refiltered > 20
     );
     maypole::Db::destroy(&path).unwrap();
-    let left: Vec<_> = fs::read_dir(&path).into_iter().flatten().collect();
-    assert!(!path.exists(), "{left:?}");
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
 }
 
 /// Time series: no table is ever rewritten, and the memory is limited. Later tables must not pay for
