@@ -306,19 +306,52 @@ fn build(
     Built { key_nanos: nanos / all.keys.max(1) as f64, ..all }
 }
 
-fn build_one(spec: FilterSpec, hashes: &[Fed], absent: &[Absent], holds_keys: bool) -> Built {
-    let mut builder = FilterBuilder::new(spec);
-    for fed in hashes {
-        match (fed.key.filter(|_| holds_keys), fed.prefix) {
-            (Some(key), Some(prefix)) => builder.add_pair(key.get(), prefix.get()),
-            (Some(hash), None) | (None, Some(hash)) => builder.add(hash.get()),
-            (None, None) => {}
+/// Builds the filter of this kind that the whole table would have, and returns its answers for
+/// `keys`. `None` if the table is damaged, or gets no filter.
+pub fn answers(table: &Table, kind: &Kind, keys: &[&[u8]]) -> Result<Option<Vec<bool>>> {
+    let feed = &table.feed;
+    let holds_keys = kind.whole_keys || !feed.is_of_prefixes_alone();
+    let mut builder = FilterBuilder::new(kind.spec);
+    let mut entries = table.reader.entries();
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        match entries.next_entry() {
+            Ok(Some(entry)) if last.as_deref() == Some(entry.user_key) => {}
+            Ok(Some(entry)) => {
+                add(&mut builder, feed.fed(entry.user_key), holds_keys);
+                let last = last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(entry.user_key);
+            }
+            Ok(None) => break,
+            Err(Error::Corruption { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
         }
     }
+    let Some(filter) = builder.finish().map(|block| block.into_reader()) else { return Ok(None) };
+    // A key without a hash is not in the domain of the prefixes, and no filter is queried for it.
+    let answer =
+        |key: &&[u8]| feed.fed(key).asked(holds_keys).is_none_or(|hash| filter.may_contain(hash));
+    Ok(Some(keys.iter().map(answer).collect()))
+}
+
+/// Adds what the filter holds of one key.
+fn add(builder: &mut FilterBuilder, fed: Fed, holds_keys: bool) {
+    match (fed.key.filter(|_| holds_keys), fed.prefix) {
+        (Some(key), Some(prefix)) => builder.add_pair(key.get(), prefix.get()),
+        (Some(hash), None) | (None, Some(hash)) => builder.add(hash.get()),
+        (None, None) => {}
+    }
+}
+
+fn build_one(spec: FilterSpec, hashes: &[Fed], absent: &[Absent], holds_keys: bool) -> Built {
+    let mut builder = FilterBuilder::new(spec);
+    hashes.iter().for_each(|&fed| add(&mut builder, fed, holds_keys));
     let start = Instant::now();
     let Some(block) = builder.finish() else { return Built::default() };
     let nanos = start.elapsed().as_nanos() as f64;
     let (keys, bytes) = (block.keys(), block.bytes().len() as u64);
+    let predicted = block.predicted_fpr();
     let filter = block.into_reader();
     let absent: Vec<u64> =
         absent.iter().filter_map(|absent| absent.fed.asked(holds_keys)).collect();
@@ -329,6 +362,7 @@ fn build_one(spec: FilterSpec, hashes: &[Fed], absent: &[Absent], holds_keys: bo
         keys,
         bytes,
         key_nanos: nanos / keys as f64,
+        predicted,
         asked: Asked { queries: absent.len() as u64, wrong },
     }
 }
