@@ -20,8 +20,7 @@ const LOOKUPS: usize = 5_000;
 /// The number of lookups of each kind if only a sample is read.
 const LOOKUPS_OF_SAMPLE: usize = 2_000;
 
-/// Recorded lookups that are sorted, and those of them that are repeated, at most. In sorted order
-/// every n-th lookup has each key's share, and each key range's, to within one lookup.
+/// The most recorded lookups that count, and the most keys of these that are looked up.
 const MAX_SORTED: usize = 1_000_000;
 const MAX_RECORDED: usize = 100_000;
 
@@ -104,8 +103,8 @@ fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8
 }
 
 /// Repeats recorded lookups, of present keys or not: all of them, or every n-th in the order of the
-/// keys, so that at most [`MAX_RECORDED`] are repeated. A key is looked up once, and counts as often
-/// as it was recorded.
+/// keys, which has the share of each key and of each key range to within one lookup. A key is looked
+/// up once, and counts as often as it was recorded.
 ///
 /// A lookup that a memtable answered searched no table, and later lookups like it will search none
 /// either: by then a memtable has the keys that are written by then. So it counts as a present
@@ -116,16 +115,18 @@ pub fn replay(db: &Db, tables: &[Table], recorded: &Recorded) -> (Measured, Sear
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
     let positions: HashMap<u64, usize> =
         tables.iter().enumerate().map(|(i, table)| (table.number, i)).collect();
-    let all = 0..recorded.keys.len();
-    let mut sorted: Vec<usize> = all.step_by(step(recorded.keys.len(), MAX_SORTED)).collect();
-    let step = step(sorted.len(), MAX_RECORDED);
-    let looked_up = sorted.len();
-    sorted.retain(|&i| !recorded.in_memtable[i]);
-    measured.in_memtable = ((looked_up - sorted.len()) / step) as u64;
+    let step = recorded.keys.len().div_ceil(MAX_SORTED).max(1);
+    let all = (0..recorded.keys.len()).step_by(step);
+    let (in_memtable, in_tables): (Vec<usize>, _) = all.partition(|&i| recorded.in_memtable[i]);
+    let mut keys: Vec<&[u8]> = in_tables.into_iter().map(|i| recorded.keys.get(i)).collect();
+    keys.sort_unstable();
+    let every = |step: usize| keys.iter().step_by(step).copied().collect::<Vec<&[u8]>>();
+    let distinct = |step: usize| every(step).chunk_by(|a, b| a == b).count();
+    let step = (1..=MAX_SORTED).find(|&step| distinct(step) <= MAX_RECORDED).unwrap_or(MAX_SORTED);
+    let keys = every(step);
+    measured.in_memtable = (in_memtable.len() / step) as u64;
     measured.present.count = measured.in_memtable;
     searches.lookups = measured.in_memtable;
-    sorted.sort_unstable_by_key(|&i| recorded.keys.get(i));
-    let keys: Vec<&[u8]> = sorted.iter().step_by(step).map(|&i| recorded.keys.get(i)).collect();
     let bar = progress::bar(keys.len() as u64, "looking keys up");
     for equal in keys.chunk_by(|a, b| a == b) {
         bar.inc(equal.len() as u64);
@@ -141,11 +142,6 @@ pub fn replay(db: &Db, tables: &[Table], recorded: &Recorded) -> (Measured, Sear
         }
     }
     (measured.means(), searches)
-}
-
-/// So that every n-th of `count` are at most `most`: n.
-fn step(count: usize, most: usize) -> usize {
-    count.div_ceil(most).max(1)
 }
 
 impl Measured {

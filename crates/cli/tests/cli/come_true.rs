@@ -115,31 +115,34 @@ fn remember(db: &Db, keys: u64) {
     }
 }
 
-/// Looks keys up, and returns the data blocks searched in vain, and a line of a record for each
-/// lookup.
-fn look_up(db: &Db, run: &mut Run, lookups: u64, is_recorded: bool) -> (u64, String) {
-    let mut record = String::new();
+/// Looks keys up. Returns the data blocks searched in vain by a lookup, and how many there were.
+fn look_up(db: &Db, run: &mut Run, lookups: u64) -> (f64, u64) {
     let before = in_vain(db);
     for n in 0..lookups {
-        let key = run.draw(n as f64 / lookups as f64);
-        db.get(&key).unwrap();
+        db.get(run.draw(n as f64 / lookups as f64)).unwrap();
     }
     let searched = in_vain(db) - before;
-    // The same distribution again, because `explain` counts as a lookup too.
-    for n in (0..lookups).take_while(|_| is_recorded) {
+    (searched as f64 / lookups as f64, searched)
+}
+
+/// A record of lookups, with what came of each.
+fn record(db: &Db, run: &mut Run, lookups: u64) -> String {
+    let mut record = String::new();
+    for n in 0..lookups {
         let key = run.draw(n as f64 / lookups as f64);
         let outcome = outcome(db, &key);
         writeln!(record, "{}\t{outcome}", str::from_utf8(&key).unwrap()).unwrap();
     }
-    (searched, record)
+    record
 }
 
 /// What came of a lookup, as `Db::record_lookups` names it.
 fn outcome(db: &Db, key: &[u8]) -> String {
     let trace = db.explain(key).unwrap();
-    let level = trace.levels.iter().find(|level| {
-        level.file.as_ref().is_some_and(|file| file.table.found.is_some())
-    });
+    let level = trace
+        .levels
+        .iter()
+        .find(|level| level.file.as_ref().is_some_and(|file| file.table.found.is_some()));
     match (trace.outcome, level) {
         (LookupOutcome::Absent, _) => "absent".into(),
         (LookupOutcome::Value, Some(level)) => format!("L{}", level.level),
@@ -167,31 +170,29 @@ fn predicted(family: &Value, policy: &str) -> [f64; 3] {
 /// predicted and the observed searches in vain of a lookup.
 fn circle(load: Load, policy: &str, keys: u64, lookups: u64) -> [(f64, f64); 2] {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("db");
-    let file = dir.path().join("recorded");
+    let [path, copy, file] = ["db", "copy", "recorded"].map(|name| dir.path().join(name));
+    let run = &mut Run::new(load, keys, 1);
     let db = fill(&path, policy, keys);
-    let mut run = Run::new(load, keys, 1);
-    let (before, record) = look_up(&db, &mut run, lookups, true);
-    fs::write(&file, record).unwrap();
+    fs::write(&file, record(&db, run, lookups)).unwrap();
     // What the memtable answered is in a table when `advise` looks.
     db.flush().unwrap();
     db.wait_for_compaction().unwrap();
+    db.checkpoint(&copy).unwrap();
     db.close().unwrap();
-
-    circle_of(&path, &file, before, &mut run, lookups)
+    circle_of(&[&path, &copy, &file], policy, run, lookups)
 }
 
-/// The rest of the circle: advice, its application, other lookups.
+/// The rest of the circle: advice, its application, other lookups. `copy` is a copy of the database
+/// for lookups with the stored filters.
 fn circle_of(
-    path: &Path,
-    file: &Path,
-    before: u64,
+    [path, copy, file]: &[&Path; 3],
+    stored: &str,
     run: &mut Run,
     lookups: u64,
 ) -> [(f64, f64); 2] {
-    let json = ["advise", path.to_str().unwrap(), "--json", "--query-file", file.to_str().unwrap()];
     let start = std::time::Instant::now();
-    let done = crate::run(&json);
+    let done =
+        crate::run(&[Path::new("advise"), path, "--json".as_ref(), "--query-file".as_ref(), file]);
     assert_eq!(done.code, 0, "{}", done.err);
     eprintln!("advise took {:.1} s", start.elapsed().as_secs_f64());
     let found: Value = serde_json::from_str(&done.out).unwrap();
@@ -199,27 +200,23 @@ fn circle_of(
     let take = family["verdict"]["take"].as_str().unwrap();
     let rows = family["policies"].as_array().unwrap();
     let advised = rows.iter().find(|row| row["policy"] == take).unwrap();
-    let (now, then) = (predicted(family, "NOW, as stored"), predicted(family, take));
-    let policy = advised["maypole"].as_str().unwrap();
-    maypole!("apply-filter", path, policy).well();
+    let advised = advised["maypole"].as_str().unwrap();
+    maypole!("apply-filter", path, advised).well();
 
-    let db = open(path, policy);
-    remember(&db, run.keys);
-    let (after, _) = look_up(&db, run, lookups, false);
-    db.close().unwrap();
-    let mean = |searched: u64| searched as f64 / lookups as f64;
-    for (name, predicted, observed) in [("stored", now, before), (take, then, after)] {
+    [("NOW, as stored", copy, stored), (take, path, advised)].map(|(row, path, policy)| {
+        let db = open(path, policy);
+        remember(&db, run.keys);
+        let (observed, searches) = look_up(&db, run, lookups);
+        db.close().unwrap();
+        let [value, low, high] = predicted(family, row);
         eprintln!(
-            "{:?} {name}: predicted {:.5} ({:.5} to {:.5}), observed {:.5}, {observed} searches, {:+.1} %",
+            "{:?}, {row}: predicted {value:.5} ({low:.5} to {high:.5}), observed {observed:.5} \
+             ({searches} searches), {:+.1} %",
             run.load,
-            predicted[0],
-            predicted[1],
-            predicted[2],
-            mean(observed),
-            100.0 * (predicted[0] / mean(observed) - 1.0)
+            100.0 * (value / observed - 1.0)
         );
-    }
-    [(now[0], mean(before)), (then[0], mean(after))]
+        (value, observed)
+    })
 }
 
 /// A smaller run of the measurement below.
