@@ -5,7 +5,7 @@ use maypole::filter::Family as FilterFamily;
 use maypole::{FilterCounts, wilson_interval_95};
 
 use super::lookups::Measured;
-use super::policies::{Kind, Level, Row, of_level, rates};
+use super::policies::{Kind, Level, Row, position, rates_of_tables};
 use super::rules::{Advice, Situation};
 use super::scanned::{Asked, Scanned, judged};
 use super::searches::Searches;
@@ -188,12 +188,12 @@ impl Seen<'_> {
         let (Some(searches), Some(row)) = (&self.recorded, row) else { return Ok(()) };
         // RocksDB's Ribbon filters of the same keys let other keys through.
         let is_ours = self.engine == Engine::Maypole || row.family == Some(FilterFamily::Bloom);
-        if let (Some(rates), true) = (rates(self.levels, &row.kinds), is_ours) {
-            let kind = |level| Some(self.kinds[of_level(self.levels, &row.kinds, level)?]);
-            let rate = |level| of_level(self.levels, &rates, level);
+        let rates = rates_of_tables(self.levels, self.tables, &row.kinds);
+        if let (Some(rates), true) = (rates, is_ours) {
+            let kind = |level| Some(self.kinds[row.kinds[position(self.levels, level)]?]);
             let scanned = self.tables.iter().filter_map(|table| table.scanned.as_ref());
             let bytes = scanned.map(|scanned| scanned.bytes).sum();
-            row.in_vain = Some(searches.query_built(self.tables, kind, rate, bytes)?);
+            row.in_vain = Some(searches.query_built(self.tables, kind, &rates, bytes)?);
         }
         Ok(())
     }

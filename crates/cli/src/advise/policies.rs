@@ -304,6 +304,9 @@ fn row(
     let measured = load.measured;
     let kinds: Vec<Option<usize>> = (0..levels.len()).map(kind_of).collect();
     let rates = rates(levels, &kinds)?;
+    let in_vain_recorded = load.recorded.and_then(|(searches, tables)| {
+        Some(searches.with(&rates_of_tables(levels, tables, &kinds)?))
+    });
     let (mut bytes, mut nanos, mut keys) = (0.0, 0.0, 0.0);
     let (mut absent, mut present) = (0.0, own_blocks(measured));
     for (n, level) in levels.iter().enumerate() {
@@ -324,9 +327,7 @@ fn row(
         build_seconds: nanos / 1e9,
         absent_blocks: absent,
         present_blocks: (measured.present.count > 0).then_some(present),
-        in_vain: load.recorded.map(|(searches, tables)| {
-            searches.with(tables, |level| of_level(levels, &rates, level))
-        }),
+        in_vain: in_vain_recorded,
         kinds,
         ..Row::default()
     })
@@ -334,7 +335,7 @@ fn row(
 
 /// For each level, the false-positive rate of filters of these kinds; 1 without filters. `None` if
 /// the filters of one kind could not be queried.
-pub fn rates(levels: &[Level], kinds: &[Option<usize>]) -> Option<Vec<f64>> {
+fn rates(levels: &[Level], kinds: &[Option<usize>]) -> Option<Vec<f64>> {
     let rate = |(n, kind): (usize, &Option<usize>)| match *kind {
         None => Some(1.0),
         Some(kind) => Some(built(levels, n, kind)?.rate()),
@@ -342,9 +343,25 @@ pub fn rates(levels: &[Level], kinds: &[Option<usize>]) -> Option<Vec<f64>> {
     kinds.iter().enumerate().map(rate).collect()
 }
 
-/// Of the figures of each of `levels`, that of this level.
-pub fn of_level<T: Copy>(levels: &[Level], figures: &[T], level: usize) -> T {
-    figures[levels.partition_point(|of| of.level < level)]
+/// For each table, the rate of its filter, if each level has this kind: that of the filter that was
+/// built of its keys, because one of few keys has a rate of its own; or else that of its level.
+pub fn rates_of_tables(
+    levels: &[Level],
+    tables: &[Table],
+    kinds: &[Option<usize>],
+) -> Option<Vec<f64>> {
+    let rates = rates(levels, kinds)?;
+    let rate = |table: &Table| {
+        let n = position(levels, table.level);
+        let own = table.scanned.as_ref().zip(kinds[n]).map(|(scanned, kind)| scanned.built[kind]);
+        own.filter(|built| built.asked.queries > 0).map_or(rates[n], |built| built.rate())
+    };
+    Some(tables.iter().map(rate).collect())
+}
+
+/// The position of a level in `levels`.
+pub fn position(levels: &[Level], level: usize) -> usize {
+    levels.partition_point(|of| of.level < level)
 }
 
 /// The figures of several built filters, added up; `None` if no filter was built.

@@ -30,15 +30,15 @@ pub struct Built {
     pub asked: Asked,
 }
 
-/// Whether as many wrong answers as these are to be expected by chance, if `expected` are the mean.
+/// Whether a number of wrong answers is within two standard deviations of the mean that is expected.
 pub fn agrees(wrong: u64, expected: f64) -> bool {
-    (wrong as f64 - expected).abs() <= 4.0 * expected.sqrt() + 4.0
+    (wrong as f64 - expected).abs() <= 2.0 * expected.sqrt() + 2.0
 }
 
 impl Built {
     /// The false-positive rate; NaN if there were no queries. It is the predicted rate, because
     /// 60,000 queries of a filter of 1 % measure its rate to 8 % only. But if the queries contradict
-    /// it, as those of filters of prefixes alone do, it is the measured one.
+    /// it, as those of filters of few keys and of prefixes alone may do, it is the measured one.
     pub fn rate(&self) -> f64 {
         let queries = self.asked.queries as f64;
         match agrees(self.asked.wrong, self.predicted * queries) && queries > 0.0 {

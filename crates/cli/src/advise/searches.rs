@@ -92,14 +92,13 @@ impl Searches {
         sums.into_iter().map(|sum| sum / self.lookups.max(1) as f64).collect()
     }
 
-    /// With a filter of rate `rate_of(level)` in each table.
-    pub fn with(&self, tables: &[Table], rate_of: impl Fn(usize) -> f64) -> Estimate {
-        self.estimate(&self.rates(tables, rate_of))
+    /// With filters of these rates, one for each table.
+    pub fn with(&self, of_tables: &[f64]) -> Estimate {
+        self.estimate(&self.rates(of_tables))
     }
 
-    fn rates(&self, tables: &[Table], rate_of: impl Fn(usize) -> f64) -> Vec<f64> {
-        let levels: Vec<f64> = tables.iter().map(|table| rate_of(table.level)).collect();
-        self.all.iter().map(|search| levels[search.table as usize]).collect()
+    fn rates(&self, of_tables: &[f64]) -> Vec<f64> {
+        self.all.iter().map(|search| of_tables[search.table as usize]).collect()
     }
 
     /// With the stored filters. The predicted rates hold where the lookups do not contradict them,
@@ -141,17 +140,17 @@ impl Searches {
         interval(mean, variance + luck / lookups / lookups, lookups)
     }
 
-    /// With filters of the kind `kind_of(level)`, whose rates are `rate_of(level)`. If that matters,
-    /// builds the filters of the tables to which keys come again, as a writer of tables would, and
-    /// queries them with these keys. Reads at most `most_bytes` of tables.
+    /// With filters of the kind `kind_of(level)` and of these rates, one for each table. If that
+    /// matters, builds the filters of the tables to which keys come again, as a writer of tables
+    /// would, and queries them with these keys. Reads at most `most_bytes` of tables.
     pub fn query_built(
         &self,
         tables: &[Table],
         kind_of: impl Fn(usize) -> Option<Kind>,
-        rate_of: impl Fn(usize) -> f64,
+        of_tables: &[f64],
         most_bytes: u64,
     ) -> Result<Estimate> {
-        let mut rates = self.rates(tables, rate_of);
+        let mut rates = self.rates(of_tables);
         let mut of_table: BTreeMap<u32, (f64, Vec<usize>)> = BTreeMap::new();
         for (i, search) in self.all.iter().enumerate().filter(|(_, search)| search.count > 1) {
             let (luck, searches) = of_table.entry(search.table).or_default();

@@ -16,6 +16,9 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 
+use crate::maypole;
+use crate::rocksdb_dirs::unpacked;
+
 /// How lookups choose among the keys.
 #[derive(Debug, Clone, Copy)]
 enum Load {
@@ -26,37 +29,38 @@ enum Load {
     MovingTenth,
 }
 
-/// A run of lookups. Of `keys` keys every second one is present.
-struct Run {
+/// A run of lookups.
+struct Run<'a> {
     load: Load,
-    keys: u64,
+    /// The keys in order, the first present, the second absent, and so on.
+    keys: &'a [Vec<u8>],
     /// The sums of the frequencies of Zipf's law.
     sums: Vec<f64>,
     random: SmallRng,
 }
 
-impl Run {
-    fn new(load: Load, keys: u64, seed: u64) -> Run {
+impl<'a> Run<'a> {
+    fn new(load: Load, keys: &'a [Vec<u8>]) -> Run<'a> {
         let mut sum = 0.0;
-        let mut next = |rank: u64| {
+        let mut next = |rank: usize| {
             sum += (rank as f64).powf(-0.99);
             sum
         };
         let sums = match load {
-            Load::Zipf => (1..=keys).map(&mut next).collect(),
+            Load::Zipf => (1..=keys.len()).map(&mut next).collect(),
             _ => Vec::new(),
         };
-        Run { load, keys, sums, random: SmallRng::seed_from_u64(seed) }
+        Run { load, keys, sums, random: SmallRng::seed_from_u64(1) }
     }
 
     /// The key to look up when this share of the run is over.
-    fn draw(&mut self, over: f64) -> Vec<u8> {
-        let keys = self.keys;
+    fn draw(&mut self, over: f64) -> &'a [u8] {
+        let keys = self.keys.len();
         let n = match self.load {
             Load::Uniform => self.random.random_range(0..keys),
             Load::Zipf => {
                 let at = self.random.random_range(0.0..self.sums[self.sums.len() - 1]);
-                let rank = self.sums.partition_point(|&sum| sum <= at) as u64;
+                let rank = self.sums.partition_point(|&sum| sum <= at);
                 // Keys of near ranks lie anywhere. The factor is prime and divides no `keys`.
                 rank.wrapping_mul(1_000_000_007) % keys
             }
@@ -64,16 +68,12 @@ impl Run {
                 self.random.random_range(0..keys)
             }
             Load::MovingTenth => {
-                let start = (over * 0.9 * keys as f64) as u64;
+                let start = (over * 0.9 * keys as f64) as usize;
                 start + self.random.random_range(0..keys / 10)
             }
         };
-        key(n)
+        &self.keys[n]
     }
-}
-
-fn key(n: u64) -> Vec<u8> {
-    format!("user{n:012}").into_bytes()
 }
 
 fn open(path: &Path, policy: &str) -> Db {
@@ -83,38 +83,39 @@ fn open(path: &Path, policy: &str) -> Db {
         .memtable_bytes(1 << 20)
         .table_bytes(1 << 18)
         .level_base_bytes(1 << 18)
-        .publish_stats(std::time::Duration::from_secs(1))
         .open()
         .unwrap()
 }
 
-/// Writes the even ones of `keys` keys. Those in a twentieth of the range are in level 0 too.
-fn fill(path: &Path, policy: &str, keys: u64) -> Db {
+/// Writes the present ones of `count` made-up keys. Those in a twentieth of the range are in level 0
+/// too. Returns all of the keys.
+fn fill(path: &Path, policy: &str, count: usize) -> Vec<Vec<u8>> {
     let db = open(path, policy);
-    let half = keys / 2;
+    let keys: Vec<Vec<u8>> = (0..count).map(|n| format!("user{n:012}").into_bytes()).collect();
+    let half = count / 2;
     for i in 0..half {
-        db.put(key(2 * (i.wrapping_mul(7919) % half)), [7; 20]).unwrap();
+        db.put(&keys[2 * (i.wrapping_mul(7919) % half)], [7; 20]).unwrap();
     }
     db.flush().unwrap();
     db.wait_for_compaction().unwrap();
-    for n in (keys / 2..keys / 2 + keys / 20).step_by(6) {
-        db.put(key(n / 2 * 2), [8; 20]).unwrap();
+    for key in keys[half / 2 * 2..][..count / 20].iter().step_by(6) {
+        db.put(key, [8; 20]).unwrap();
     }
     db.flush().unwrap();
     db.wait_for_compaction().unwrap();
-    remember(&db, keys);
-    db
+    db.close().unwrap();
+    keys
 }
 
-/// Writes some keys again, which stay in the memtable.
-fn remember(db: &Db, keys: u64) {
-    for n in (0..keys / 4).step_by(50) {
-        db.put(key(n / 2 * 2), [9; 20]).unwrap();
+/// Writes three hundred of the present keys again, which stay in the memtable.
+fn remember(db: &Db, keys: &[Vec<u8>]) {
+    for key in keys.iter().step_by(keys.len().div_ceil(600) * 2) {
+        db.put(key, [9; 20]).unwrap();
     }
 }
 
 /// Looks keys up. Returns the data blocks searched in vain by a lookup, and how many there were.
-fn look_up(db: &Db, run: &mut Run, lookups: u64) -> (f64, u64) {
+fn look_up(db: &Db, run: &mut Run, lookups: usize) -> (f64, u64) {
     let before = in_vain(db);
     for n in 0..lookups {
         db.get(run.draw(n as f64 / lookups as f64)).unwrap();
@@ -124,12 +125,12 @@ fn look_up(db: &Db, run: &mut Run, lookups: u64) -> (f64, u64) {
 }
 
 /// A record of lookups, with what came of each.
-fn record(db: &Db, run: &mut Run, lookups: u64) -> String {
+fn record(db: &Db, run: &mut Run, lookups: usize) -> String {
     let mut record = String::new();
     for n in 0..lookups {
         let key = run.draw(n as f64 / lookups as f64);
-        let outcome = outcome(db, &key);
-        writeln!(record, "{}\t{outcome}", str::from_utf8(&key).unwrap()).unwrap();
+        let outcome = outcome(db, key);
+        writeln!(record, "{}\t{outcome}", maypole::text::escape(key)).unwrap();
     }
     record
 }
@@ -164,77 +165,106 @@ fn predicted(family: &Value, policy: &str) -> [f64; 3] {
         .map(|name| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}")))
 }
 
-/// Runs the circle once. Returns, for the stored filters and then for the advised ones, the
-/// predicted and the observed searches in vain of a lookup.
-fn circle(load: Load, policy: &str, keys: u64, lookups: u64) -> [(f64, f64); 2] {
+/// What `advise` says of recorded lookups.
+fn advice(db: &Path, recorded: &Path) -> Value {
+    let options = ["--json", "--query-file"].map(Path::new);
+    let done = crate::run(&[Path::new("advise"), db, options[0], options[1], recorded]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    let found: Value = serde_json::from_str(&done.out).unwrap();
+    found["families"][0].clone()
+}
+
+/// Runs the circle once, with lookups of these keys in the database in `path`, which has the policy
+/// `stored` and is opened with `open(path, policy)`. Checks that the predicted searches in vain of a lookup, with the stored
+/// filters and with the advised ones, are within a share `most` of what is observed.
+fn circle(
+    (path, stored): (&Path, &str),
+    open: fn(&Path, &str) -> Db,
+    load: Load,
+    keys: &[Vec<u8>],
+    lookups: usize,
+    most: f64,
+) {
     let dir = tempfile::tempdir().unwrap();
-    let [path, copy, file] = ["db", "copy", "recorded"].map(|name| dir.path().join(name));
-    let run = &mut Run::new(load, keys, 1);
-    let db = fill(&path, policy, keys);
+    let [copy, file] = ["copy", "recorded"].map(|name| dir.path().join(name));
+    let run = &mut Run::new(load, keys);
+    let db = open(path, stored);
+    remember(&db, keys);
     fs::write(&file, record(&db, run, lookups)).unwrap();
     // What the memtable answered is in a table when `advise` looks.
     db.flush().unwrap();
     db.wait_for_compaction().unwrap();
     db.checkpoint(&copy).unwrap();
     db.close().unwrap();
-    circle_of(&[&path, &copy, &file], policy, run, lookups)
-}
 
-/// The rest of the circle: advice, its application, other lookups. `copy` is a copy of the database
-/// for lookups with the stored filters.
-fn circle_of(
-    [path, copy, file]: &[&Path; 3],
-    stored: &str,
-    run: &mut Run,
-    lookups: u64,
-) -> [(f64, f64); 2] {
-    let start = std::time::Instant::now();
-    let done =
-        crate::run(&[Path::new("advise"), path, "--json".as_ref(), "--query-file".as_ref(), file]);
-    assert_eq!(done.code, 0, "{}", done.err);
-    eprintln!("advise took {:.1} s", start.elapsed().as_secs_f64());
-    let found: Value = serde_json::from_str(&done.out).unwrap();
-    let family = &found["families"][0];
+    let family = advice(path, &file);
     let take = family["verdict"]["take"].as_str().unwrap();
     let rows = family["policies"].as_array().unwrap();
-    let advised = rows.iter().find(|row| row["policy"] == take).unwrap();
-    let advised = advised["maypole"].as_str().unwrap();
+    let advised = rows.iter().find(|row| row["policy"] == take);
+    let advised = advised.unwrap_or_else(|| panic!("{take}"))["maypole"].as_str().unwrap();
 
-    [("NOW, as stored", copy, stored), (take, path, advised)].map(|(row, path, policy)| {
-        // With the options of `fill`, so that no compaction gives the tree another shape.
-        let db = open(path, policy);
-        db.apply_filter_policy().unwrap();
-        remember(&db, run.keys);
+    for (row, path) in [("NOW, as stored", copy.as_path()), (take, path)] {
+        let db = open(path, advised);
+        if row == take {
+            db.apply_filter_policy().unwrap();
+        }
+        remember(&db, keys);
         let (observed, searches) = look_up(&db, run, lookups);
         db.close().unwrap();
-        let [value, low, high] = predicted(family, row);
-        eprintln!(
-            "{:?}, {row}: predicted {value:.5} ({low:.5} to {high:.5}), observed {observed:.5} \
+        let [value, low, high] = predicted(&family, row);
+        let off = value / observed - 1.0;
+        let figures = format!(
+            "{load:?}, {row}: predicted {value:.5} ({low:.5} to {high:.5}), observed {observed:.5} \
              ({searches} searches), {:+.1} %",
-            run.load,
-            100.0 * (value / observed - 1.0)
+            100.0 * off
         );
-        (value, observed)
-    })
+        eprintln!("{figures}");
+        assert!(off.abs() < most, "{figures}");
+    }
 }
 
-/// A smaller run of the measurement below.
+/// Runs the circle on a new database for each load.
+fn comes_true(policy: &str, keys: usize, lookups: usize, most: f64) {
+    for load in [Load::Uniform, Load::Zipf, Load::MovingTenth] {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = fill(dir.path(), policy, keys);
+        circle((dir.path(), policy), open, load, &keys, lookups, most);
+    }
+}
+
+/// The levels have filters of very different rates, and each table must count as often as lookups
+/// come to it: if all tables count alike, the first prediction is 30 % too low. If the advised
+/// filters are not built, their prediction is 60 % too low for Zipf's law.
 #[test]
 fn advice_comes_true() {
-    for load in [Load::Uniform, Load::Zipf, Load::MovingTenth] {
-        for (predicted, observed) in circle(load, "bloom(3)", 60_000, 200_000) {
-            assert!((predicted / observed - 1.0).abs() < 0.1, "{load:?}: {predicted}, {observed}");
-        }
-    }
+    comes_true("levels(bloom(2), bloom(8), bloom(3))", 60_000, 200_000, 0.1);
 }
 
-/// The measurement: `cargo test --release -p maypole-cli --test cli -- --ignored --nocapture a_million`.
+/// The same on a directory of RocksDB that is imported. It has range deletions and no filters.
 #[test]
-#[ignore = "a measurement, which takes minutes"]
-fn a_million_lookups_come_to_what_was_predicted() {
-    for load in [Load::Uniform, Load::Zipf, Load::MovingTenth] {
-        for (predicted, observed) in circle(load, "bloom(4)", 1_000_000, 1_500_000) {
-            assert!((predicted / observed - 1.0).abs() < 0.05, "{load:?}: {predicted}, {observed}");
-        }
-    }
+fn advice_on_an_imported_database_comes_true() {
+    imported(200_000, 0.1);
+}
+
+fn imported(lookups: usize, most: f64) {
+    let source = unpacked("11.9-rangedel");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    maypole!("import", source.path(), &path).well();
+    let db = Db::open_read_only(&path).unwrap();
+    let present: Vec<Vec<u8>> = db.iter().map(|entry| entry.unwrap().0.to_vec()).collect();
+    drop(db);
+    // Between two present keys lies an absent one.
+    let keys: Vec<Vec<u8>> =
+        present.into_iter().flat_map(|key| [key.clone(), [&key[..], b"0"].concat()]).collect();
+    let open = |path: &Path, policy: &str| Db::builder(path).filter(policy).open().unwrap();
+    circle((&path, "bloom(10)"), open, Load::Uniform, &keys, lookups, most);
+}
+
+/// The measurement: `cargo test -p maypole-cli --test cli million -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, which takes a minute"]
+fn what_is_predicted_for_a_million_lookups_is_observed() {
+    comes_true("bloom(4)", 1_000_000, 1_500_000, 0.05);
+    imported(1_500_000, 0.05);
 }
