@@ -205,3 +205,27 @@ fn interval(mean: f64, variance: f64, lookups: f64) -> Estimate {
     let (center, spread) = (count + Z * Z / 2.0, Z * (count + Z * Z / 4.0).sqrt());
     Estimate { value: mean, low: (center - spread) * scale, high: (center + spread) * scale }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a hundred lookups in vain a filter lets through about ten, whoever they are of: as many
+    /// keys, or one key. Then it is all or none.
+    #[test]
+    fn an_interval_is_wide_if_few_keys_make_up_the_lookups() {
+        let with = |keys: u32| {
+            let search =
+                |key| Search { key, table: 0, count: 100 / keys, predicted: 0.1, is_maybe: false };
+            Searches { lookups: 200, all: (0..keys).map(search).collect(), ..Searches::default() }
+        };
+        let [many, one] = [100, 1].map(|keys| with(keys).with(&[0.1]));
+        assert!((many.value - 0.05).abs() < 1e-12 && (one.value - 0.05).abs() < 1e-12);
+        assert!(0.02 < many.low && many.high < 0.1, "{many:?}");
+        assert!(one.low < 0.01 && one.high > 0.5, "{one:?}");
+        let certain = with(1).with(&[1.0]);
+        assert!(certain.value == 0.5 && 0.4 < certain.low && certain.high < 0.62, "{certain:?}");
+        let none = with(1).with(&[0.0]);
+        assert!(none.low == 0.0 && none.value == 0.0 && none.high < 0.02, "{none:?}");
+    }
+}

@@ -199,6 +199,19 @@ mod tests {
     }
 
     #[test]
+    fn queries_keep_what_came_of_them_and_lines_without_it_are_valid() {
+        use std::io::Write;
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"a\tmemtable\n\\x00\\x09\tL3\nb\nc\tmemtable?\n\\\\\tmemtable\tx\n\td")
+            .unwrap();
+        let recorded = queries(file.path()).unwrap();
+        let keys: Vec<&[u8]> = recorded.keys.iter().collect();
+        assert_eq!(keys, [&b"a"[..], b"\0\t", b"b", b"c", b"\\", b""]);
+        assert_eq!(recorded.in_memtable, [true, false, false, false, false, false]);
+        assert_eq!(recorded.in_tables().next(), Some(&b"\0\t"[..]));
+    }
+
+    #[test]
     fn a_tab_separates_key_and_value_and_the_last_of_equal_keys_counts() {
         let mut notes = Vec::new();
         let file = Path::new("f");
