@@ -51,10 +51,15 @@ pub fn text(
     }
     screen.say(sentences(found, engine), out)?;
     if !found.policies.is_empty() {
-        let heading = format!(
-            "Other policies on the same keys; saved: µs of an absent lookup at {} µs a read",
-            asked.read_cost
-        );
+        let heading = match is_recorded(&found.policies) {
+            true => {
+                "Other policies on the same keys; in vain: data blocks of a recorded lookup".into()
+            }
+            false => format!(
+                "Other policies on the same keys; saved: µs of an absent lookup at {} µs a read",
+                asked.read_cost
+            ),
+        };
         writeln!(out, "\n{}", screen.drawn(&screen.bold(&screen.wrap(&heading))))?;
         writeln!(out, "{}", policies(&found.policies).to_text(screen))?;
         let by_level = found.policies.iter().filter(|row| row.policy.ends_with(BY_LEVEL));
@@ -194,8 +199,18 @@ fn policies(rows: &[PolicyRow]) -> Sheet {
         ("in vain\na lookup", &|row| or_dash(blocks(row.in_vain_per_get))),
         ("95 %\ninterval", &|row| or_dash(interval(row))),
     ];
-    let is_recorded = rows.iter().any(|row| row.in_vain_per_get.is_some());
-    Sheet::of(rows, if is_recorded { columns } else { &columns[..7] })
+    // All together would not fit a terminal.
+    let of_recorded = ["in vain\na lookup", "95 %\ninterval"];
+    let of_others = ["blocks\nabsent", "\npresent", "saved"];
+    let is_recorded = is_recorded(rows);
+    let sheet = of_recorded
+        .into_iter()
+        .fold(Sheet::of(rows, columns), |sheet, name| sheet.with_if(is_recorded, name));
+    of_others.into_iter().fold(sheet, |sheet, name| sheet.with_if(!is_recorded, name))
+}
+
+fn is_recorded(rows: &[PolicyRow]) -> bool {
+    rows.iter().any(|row| row.in_vain_per_get.is_some())
 }
 
 fn memory(found: &Findings, engine: Engine) -> String {

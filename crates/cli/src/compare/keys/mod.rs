@@ -232,6 +232,13 @@ impl KeySet {
 
         let inside = keys[0].0..=keys[keys.len() - 1].0;
         let (mut outside, mut absent) = (0, 0);
+        let left_out =
+            queries.in_memtable.iter().filter(|&&in_memtable| in_memtable).count() as u64;
+        if left_out > 0 {
+            let lookups = counted(left_out, "lookup");
+            let name = input::name(file);
+            self.notes.push(format!("{name}: {lookups} that a memtable answered are left out"));
+        }
         let queries: Vec<&[u8]> = queries.in_tables().collect();
         for &query in &queries {
             match keys.binary_search_by_key(&query, |entry| entry.0) {
