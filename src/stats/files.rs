@@ -175,7 +175,7 @@ impl FilterCounts {
     /// The share of absent keys for which the filter said maybe or could not be trusted. `None` if
     /// the filter was queried for no absent key.
     pub fn observed_fpr(&self) -> Option<f64> {
-        let absent = self.absent();
+        let absent = self.false_positive() + self.useful;
         (absent > 0).then(|| self.false_positive() as f64 / absent as f64)
     }
 

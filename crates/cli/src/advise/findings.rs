@@ -7,6 +7,7 @@ use maypole::{FilterCounts, wilson_interval_95};
 use super::lookups::Measured;
 use super::policies::{Kind, Level, Row, position, rates_of_tables};
 use super::rules::{Advice, Situation};
+use super::scan;
 use super::scanned::{Asked, Scanned, judged};
 use super::searches::Searches;
 use super::source::{Engine, Family};
@@ -190,10 +191,15 @@ impl Seen<'_> {
         let is_ours = self.engine == Engine::Maypole || row.family == Some(FilterFamily::Bloom);
         let rates = rates_of_tables(self.levels, self.tables, &row.kinds);
         if let (Some(rates), true) = (rates, is_ours) {
-            let kind = |level| Some(self.kinds[row.kinds[position(self.levels, level)]?]);
+            let answers = |table: &Table, keys: &[&[u8]]| match row.kinds
+                [position(self.levels, table.level)]
+            {
+                Some(kind) => scan::answers(table, &self.kinds[kind], keys),
+                None => Ok(None),
+            };
             let scanned = self.tables.iter().filter_map(|table| table.scanned.as_ref());
             let bytes = scanned.map(|scanned| scanned.bytes).sum();
-            row.in_vain = Some(searches.query_built(self.tables, kind, &rates, bytes)?);
+            row.in_vain = Some(searches.query_built(self.tables, answers, &rates, bytes)?);
         }
         Ok(())
     }

@@ -22,8 +22,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use maypole::explain::{FilterVerdict, LookupTrace};
 
-use super::policies::Kind;
-use super::scan;
 use super::scanned::agrees;
 use super::tables::{Form, Table};
 use crate::compare::KeyList;
@@ -140,13 +138,14 @@ impl Searches {
         interval(mean, variance + luck / lookups / lookups, lookups)
     }
 
-    /// With filters of the kind `kind_of(level)` and of these rates, one for each table. If that
-    /// matters, builds the filters of the tables to which keys come again, as a writer of tables
-    /// would, and queries them with these keys. Reads at most `most_bytes` of tables.
+    /// With other filters of these rates, one for each table. If that matters, takes the answers of
+    /// the filters of the tables to which keys come again: `answers` builds the filter of a table, as
+    /// a writer of tables would, and queries it with keys. It returns `None` if the rate is to remain,
+    /// and reads at most `most_bytes` of tables.
     pub fn query_built(
         &self,
         tables: &[Table],
-        kind_of: impl Fn(usize) -> Option<Kind>,
+        answers: impl Fn(&Table, &[&[u8]]) -> Result<Option<Vec<bool>>>,
         of_tables: &[f64],
         most_bytes: u64,
     ) -> Result<Estimate> {
@@ -171,17 +170,14 @@ impl Searches {
                 break;
             }
             // Parts hold other keys together than a whole filter does.
-            let is_whole = table.form != Some(Form::Partitioned);
-            let (Some(kind), true) = (kind_of(table.level), is_whole && table.file_bytes <= left)
-            else {
+            if table.form == Some(Form::Partitioned) || table.file_bytes > left {
                 continue;
-            };
+            }
             left -= table.file_bytes;
             luck -= of_table;
             let keys: Vec<&[u8]> =
                 searches.iter().map(|&i| self.keys.get(self.all[i].key as usize)).collect();
-            // Without the answers of a damaged table, its rate remains.
-            if let Some(answers) = scan::answers(table, &kind, &keys)? {
+            if let Some(answers) = answers(table, &keys)? {
                 for (i, is_maybe) in searches.into_iter().zip(answers) {
                     rates[i] = f64::from(u8::from(is_maybe));
                 }
