@@ -1,7 +1,7 @@
 //! Tests of compactions over real tables in memory. They are in one file because they share the
 //! functions that build trees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -16,6 +16,7 @@ use crate::encoding::key;
 use crate::encoding::key::internal_key;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
+use crate::filter_policy::FilterPolicy;
 use crate::fs::{DescriptorPool, Fault, FaultFs, Fs, MemFs, Operation, Target};
 use crate::range_tombstones::RangeTombstone;
 use crate::stats::Counters;
@@ -23,7 +24,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::table::format::identity::Creator;
 use crate::table::{Compression, ScanOptions, TableContext, TableOptions};
 use crate::version::{
-    FileMeta, LevelCursor, ObsoleteFiles, TableFile, TableStore, Version, VersionEdit, names,
+    FileMeta, LevelCursor, NewKeys, ObsoleteFiles, TableFile, TableStore, Version, VersionEdit,
+    names,
 };
 
 const DIR: &str = "/db";
@@ -554,4 +556,29 @@ fn the_end_of_a_range_deletion_may_be_the_first_key_of_the_next_file() {
     assert_eq!(held, [true, false, true, false, true]);
     let unknown = &mut super::below::Below::unknown(&version);
     assert!(unknown.may_hold(b"zebra") && unknown.meets(b"x", b"y"));
+}
+
+#[test]
+fn what_other_tables_hold_counts_against_a_learned_budget() {
+    let policy: FilterPolicy = "learned(7/key, bloom)".parse().unwrap();
+    let bits_beside = |other: f64| {
+        let store = store(Arc::new(MemFs::new()));
+        let write = |filter: &FilterSpec, keys: std::ops::Range<u32>| {
+            let mut table = store.create(filter, 6).unwrap();
+            keys.for_each(|n| table.add(&internal_key(&n.to_be_bytes(), 1, 1), b"").unwrap());
+            table.finish().unwrap()
+        };
+        let stays = write(&FilterSpec::bloom(other).unwrap(), 0..20_000);
+        let replaced = write(&BLOOM, 20_000..40_000);
+        let inputs = BTreeSet::from([replaced.meta.number]);
+        let version = Version::of([(6, stays), (6, replaced)]);
+        let (smallest, largest) = (20_000u32.to_be_bytes(), 39_999u32.to_be_bytes());
+        let keys = NewKeys { smallest: &smallest, largest: &largest, entries: 20_000 };
+        policy.filters(&version, 6, &inputs, 0).choose(&keys).spec.bloom_bits_per_key()
+    };
+    // A budget of 7 bits a key leaves some for the levels to come.
+    let [fair, less, least] = [6.0, 9.0, 30.0].map(bits_beside);
+    assert!((6.0..7.0).contains(&fair), "{fair} bits beside 6");
+    assert!((3.3..4.5).contains(&less), "{less} bits beside 9");
+    assert!((fair / 2.0 - least).abs() < 0.5, "{least} bits beside 30, and {fair} beside 6");
 }

@@ -235,7 +235,9 @@ fn interpolated_bits_are_those_of_the_family() {
         for i in 0..=1000 {
             let rate = 1e-4 * 6000f64.powf(f64::from(i) / 1000.0);
             let (bits, exact) = (curve.stored_bits(rate), stored_bits(rate, family));
-            assert!((bits - exact).abs() < 0.15, "{family}: {bits} and {exact} at {rate}");
+            // A fuse filter has whole bits a slot.
+            let most = if family == Family::Fuse { 1.1 } else { 0.15 };
+            assert!((bits - exact).abs() < most, "{family}: {bits} and {exact} at {rate}");
         }
         assert_eq!(curve.stored_bits(0.7), 0.0);
     }

@@ -175,6 +175,11 @@ impl FilterCounts {
         self.full_positive.saturating_sub(self.full_true_positive)
     }
 
+    /// The number of queries for keys that the table does not hold.
+    pub fn absent(&self) -> u64 {
+        self.useful + self.false_positive()
+    }
+
     /// The share of absent keys for which the filter said maybe or could not be trusted. `None` if
     /// the filter was queried for no absent key.
     pub fn observed_fpr(&self) -> Option<f64> {
@@ -185,8 +190,7 @@ impl FilterCounts {
     /// The interval that contains the true false-positive rate with a confidence of 95 %. `None` if
     /// the filter was queried for no absent key.
     pub fn fpr_interval_95(&self) -> Option<(f64, f64)> {
-        let absent = self.false_positive() + self.useful;
-        wilson_interval_95(self.false_positive(), absent)
+        wilson_interval_95(self.false_positive(), self.absent())
     }
 }
 

@@ -19,13 +19,14 @@ use crate::stats::{Asked, Counters, FileCounts, Ticker};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Condvar, Mutex, Process, lock, rank};
+use crate::table::filter::info::expected_false_positives;
 use crate::table::format::identity::TableIdentity;
 use crate::table::{Table, property_names as property};
 
 /// Removes the obsolete files of a database. All tables share it, and use it when they are dropped.
 pub(crate) struct ObsoleteFiles {
     /// The lookup counts of obsolete tables, by the level that each table left.
-    counts: Mutex<[FileCounts; LEVELS], rank::ObsoleteCounts>,
+    counts: Mutex<[ObsoleteCounts; LEVELS], rank::ObsoleteCounts>,
     /// Bytes of the obsolete tables that are still in use.
     used_bytes: AtomicU64,
     /// The running deletions of files. The lock is not held during a deletion, because that calls
@@ -37,6 +38,14 @@ pub(crate) struct ObsoleteFiles {
     process: Process,
     /// Counts the failed deletions.
     counters: Arc<Counters>,
+}
+
+/// What lookups counted in the obsolete tables of a level.
+#[derive(Clone, Copy)]
+pub(crate) struct ObsoleteCounts {
+    pub counts: FileCounts,
+    /// How many false positives were to be expected; `None` if the rate of a filter is not known.
+    pub expected_false_positives: Option<f64>,
 }
 
 /// The deletions of files that are running.
@@ -77,8 +86,10 @@ impl Drop for Removal<'_> {
 
 impl ObsoleteFiles {
     pub fn new(counters: Arc<Counters>) -> ObsoleteFiles {
+        let nothing =
+            ObsoleteCounts { counts: FileCounts::default(), expected_false_positives: Some(0.0) };
         ObsoleteFiles {
-            counts: Mutex::default(),
+            counts: Mutex::new([nothing; LEVELS]),
             used_bytes: AtomicU64::new(0),
             removals: Mutex::default(),
             removed: Condvar::new(),
@@ -119,7 +130,7 @@ impl ObsoleteFiles {
         self.process.is_current()
     }
 
-    pub fn counts(&self) -> [FileCounts; LEVELS] {
+    pub fn counts(&self) -> [ObsoleteCounts; LEVELS] {
         *lock(&self.counts)
     }
 
@@ -128,8 +139,11 @@ impl ObsoleteFiles {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    fn add(&self, level: usize, counts: FileCounts) {
-        lock(&self.counts)[level] += counts;
+    fn add(&self, level: usize, counts: FileCounts, expected_false_positives: Option<f64>) {
+        let sums = &mut lock(&self.counts)[level];
+        sums.counts += counts;
+        let expected = sums.expected_false_positives.zip(expected_false_positives);
+        sums.expected_false_positives = expected.map(|(sum, more)| sum + more);
     }
 }
 
@@ -220,7 +234,10 @@ impl Drop for TableFile {
         }
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
             self.obsolete.used_bytes.fetch_sub(self.meta.file_bytes, Ordering::Relaxed);
-            self.obsolete.add(level, self.table.file_counters().sums());
+            let counts = self.table.file_counters().sums();
+            let filter = self.table.filter_info();
+            let expected = expected_false_positives(filter.as_ref(), counts.filter);
+            self.obsolete.add(level, counts, expected);
             self.obsolete.remove(&*self.fs, &self.path);
         }
     }

@@ -1665,6 +1665,39 @@ pub const BUGS: &[Bug] = &[
         program: "lib",
         test: "table::tests::parts::a_part_of_a_filter_is_never_passed_by_where_the_cache_has_room",
     },
+    // What lookups ask for.
+    Bug {
+        name: "a recorded lookup of many forgets that a range deletion has ended it",
+        file: "src/lookup/many/mod.rs",
+        old: "note(&mut self.outcomes, lookup.to, Outcome::Deleted, false);",
+        new: "note(&mut self.outcomes, lookup.to, Outcome::Absent, true);",
+        program: "db",
+        test: "recording::each_call_records_what_explain_says_and_finds_what_it_found",
+    },
+    Bug {
+        name: "the closing of the database leaves recorded lookups in their buffers",
+        file: "src/db/closing.rs",
+        old: "let _ = self.tree.reading.recorder.end(None);",
+        new: "let _ = &self.tree.reading.recorder;",
+        program: "db",
+        test: "recording::the_end_of_the_recording_or_of_the_database_writes_the_rest",
+    },
+    Bug {
+        name: "a new table forgets what the tables were asked that it replaces",
+        file: "src/version/store.rs",
+        old: "Ok(file) => file.asked.set(asked),",
+        new: "Ok(file) => file.asked.set(asked.min(0.0)),",
+        program: "db",
+        test: "learned::what_a_table_was_asked_outlives_its_compactions",
+    },
+    Bug {
+        name: "the tables that stay do not count against a learned budget",
+        file: "src/filter_policy/learned.rs",
+        old: "let left = (bits - held).max(share / 2.0);",
+        new: "let left = (bits - 0.0 * held).max(share / 2.0);",
+        program: "lib",
+        test: "compaction::tests::what_other_tables_hold_counts_against_a_learned_budget",
+    },
     // Another filter for tables that exist.
     Bug {
         name: "a table gets another filter while a compaction merges it",

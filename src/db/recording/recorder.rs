@@ -5,8 +5,13 @@
 //!            rarely            64 KiB                                 32 MiB
 //! ```
 //!
-//! **Cost.** While nothing is recorded, a lookup compares one word. Otherwise each lookup takes a
-//! random number, and only a drawn one is observed and makes a line.
+//! **Cost.** While nothing is recorded, a lookup compares one word. Otherwise each lookup counts down
+//! to the next one that is drawn, and only this one is observed and makes a line.
+//!
+//! **The countdown** of a thread is a random number with the geometric distribution, as if each
+//! lookup were drawn with the same probability. This distribution has no memory: to begin another
+//! countdown at any time changes nothing. So a thread has one countdown, for the recording that it
+//! met last, however many databases record its lookups.
 //!
 //! **Lookups are drawn, not keys.** A sample of the keys, by their hash, would be a poor sample of
 //! the lookups: it has all the lookups of a popular key or none.
@@ -17,6 +22,7 @@
 //! Files are written through [`RealFs`], and not through the database's file system: other programs
 //! read the lines, and no code of the user runs under the locks here.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,11 +44,11 @@ pub(super) const FILE_BYTES: u64 = 32 << 20;
 
 /// See the module.
 pub(crate) struct LookupRecorder {
-    /// A lookup is drawn if a random number of 32 bits is smaller. 0 while nothing is recorded.
-    /// Relaxed, because a lookup may be drawn a little too late or too soon.
-    drawn_below: AtomicU64,
-    /// How many threads have begun to draw. Each begins at another place of the random numbers,
-    /// because otherwise the first lookups of all threads would be drawn alike.
+    /// One lookup in this many is drawn; 0 while nothing is recorded. Relaxed, because a lookup may
+    /// be drawn a little too late or too soon.
+    one_in: AtomicU64,
+    /// How many countdowns have begun with a new thread. Each thread begins at another place of the
+    /// random numbers, because otherwise the first lookups of all threads would be drawn alike.
     threads: AtomicU64,
     /// Lines, for each group of threads.
     buffers: [Mutex<Vec<u8>, rank::RecordedLines>; BUFFERS],
@@ -64,7 +70,7 @@ impl LookupRecorder {
     pub fn new() -> LookupRecorder {
         let output = Output { recordings: 0, file: None, lines: 0, ended: Ok(()) };
         LookupRecorder {
-            drawn_below: AtomicU64::new(0),
+            one_in: AtomicU64::new(0),
             threads: AtomicU64::new(0),
             buffers: std::array::from_fn(|_| Mutex::default()),
             output: Mutex::new(output),
@@ -96,7 +102,7 @@ impl LookupRecorder {
         output.recordings += 1;
         // Lookups that were drawn for an earlier recording may have left lines.
         self.buffers.iter().for_each(|lines| lock(lines).clear());
-        self.drawn_below.store((1u64 << 32).div_ceil(one_in.into()), Ordering::Relaxed);
+        self.one_in.store(one_in.into(), Ordering::Relaxed);
         Ok(output.recordings)
     }
 
@@ -108,7 +114,7 @@ impl LookupRecorder {
             // It had ended by an error when the next one began.
             return Ok(0);
         }
-        self.drawn_below.store(0, Ordering::Relaxed);
+        self.one_in.store(0, Ordering::Relaxed);
         for buffer in &self.buffers {
             let lines = std::mem::take(&mut *lock(buffer));
             output.append(&lines);
@@ -120,38 +126,55 @@ impl LookupRecorder {
     /// Whether this lookup is to be recorded.
     #[inline(always)]
     pub fn draws(&self) -> bool {
-        let drawn_below = self.drawn_below.load(Ordering::Relaxed);
-        drawn_below != 0 && self.draws_below(drawn_below)
+        let one_in = self.one_in.load(Ordering::Relaxed);
+        one_in != 0 && self.counts_down(one_in)
     }
 
     /// Which of `count` lookups are to be recorded.
     pub fn draw(&self, count: usize) -> Vec<usize> {
-        match self.drawn_below.load(Ordering::Relaxed) {
+        match self.one_in.load(Ordering::Relaxed) {
             0 => Vec::new(),
-            below => (0..count).filter(|_| self.draws_below(below)).collect(),
+            one_in => (0..count).filter(|_| self.counts_down(one_in)).collect(),
         }
     }
 
-    #[cold]
-    fn draws_below(&self, drawn_below: u64) -> bool {
-        thread_local! {
-            static RANDOM: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-        }
-        RANDOM.with(|random| {
-            let mut x = random.get();
-            if x == 0 {
-                // The multiplier is odd, so that the product is not 0.
-                x = (self.threads.fetch_add(1, Ordering::Relaxed) + 1)
-                    .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    /// Counts down to the next lookup that is drawn. Returns whether this is the one.
+    #[inline(never)]
+    fn counts_down(&self, one_in: u64) -> bool {
+        COUNTDOWN.with(|countdown| {
+            let Countdown { of, left, .. } = countdown.get();
+            if of == one_in && left > 1 {
+                countdown.set(Countdown { left: left - 1, ..countdown.get() });
+                return false;
             }
-            // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators,
-            // scrambled", ACM Transactions on Mathematical Software 42, 2016.
-            x ^= x >> 12;
-            x ^= x << 25;
-            x ^= x >> 27;
-            random.set(x);
-            x.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32 < drawn_below
+            self.begin_countdown(countdown, one_in)
         })
+    }
+
+    /// Begins the next countdown. Returns whether the one before has ended with this lookup.
+    #[cold]
+    fn begin_countdown(&self, countdown: &Cell<Countdown>, one_in: u64) -> bool {
+        let Countdown { of, mut random, .. } = countdown.get();
+        if random == 0 {
+            let thread = self.threads.fetch_add(1, Ordering::Relaxed) + 1;
+            // The multiplier is odd, so that the product is not 0.
+            random = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        }
+        let mut left = geometric(one_in, &mut random);
+        let ends = match of == one_in {
+            true => true,
+            // This lookup is the first of the countdown.
+            false if left == 1 => {
+                left = geometric(one_in, &mut random);
+                true
+            }
+            false => {
+                left -= 1;
+                false
+            }
+        };
+        countdown.set(Countdown { of: one_in, left, random });
+        ends
     }
 
     /// Records a lookup that was drawn. Hold no guard, because this may write a file.
@@ -166,10 +189,41 @@ impl LookupRecorder {
         drop(lines);
         let mut output = lock(&self.output);
         if output.file.is_some() && !output.append(&full) {
-            self.drawn_below.store(0, Ordering::Relaxed);
+            self.one_in.store(0, Ordering::Relaxed);
             counters.add(Ticker::LookupRecordErrors, 1);
         }
     }
+}
+
+/// The countdown of a thread.
+#[derive(Clone, Copy)]
+struct Countdown {
+    /// One lookup in this many is drawn.
+    of: u64,
+    /// The number of lookups until one is drawn, this one included.
+    left: u64,
+    /// The state of the random numbers; 0 before the first.
+    random: u64,
+}
+
+thread_local! {
+    static COUNTDOWN: Cell<Countdown> = const { Cell::new(Countdown { of: 0, left: 0, random: 0 }) };
+}
+
+/// A random number of trials until the first success, if one trial in `one_in` succeeds.
+fn geometric(one_in: u64, random: &mut u64) -> u64 {
+    // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators,
+    // scrambled", ACM Transactions on Mathematical Software 42, 2016.
+    let mut x = *random;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    *random = x;
+    let bits = x.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11;
+    // Above 0, and at most 1.
+    let uniform = (bits + 1) as f64 / (1u64 << 53) as f64;
+    let failure = 1.0 - 1.0 / one_in as f64;
+    1 + (uniform.ln() / failure.ln()) as u64
 }
 
 impl Output {
@@ -218,7 +272,10 @@ impl LinesFile {
 
 /// Appends the line of a lookup.
 fn push_line(lines: &mut Vec<u8>, key: &[u8], outcome: Outcome) {
-    lines.extend(escape(key).as_bytes());
+    match key.iter().all(|&byte| (b' '..=b'~').contains(&byte) && byte != b'\\') {
+        true => lines.extend(key),
+        false => lines.extend(escape(key).as_bytes()),
+    }
     lines.push(b'\t');
     match outcome {
         Outcome::Memtable => lines.extend(b"memtable"),

@@ -13,7 +13,8 @@ use crate::encoding::key::user_key;
 use crate::memtable::Memtable;
 use crate::stats::FileCounts;
 use crate::sync::held_by_readers;
-use crate::version::LEVELS;
+use crate::table::filter::info::expected_false_positives;
+use crate::version::{LEVELS, ObsoleteCounts};
 
 pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
     if !database.status.process().is_current() {
@@ -108,8 +109,10 @@ pub(super) fn held_by_cursors(
     }
 }
 
-fn level_stats(level: usize, files: &[FileStats], obsolete: FileCounts) -> LevelStats {
+fn level_stats(level: usize, files: &[FileStats], obsolete: ObsoleteCounts) -> LevelStats {
     let here: Vec<&FileStats> = files.iter().filter(|file| file.level == level).collect();
+    let expected =
+        |file: &&FileStats| expected_false_positives(file.filter.as_ref(), file.counts.filter);
     LevelStats {
         level,
         files: here.len(),
@@ -118,7 +121,12 @@ fn level_stats(level: usize, files: &[FileStats], obsolete: FileCounts) -> Level
         dead_entries: here.iter().map(|file| file.dead_entries).sum(),
         dead_bytes: here.iter().map(|file| file.dead_bytes).sum(),
         filter_bytes: here.iter().filter_map(|file| file.filter.as_ref()).map(|f| f.bytes).sum(),
-        counts: here.iter().fold(obsolete, |sum, file| sum + file.counts),
+        counts: here.iter().fold(obsolete.counts, |sum, file| sum + file.counts),
+        expected_false_positives: here
+            .iter()
+            .map(expected)
+            .chain([obsolete.expected_false_positives])
+            .sum(),
         predicted_fpr: predicted_fpr(here.iter().copied()),
     }
 }

@@ -14,6 +14,7 @@
 //! predicted 0.0086
 //! level 0 files 1 bytes 90000 …
 //! dead 0 4096 50                         a line for each level that has dead entries
+//! expected 0 8.6                         a line for each level whose filters' rates are known
 //! ticker bloom.filter.useful 991         a line for each that is not 0
 //! crc32c 1a2b3c4d                        of all bytes before this line
 //! ```
@@ -107,6 +108,9 @@ fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
         // level's line, but skip an unknown line.
         if (level.dead_bytes, level.dead_entries) != (0, 0) {
             writeln!(text, "dead {} {} {}", level.level, level.dead_bytes, level.dead_entries)?;
+        }
+        if let Some(expected) = level.expected_false_positives.filter(is_count) {
+            writeln!(text, "expected {} {expected}", level.level)?;
         }
     }
     for (ticker, count) in stats.tickers.iter().filter(|&(_, count)| count > 0) {
@@ -265,6 +269,11 @@ fn read_words<'a>(
             level.dead_bytes = number(words)?;
             level.dead_entries = number(words)?;
         }
+        "expected" => {
+            let n: usize = number(words)?;
+            let level = stats.levels.iter_mut().find(|level| level.level == n)?;
+            level.expected_false_positives = Some(words.next()?.parse().ok().filter(is_count)?);
+        }
         "ticker" => {
             let name = words.next()?;
             let count = number(words)?;
@@ -310,6 +319,11 @@ fn number<'a, N: TryFrom<u64>>(words: &mut impl Iterator<Item = &'a str>) -> Opt
     N::try_from(number).ok()
 }
 
+/// Whether this is a mean number of events, as [`number`] is one of events.
+fn is_count(mean: &f64) -> bool {
+    (0.0..MOST as f64).contains(mean)
+}
+
 fn time<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_millis(number(words)?))
 }
@@ -351,6 +365,7 @@ mod tests {
         (level.dead_entries, level.dead_bytes) = (4, 400);
         level.counts.filter.useful = 991;
         level.counts.unfiltered = 5;
+        level.expected_false_positives = Some(0.1 + 0.2);
         stats.levels = vec![level.clone(), LevelStats { level: 6, ..level }];
         stats
     }
@@ -372,9 +387,10 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // The first version of the text had no lines `cursors`, `dead`, `metadata`, `pinned`,
-        // `snapshots` and `tables`. A text without these lines is still read.
-        let new = ["cursors ", "dead ", "metadata ", "pinned ", "snapshots ", "tables "];
+        // The first version of the text had no lines `cursors`, `dead`, `expected`, `metadata`,
+        // `pinned`, `snapshots` and `tables`. A text without these lines is still read.
+        let new =
+            ["cursors ", "dead ", "expected ", "metadata ", "pinned ", "snapshots ", "tables "];
         let is_new = |line: &&str| new.iter().any(|word| line.starts_with(word));
         let lines: Vec<String> =
             body().lines().filter(|line| !is_new(line)).map(|line| format!("{line}\n")).collect();
@@ -385,10 +401,11 @@ mod tests {
         stats.held_by_cursors = HeldByCursors::default();
         for level in &mut stats.levels {
             (level.dead_entries, level.dead_bytes) = (0, 0);
+            level.expected_false_positives = None;
         }
         assert_eq!(reread(&lines.concat()).unwrap(), stats);
-        assert_eq!(body().lines().filter(is_new).count(), 7);
-        assert_eq!(lines.len() + 7, body().lines().count());
+        assert_eq!(body().lines().filter(is_new).count(), 9);
+        assert_eq!(lines.len() + 9, body().lines().count());
         assert!(
             lines
                 .iter()
@@ -419,6 +436,8 @@ mod tests {
             ("snapshots 65536 12345", "snapshots 65536 -1"),
             ("dead 6", "dead 5"),
             ("dead 6 400 4", "dead 6 400"),
+            ("expected 6", "expected 5"),
+            ("expected 6 0.3", "expected 6 -0.3"),
             ("cache 0", "cache"),
             ("data 4096", "date 4096"),
             ("level 6", "level 7"),

@@ -194,6 +194,10 @@ pub struct LevelStats {
     pub counts: FileCounts,
     /// The false-positive rate to expect, see [`Stats::predicted_fpr`].
     pub predicted_fpr: Option<f64>,
+    /// How many false positives to expect in [`LevelStats::counts`]: for each table, obsolete ones
+    /// included, its own rate times the queries for keys that it does not hold. `None` if the rate
+    /// of a filter that was queried is not known, as in tables of RocksDB.
+    pub expected_false_positives: Option<f64>,
 }
 
 /// One table of a [`Stats`].

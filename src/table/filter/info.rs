@@ -1,6 +1,7 @@
 //! [`FilterInfo`]: what is known of a table's filter without a query.
 
 use crate::filter::{Family, FilterReader};
+use crate::stats::FilterCounts;
 
 use crate::table::format::properties::{TableProperties, names};
 
@@ -51,6 +52,18 @@ impl FilterInfo {
     /// Stored bits for each key.
     pub fn bits_per_key(&self) -> f64 {
         self.bytes as f64 * 8.0 / self.keys.max(1) as f64
+    }
+}
+
+/// How many false positives to expect of a table's filter for the queries that were counted. `None`
+/// if its rate is not known.
+pub(crate) fn expected_false_positives(
+    filter: Option<&FilterInfo>,
+    counted: FilterCounts,
+) -> Option<f64> {
+    match counted.absent() {
+        0 => Some(0.0),
+        absent => Some(filter?.predicted_fpr? * absent as f64),
     }
 }
 

@@ -1,15 +1,19 @@
 //! Everything that `advise` finds about a column family. The terminal, JSON and the page show these
 //! figures.
 
-use maypole::filter::Family as Kind;
+use maypole::filter::Family as FilterFamily;
 use maypole::{FilterCounts, wilson_interval_95};
 
 use super::lookups::Measured;
-use super::policies::{Level, Row};
+use super::policies::{Kind, Level, Row, position, rates_of_tables};
 use super::rules::{Advice, Situation};
+use super::scan;
 use super::scanned::{Asked, Scanned, judged};
+use super::searches::Searches;
 use super::source::{Engine, Family};
 use super::tables::{Form, Table};
+use crate::failure::Result;
+use crate::recommend::Estimate;
 use crate::show::grouped;
 use crate::show::record::record;
 use crate::show::text::percent;
@@ -88,6 +92,11 @@ record! {
         /// The microseconds by which an absent lookup is faster than with the stored filters, if
         /// each read of a data block takes `--read-cost`.
         saved_micros_per_absent_get: Option<f64>,
+        /// The data blocks that a mean lookup of `--query-file` searches in vain, and the bounds of
+        /// the 95 % confidence interval.
+        in_vain_per_get: Option<f64>,
+        in_vain_low: Option<f64>,
+        in_vain_high: Option<f64>,
     }
 }
 
@@ -126,8 +135,9 @@ pub struct Seen<'a> {
     pub levels: &'a [Level],
     pub rows: Vec<Row>,
     pub measured: Measured,
-    /// Whether the lookups are those of `--query-file`.
-    pub is_recorded: bool,
+    pub kinds: &'a [Kind],
+    /// The searches of the lookups of `--query-file`.
+    pub recorded: Option<Searches>,
     pub cache_bytes: Option<u64>,
     pub counters: Option<FilterCounts>,
     /// The cost of a read, in microseconds.
@@ -135,18 +145,20 @@ pub struct Seen<'a> {
 }
 
 impl Findings {
-    pub fn of(seen: Seen) -> Findings {
+    pub fn of(seen: Seen) -> Result<Findings> {
         let Seen { family, tables, levels, .. } = &seen;
         let scanned = || tables.iter().filter_map(|table| table.scanned.as_ref());
         let files = seen.files();
-        let situation = seen.situation();
+        let mut situation = seen.situation();
+        let advice = super::rules::advise(&situation);
+        seen.query_advised(&mut situation)?;
         let policies = seen.policies(&situation);
         let largest = tables.iter().max_by_key(|table| table.keys);
         let peak_bits = |table: &Table| match table.family().1 {
-            Some(Kind::Bloom | Kind::LegacyBloom) => BLOOM_PEAK_BITS,
+            Some(FilterFamily::Bloom | FilterFamily::LegacyBloom) => BLOOM_PEAK_BITS,
             _ => RIBBON_PEAK_BITS,
         };
-        Findings {
+        Ok(Findings {
             name: family.name.clone(),
             levels: levels.len() as u64,
             entries: tables.iter().map(|table| table.entries).sum(),
@@ -159,17 +171,39 @@ impl Findings {
             peak_build_bytes: largest.map_or(0, |table| table.keys * peak_bits(table) / 8),
             counters: seen.counters,
             policies,
-            advice: super::rules::advise(&situation),
+            advice,
             verdict: super::rules::verdict(&situation),
             situation,
             notes: seen.notes(),
             files,
             measured: seen.measured,
-        }
+        })
     }
 }
 
 impl Seen<'_> {
+    /// Predicts the searches in vain with the recommended filter from filters that are built for it.
+    fn query_advised(&self, situation: &mut Situation) -> Result {
+        let take = super::rules::recommended(situation);
+        let row = situation.rows.iter_mut().find(|row| Some(&row.name) == take.as_ref());
+        let (Some(searches), Some(row)) = (&self.recorded, row) else { return Ok(()) };
+        // RocksDB's Ribbon filters of the same keys let other keys through.
+        let is_ours = self.engine == Engine::Maypole || row.family == Some(FilterFamily::Bloom);
+        let rates = rates_of_tables(self.levels, self.tables, &row.kinds);
+        if let (Some(rates), true) = (rates, is_ours) {
+            let answers = |table: &Table, keys: &[&[u8]]| match row.kinds
+                [position(self.levels, table.level)]
+            {
+                Some(kind) => scan::answers(table, &self.kinds[kind], keys),
+                None => Ok(None),
+            };
+            let scanned = self.tables.iter().filter_map(|table| table.scanned.as_ref());
+            let bytes = scanned.map(|scanned| scanned.bytes).sum();
+            row.in_vain = Some(searches.query_built(self.tables, answers, &rates, bytes)?);
+        }
+        Ok(())
+    }
+
     /// The deepest level that has tables: that of the last table, because tables are in the order
     /// of their levels.
     fn last_level(&self) -> usize {
@@ -283,7 +317,7 @@ impl Seen<'_> {
             present: self.measured.present.clone(),
             of_prefixes_alone: tables().any(|table| table.feed.is_of_prefixes_alone()),
             keys: keys as f64,
-            share_absent: self.is_recorded.then(|| {
+            share_absent: self.recorded.is_some().then(|| {
                 let (absent, present) = (self.measured.absent.count, self.measured.present.count);
                 absent as f64 / (absent + present).max(1) as f64
             }),
@@ -297,6 +331,12 @@ impl Seen<'_> {
         let keys: f64 = self.levels.iter().map(|level| level.keys).sum();
         let Measured { absent, present, .. } = &self.measured;
         let of_absent = |figure: f64| (absent.count > 0).then_some(figure);
+        let with = |row: PolicyRow, in_vain: Option<Estimate>| PolicyRow {
+            in_vain_per_get: in_vain.map(|blocks| blocks.value),
+            in_vain_low: in_vain.map(|blocks| blocks.low),
+            in_vain_high: in_vain.map(|blocks| blocks.high),
+            ..row
+        };
         let current = PolicyRow {
             policy: NOW.into(),
             partitioned: now.are_partitioned,
@@ -320,10 +360,15 @@ impl Seen<'_> {
             saved_micros_per_absent_get: of_absent(
                 (absent.blocks - row.absent_blocks) * self.read_cost,
             ),
+            ..PolicyRow::default()
         };
         match self.rows.is_empty() {
             true => Vec::new(),
-            false => std::iter::once(current).chain(self.rows.iter().map(row)).collect(),
+            false => {
+                let stored = self.recorded.as_ref().map(|searches| searches.stored(self.tables));
+                let others = now.rows.iter().map(|of| with(row(of), of.in_vain));
+                std::iter::once(with(current, stored)).chain(others).collect()
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Lookups on the tree with its stored filters: which tables they search, and how many data blocks
 //! they read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use maypole::Db;
 use maypole::explain::LookupTrace;
@@ -10,8 +10,9 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 
 use super::queries::{Anchors, Shape, of_shape};
+use super::searches::Searches;
 use super::tables::Table;
-use crate::compare::KeyList;
+use crate::compare::file::Recorded;
 use crate::progress;
 
 /// The number of lookups of each kind: of present and of absent keys.
@@ -19,6 +20,8 @@ const LOOKUPS: usize = 5_000;
 /// The number of lookups of each kind if only a sample is read.
 const LOOKUPS_OF_SAMPLE: usize = 2_000;
 
+/// The most recorded lookups that count, and the most keys of these that are looked up.
+const MAX_SORTED: usize = 1_000_000;
 const MAX_RECORDED: usize = 100_000;
 
 /// The number of lookups of absent keys, or of present keys, and means over these lookups.
@@ -37,6 +40,8 @@ pub struct Lookups {
 pub struct Measured {
     pub absent: Lookups,
     pub present: Lookups,
+    /// Of the present lookups, those of recorded keys that a memtable answered.
+    pub in_memtable: u64,
     /// Lookups that failed, usually at an entry that only RocksDB reads, such as a merge operand.
     pub not_read: u64,
 }
@@ -97,22 +102,46 @@ fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8
     levels.into_values().collect()
 }
 
-/// Looks up recorded keys, present or not: all of them, or every n-th key, so that at most
-/// [`MAX_RECORDED`] keys are looked up.
-pub fn replay(db: &Db, tables: &[Table], recorded: &KeyList) -> Measured {
-    let mut measured = Measured::default();
+/// Repeats recorded lookups, of present keys or not: all of them, or every n-th in the order of the
+/// keys, which has the share of each key and of each key range to within one lookup. A key is looked
+/// up once, and counts as often as it was recorded.
+///
+/// A lookup that a memtable answered searched no table, and later lookups like it will search none
+/// either: by then a memtable has the keys that are written by then. So it counts as a present
+/// lookup without blocks, although today a table has its key. What came of the other lookups may
+/// have changed since too, but for them the tree of today is the one to be advised on.
+pub fn replay(db: &Db, tables: &[Table], recorded: &Recorded) -> (Measured, Searches) {
+    let (mut measured, mut searches) = (Measured::default(), Searches::default());
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
-    let keys = recorded.iter().step_by(recorded.len().div_ceil(MAX_RECORDED).max(1));
+    let positions: HashMap<u64, usize> =
+        tables.iter().enumerate().map(|(i, table)| (table.number, i)).collect();
+    let step = recorded.keys.len().div_ceil(MAX_SORTED).max(1);
+    let all = (0..recorded.keys.len()).step_by(step);
+    let (in_memtable, in_tables): (Vec<usize>, _) = all.partition(|&i| recorded.in_memtable[i]);
+    let mut keys: Vec<&[u8]> = in_tables.into_iter().map(|i| recorded.keys.get(i)).collect();
+    keys.sort_unstable();
+    let every = |step: usize| keys.iter().step_by(step).copied().collect::<Vec<&[u8]>>();
+    let distinct = |step: usize| every(step).chunk_by(|a, b| a == b).count();
+    let step = (1..=MAX_SORTED).find(|&step| distinct(step) <= MAX_RECORDED).unwrap_or(MAX_SORTED);
+    let keys = every(step);
+    measured.in_memtable = (in_memtable.len() / step) as u64;
+    measured.present.count = measured.in_memtable;
+    searches.lookups = measured.in_memtable;
     let bar = progress::bar(keys.len() as u64, "looking keys up");
-    for key in keys {
-        bar.inc(1);
-        match db.explain(key) {
-            Ok(trace) if is_met(&trace) => measured.present.add(&trace, levels),
-            Ok(trace) => measured.absent.add(&trace, levels),
-            Err(_) => measured.not_read += 1,
+    for equal in keys.chunk_by(|a, b| a == b) {
+        bar.inc(equal.len() as u64);
+        let times = equal.len() as u64;
+        let Ok(trace) = db.explain(equal[0]) else {
+            measured.not_read += times;
+            continue;
+        };
+        searches.add(&trace, times as u32, &positions);
+        match is_met(&trace) {
+            true => measured.present.add(&trace, levels, times),
+            false => measured.absent.add(&trace, levels, times),
         }
     }
-    measured.means()
+    (measured.means(), searches)
 }
 
 impl Measured {
@@ -136,8 +165,8 @@ impl Measured {
         // A made-up key may exist after all, and a range deletion may hide a drawn key. Such
         // lookups do not count.
         match (present, is_met(&trace)) {
-            (true, true) => self.present.add(&trace, levels),
-            (false, false) => self.absent.add(&trace, levels),
+            (true, true) => self.present.add(&trace, levels, 1),
+            (false, false) => self.absent.add(&trace, levels, 1),
             _ => return false,
         }
         true
@@ -151,16 +180,17 @@ fn is_met(trace: &LookupTrace) -> bool {
 }
 
 impl Lookups {
-    fn add(&mut self, trace: &LookupTrace, levels: usize) {
-        self.count += 1;
-        self.blocks += trace.cost().blocks as f64;
-        self.blocks_without_filters += trace.cost_without_filters().blocks as f64;
+    fn add(&mut self, trace: &LookupTrace, levels: usize, times: u64) {
+        self.count += times;
+        let times = times as f64;
+        self.blocks += times * trace.cost().blocks as f64;
+        self.blocks_without_filters += times * trace.cost_without_filters().blocks as f64;
         self.tables_in_vain.resize(levels, 0.0);
         for level in &trace.levels {
             if level.file.as_ref().is_some_and(|file| file.table.found.is_none())
                 && let Some(tables) = self.tables_in_vain.get_mut(level.level)
             {
-                *tables += 1.0;
+                *tables += times;
             }
         }
     }

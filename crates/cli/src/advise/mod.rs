@@ -7,6 +7,7 @@
 //! sample     which tables are read        queries    keys to query filters with
 //! scan       reads tables: measures rates, builds other filters of the same keys
 //! lookups    lookups on the tree          policies   other policies, computed
+//! searches   what recorded lookups search in vain
 //! findings   every figure                 rules      what to do
 //! report     the terminal, JSON          page       the page of --out
 //! ```
@@ -29,6 +30,7 @@ mod rules;
 mod sample;
 mod scan;
 mod scanned;
+mod searches;
 mod source;
 mod tables;
 mod wanted;
@@ -41,7 +43,7 @@ use maypole::FilterCounts;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::compare::{KeyList, file};
+use crate::compare::file::{self, Recorded};
 use crate::failure::{Failure, Result};
 use crate::output::{printable, tell};
 use crate::show::files::PAGE;
@@ -49,7 +51,7 @@ use crate::show::sheet::Screen;
 use crate::show::text::{counted, size};
 use findings::{Findings, Seen};
 pub use options::Advise;
-use policies::Kind;
+use policies::{Kind, Load};
 use queries::Anchors;
 use source::{Engine, Family};
 use tables::Table;
@@ -98,7 +100,7 @@ impl Advise {
         engine: Engine,
         family: &Family,
         counters: Option<FilterCounts>,
-        recorded: Option<&KeyList>,
+        recorded: Option<&Recorded>,
     ) -> Result<Findings> {
         let random = &mut SmallRng::seed_from_u64(self.seed);
         let mut tables = tables::all(&family.db);
@@ -117,29 +119,35 @@ impl Advise {
             tables[i].scanned = Some(scanned);
         }
         let levels = policies::levels(&tables, kinds.len());
-        let measured = match recorded {
-            Some(keys) => lookups::replay(&family.db, &tables, keys),
-            None => lookups::run(&family.db, &tables, &anchors, self.sample < 1.0, random),
+        let (measured, searches) = match recorded.map(|of| lookups::replay(&family.db, &tables, of))
+        {
+            Some((measured, searches)) => (measured, Some(searches)),
+            None => {
+                let is_sample = self.sample < 1.0;
+                (lookups::run(&family.db, &tables, &anchors, is_sample, random), None)
+            }
         };
         let rows = match measured.absent.count + measured.present.count {
             0 => Vec::new(),
             _ => {
                 let stored = tables.iter().map(|table| table.filter_bytes).sum();
-                policies::rows(&levels, &kinds, &measured, stored)
+                let recorded = searches.as_ref().map(|searches| (searches, &tables[..]));
+                policies::rows(&levels, &kinds, Load { measured: &measured, recorded }, stored)
             }
         };
-        Ok(Findings::of(Seen {
+        Findings::of(Seen {
             engine,
             family,
             tables: &tables,
             levels: &levels,
             rows,
             measured,
-            is_recorded: recorded.is_some(),
+            kinds: &kinds,
+            recorded: searches,
             cache_bytes: self.cache.map(|bytes| bytes as u64).or(family.cache_bytes),
             counters,
             read_cost: self.read_cost,
-        }))
+        })
     }
 }
 

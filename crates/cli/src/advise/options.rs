@@ -49,8 +49,10 @@ pub struct Advise {
     #[arg(long, value_name = "MICROS", default_value_t = args::USUAL_READ_MICROS, value_parser = args::number_in(0.0..=1e9, "microseconds such as 80 or 2.5"), verbatim_doc_comment)]
     pub read_cost: f64,
     /// Look up the keys of this file, one a line, in place of keys drawn from the tables, so that
-    /// the figures are means over the lookups of a real program. \xNN stands for a byte, and
-    /// what follows a tab is ignored. Of more than 100,000 keys, only every n-th is looked up
+    /// the figures are means over the lookups of a real program. \xNN stands for a byte. What
+    /// follows a tab is what came of the lookup: those that a memtable answered search no table.
+    /// Predicts the data blocks that a lookup searches in vain, as it is and as advised. Of more
+    /// than 100,000 keys, only every n-th is looked up
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     pub query_file: Option<PathBuf>,
     /// Draw another sample and other keys

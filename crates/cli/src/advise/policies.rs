@@ -10,12 +10,16 @@
 //! blocks of an absent lookup  = Σ over levels of  tables without the key · rate
 //! blocks of a present lookup  = the same sum, plus the blocks read in the table of its entry
 //! ```
+//!
+//! The blocks that recorded lookups search in vain are computed by [`Searches`], with the same rates.
 
 use maypole::filter::{Family, FilterSpec};
 
 use super::lookups::Measured;
 use super::scanned::{Asked, Built};
+use super::searches::Searches;
 use super::tables::Table;
+use crate::recommend::Estimate;
 use crate::show::grouped;
 
 /// The bits per key, as RocksDB counts them, of the Bloom and Ribbon policies that `advise` tries.
@@ -138,6 +142,18 @@ pub struct Row {
     pub absent_blocks: f64,
     /// `None` if no present key could be looked up.
     pub present_blocks: Option<f64>,
+    /// The data blocks that a mean recorded lookup searches in vain; `None` without recorded ones.
+    pub in_vain: Option<Estimate>,
+    /// For each level that holds tables, the position of its kind of filter, or `None` without one.
+    pub kinds: Vec<Option<usize>>,
+}
+
+/// The lookups for which policies are computed.
+#[derive(Clone, Copy)]
+pub struct Load<'a> {
+    pub measured: &'a Measured,
+    /// The searches of recorded lookups, and the tables in which they are; `None` without a record.
+    pub recorded: Option<(&'a Searches, &'a [Table])>,
 }
 
 /// The rows of all policies, except those whose filters could not be queried. If no lookup of one
@@ -145,7 +161,7 @@ pub struct Row {
 ///
 /// `stored_bytes` is the size of the stored filters: the memory that the policies "by level"
 /// divide.
-pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes: u64) -> Vec<Row> {
+pub fn rows(levels: &[Level], kinds: &[Kind], load: Load, stored_bytes: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     let name = |kind: &Kind| match (kind.rocksdb_bits, kind.part_keys) {
         (Some(bits), None) if kind.whole_keys => format!("{}:{bits}, keys", kind.family),
@@ -169,30 +185,30 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes:
             whole_keys: kind.whole_keys,
             family: Some(kind.family),
             rocksdb_bits: kind.rocksdb_bits,
-            ..row(name, maypole, levels, measured, kind_of)?
+            ..row(name, maypole, levels, load, kind_of)?
         })
     };
     let usual = |(_, kind): &(usize, &Kind)| {
         last > 0 && kind.rocksdb_bits == Some(10) && kind.part_keys.is_none() && !kind.whole_keys
     };
     let all = || kinds.iter().enumerate();
-    rows.extend(row("none".into(), "none".into(), levels, measured, |_| None));
+    rows.extend(row("none".into(), "none".into(), levels, load, |_| None));
     rows.extend(all().filter_map(|kind| of_kind(kind, false)));
     rows.extend(all().filter(usual).filter_map(|kind| of_kind(kind, true)));
     for family in [Family::Bloom, Family::Ribbon, Family::Burr] {
-        rows.extend(by_level(family, levels, kinds, measured, stored_bytes));
+        rows.extend(by_level(family, levels, kinds, load, stored_bytes));
     }
     rows
 }
 
 /// Divides a budget of memory among the levels: each level gets a filter of this family or none, so
-/// that absent lookups read the fewest blocks. The budget is the memory of the stored filters, or 7
-/// bits per key if there are none.
+/// that absent lookups, or recorded ones if there are any, search the fewest blocks in vain. The
+/// budget is the memory of the stored filters, or 7 bits per key if there are none.
 fn by_level(
     family: Family,
     levels: &[Level],
     kinds: &[Kind],
-    measured: &Measured,
+    load: Load,
     stored_bytes: u64,
 ) -> Option<Row> {
     let is_choice = |&i: &usize| {
@@ -206,11 +222,15 @@ fn by_level(
     }
     let keys: f64 = levels.iter().map(|level| level.keys).sum();
     let budget = if stored_bytes > 0 { stored_bytes as f64 } else { keys * 7.0 / 8.0 };
-    // For each level and each choice: the bytes of the filters, and the blocks that an absent
-    // lookup reads in vain.
+    let searched = match load.recorded {
+        Some((searches, tables)) => &searches.by_level(tables),
+        None => &load.measured.absent.tables_in_vain,
+    };
+    // For each level and each choice: the bytes of the filters, and the blocks that a lookup
+    // searches in vain.
     let mut cells: Vec<Vec<(f64, f64)>> = Vec::new();
     for (n, level) in levels.iter().enumerate() {
-        let in_vain = in_vain(&measured.absent.tables_in_vain, level);
+        let in_vain = in_vain(searched, level);
         let of = |&choice: &Option<usize>| match choice {
             None => Some((0.0, in_vain)),
             Some(kind) => {
@@ -232,7 +252,7 @@ fn by_level(
     let fitting = (0..count).map(|i| (i, sums(i))).filter(|(_, (bytes, _))| *bytes <= budget);
     let (best, _) = fitting.min_by(|(_, (_, a)), (_, (_, b))| a.total_cmp(b))?;
     let kind_of = |n: usize| choices[choice_of(best, n)];
-    let row = row(String::new(), String::new(), levels, measured, kind_of)?;
+    let row = row(String::new(), String::new(), levels, load, kind_of)?;
     let spec = |n| kind_of(n).map_or(FilterSpec::NONE, |kind| kinds[kind].spec).to_string();
     let mut specs: Vec<String> = (0..levels.len()).map(spec).collect();
     if levels[0].level > 0 {
@@ -278,22 +298,26 @@ fn row(
     name: String,
     maypole: String,
     levels: &[Level],
-    measured: &Measured,
+    load: Load,
     kind_of: impl Fn(usize) -> Option<usize>,
 ) -> Option<Row> {
+    let measured = load.measured;
+    let kinds: Vec<Option<usize>> = (0..levels.len()).map(kind_of).collect();
+    let rates = rates(levels, &kinds)?;
+    let in_vain_recorded = load.recorded.and_then(|(searches, tables)| {
+        Some(searches.with(&rates_of_tables(levels, tables, &kinds)?))
+    });
     let (mut bytes, mut nanos, mut keys) = (0.0, 0.0, 0.0);
     let (mut absent, mut present) = (0.0, own_blocks(measured));
     for (n, level) in levels.iter().enumerate() {
         keys += level.keys;
-        let mut rate = 1.0;
-        if let Some(kind) = kind_of(n) {
+        if let Some(kind) = kinds[n] {
             let built = built(levels, n, kind)?;
-            rate = built.rate();
             bytes += level.keys * built.bytes as f64 / built.keys as f64;
             nanos += level.keys * built.key_nanos;
         }
-        absent += rate * in_vain(&measured.absent.tables_in_vain, level);
-        present += rate * in_vain(&measured.present.tables_in_vain, level);
+        absent += rates[n] * in_vain(&measured.absent.tables_in_vain, level);
+        present += rates[n] * in_vain(&measured.present.tables_in_vain, level);
     }
     Some(Row {
         name,
@@ -303,8 +327,41 @@ fn row(
         build_seconds: nanos / 1e9,
         absent_blocks: absent,
         present_blocks: (measured.present.count > 0).then_some(present),
+        in_vain: in_vain_recorded,
+        kinds,
         ..Row::default()
     })
+}
+
+/// For each level, the false-positive rate of filters of these kinds; 1 without filters. `None` if
+/// the filters of one kind could not be queried.
+fn rates(levels: &[Level], kinds: &[Option<usize>]) -> Option<Vec<f64>> {
+    let rate = |(n, kind): (usize, &Option<usize>)| match *kind {
+        None => Some(1.0),
+        Some(kind) => Some(built(levels, n, kind)?.rate()),
+    };
+    kinds.iter().enumerate().map(rate).collect()
+}
+
+/// For each table, the rate of its filter, if each level has this kind: that of the filter that was
+/// built of its keys, because one of few keys has a rate of its own; or else that of its level.
+pub fn rates_of_tables(
+    levels: &[Level],
+    tables: &[Table],
+    kinds: &[Option<usize>],
+) -> Option<Vec<f64>> {
+    let rates = rates(levels, kinds)?;
+    let rate = |table: &Table| {
+        let n = position(levels, table.level);
+        let own = table.scanned.as_ref().zip(kinds[n]).map(|(scanned, kind)| scanned.built[kind]);
+        own.filter(|built| built.asked.queries > 0).map_or(rates[n], |built| built.rate())
+    };
+    Some(tables.iter().map(rate).collect())
+}
+
+/// The position of a level in `levels`.
+pub fn position(levels: &[Level], level: usize) -> usize {
+    levels.partition_point(|of| of.level < level)
 }
 
 /// The figures of several built filters, added up; `None` if no filter was built.
@@ -328,7 +385,8 @@ mod tests {
 
     fn built(keys: u64, bits: u64, wrong: u64) -> Built {
         let asked = Asked { queries: 1000, wrong };
-        Built { keys, bytes: keys * bits / 8, key_nanos: 10.0, asked }
+        let predicted = wrong as f64 / 1000.0;
+        Built { keys, bytes: keys * bits / 8, key_nanos: 10.0, predicted, asked }
     }
 
     #[test]
@@ -356,9 +414,9 @@ mod tests {
         let measured = Measured {
             absent: lookups(3.0, [2.0, 0.0, 0.0, 1.0]),
             present: lookups(2.5, [1.5, 0.0, 0.0, 0.0]),
-            not_read: 0,
+            ..Measured::default()
         };
-        let rows = rows(&levels, &kinds, &measured, 0);
+        let rows = rows(&levels, &kinds, Load { measured: &measured, recorded: None }, 0);
         let names: Vec<&str> = rows.iter().map(|row| &row.name[..]).collect();
         assert_eq!(names, ["none", "bloom:10", "bloom:10, last none", "bloom by level"]);
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
@@ -397,9 +455,10 @@ mod tests {
             tables_in_vain: vec![0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0],
             ..Lookups::default()
         };
-        let measured = Measured { absent: lookups.clone(), present: lookups, not_read: 0 };
-        let divide =
-            |levels: &[Level], bytes| by_level(Family::Burr, levels, &kinds, &measured, bytes);
+        let measured =
+            Measured { absent: lookups.clone(), present: lookups, ..Measured::default() };
+        let load = Load { measured: &measured, recorded: None };
+        let divide = |levels: &[Level], bytes| by_level(Family::Burr, levels, &kinds, load, bytes);
         let policy = |bytes| divide(&levels, bytes).unwrap().maypole;
         // The first budget allows 8 bits in the small level only, and the second in both levels;
         // the third allows no filter in the large level.
@@ -407,6 +466,6 @@ mod tests {
         assert_eq!(policy(200_000), "levels(burr(8), burr(8), burr(8))");
         assert_eq!(policy(2_000), "levels(burr(8), burr(8), none)");
         assert_eq!(divide(&levels[..1], 1), None);
-        assert_eq!(by_level(Family::Bloom, &levels, &kinds, &measured, 64_000), None);
+        assert_eq!(by_level(Family::Bloom, &levels, &kinds, load, 64_000), None);
     }
 }

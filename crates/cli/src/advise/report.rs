@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::findings::{FileRow, FilterRow, Findings, PolicyRow};
+use super::findings::{FileRow, FilterRow, Findings, NOW, PolicyRow};
 use super::lookups::Lookups;
 use super::options::Advise;
 use super::policies::BY_LEVEL;
@@ -51,10 +51,15 @@ pub fn text(
     }
     screen.say(sentences(found, engine), out)?;
     if !found.policies.is_empty() {
-        let heading = format!(
-            "Other policies on the same keys; saved: µs of an absent lookup at {} µs a read",
-            asked.read_cost
-        );
+        let heading = match is_recorded(&found.policies) {
+            true => {
+                "Other policies on the same keys; in vain: data blocks of a recorded lookup".into()
+            }
+            false => format!(
+                "Other policies on the same keys; saved: µs of an absent lookup at {} µs a read",
+                asked.read_cost
+            ),
+        };
         writeln!(out, "\n{}", screen.drawn(&screen.bold(&screen.wrap(&heading))))?;
         writeln!(out, "{}", policies(&found.policies).to_text(screen))?;
         let by_level = found.policies.iter().filter(|row| row.policy.ends_with(BY_LEVEL));
@@ -179,6 +184,8 @@ fn files(rows: &[FileRow]) -> Sheet {
 
 fn policies(rows: &[PolicyRow]) -> Sheet {
     let blocks = |blocks: Option<f64>| blocks.map(small);
+    let interval =
+        |row: &PolicyRow| Some(format!("{}-{}", small(row.in_vain_low?), small(row.in_vain_high?)));
     let saved =
         |row: &PolicyRow| row.saved_micros_per_absent_get.map(|saved| format!("{saved:+.1}"));
     let columns: &[Column<PolicyRow>] = &[
@@ -189,8 +196,21 @@ fn policies(rows: &[PolicyRow]) -> Sheet {
         ("blocks\nabsent", &|row| or_dash(blocks(row.blocks_per_absent_get))),
         ("\npresent", &|row| or_dash(blocks(row.blocks_per_present_get))),
         ("saved", &|row| or_dash(saved(row))),
+        ("in vain\na lookup", &|row| or_dash(blocks(row.in_vain_per_get))),
+        ("95 %\ninterval", &|row| or_dash(interval(row))),
     ];
-    Sheet::of(rows, columns)
+    // All together would not fit a terminal.
+    let of_recorded = ["in vain\na lookup", "95 %\ninterval"];
+    let of_others = ["blocks\nabsent", "\npresent", "saved"];
+    let is_recorded = is_recorded(rows);
+    let sheet = of_recorded
+        .into_iter()
+        .fold(Sheet::of(rows, columns), |sheet, name| sheet.with_if(is_recorded, name));
+    of_others.into_iter().fold(sheet, |sheet, name| sheet.with_if(!is_recorded, name))
+}
+
+fn is_recorded(rows: &[PolicyRow]) -> bool {
+    rows.iter().any(|row| row.in_vain_per_get.is_some())
 }
 
 fn memory(found: &Findings, engine: Engine) -> String {
@@ -236,7 +256,18 @@ fn lookups(found: &Findings) -> Vec<String> {
     let mut lines =
         vec![line("absent", &found.measured.absent), line("present", &found.measured.present)];
     if let Some(share) = found.situation.share_absent {
-        lines.push(format!("Of the recorded lookups, {} are of absent keys.", percent(share)));
+        let lookups = (found.measured.absent.count + found.measured.present.count).max(1);
+        let in_memtable = match found.measured.in_memtable {
+            0 => String::new(),
+            count => {
+                format!(", {} were answered by a memtable", percent(count as f64 / lookups as f64))
+            }
+        };
+        lines.push(format!(
+            "Of the recorded lookups, {} are of absent keys{in_memtable}.",
+            percent(share)
+        ));
+        lines.extend(in_vain(found));
     }
     if let Some(counters) = found.counters
         && let Some(rate) = counters.observed_fpr()
@@ -248,6 +279,23 @@ fn lookups(found: &Findings) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The searches in vain of a mean recorded lookup, as it is and as it will be after following the
+/// advice.
+fn in_vain(found: &Findings) -> Option<String> {
+    let row = |name: &str| found.policies.iter().find(|row| row.policy == name);
+    let of = |row: &PolicyRow| {
+        let [low, high] = [row.in_vain_low?, row.in_vain_high?].map(small);
+        Some(format!("{} ({low} to {high})", small(row.in_vain_per_get?)))
+    };
+    let now = of(row(NOW)?)?;
+    let advised = super::rules::recommended(&found.situation);
+    let then = advised.and_then(|name| Some(format!("; with {name}: {}", of(row(&name)?)?)));
+    Some(format!(
+        "Predicted data blocks searched in vain by a recorded lookup: {now}{}.",
+        then.unwrap_or_default()
+    ))
 }
 
 fn advice(all: &[Advice], screen: &Screen, out: &mut dyn Write) -> Result {
@@ -309,7 +357,7 @@ fn family(found: &Findings, asked: &Advise) -> String {
             largest_index_bytes = s.largest_index, peak_build_bytes = found.peak_build_bytes,
             cache_bytes, charged_to_cache = json!(s.wanted.charged),
             absent = lookups(&found.measured.absent), present = lookups(&found.measured.present),
-            share_absent;
+            share_absent, in_memtable = found.measured.in_memtable;
         found =>
             not_read = found.measured.not_read, rocksdb_counters = counters,
             policies = json_list(found.policies.iter().map(record::to_json)),

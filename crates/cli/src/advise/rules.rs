@@ -108,6 +108,13 @@ pub fn verdict(s: &Situation) -> String {
     s.to_rule().map_or("null".into(), |known| words::json(&known, &recommend(&known)))
 }
 
+/// The name of the row that is recommended in place of what there is.
+pub fn recommended(s: &Situation) -> Option<String> {
+    let known = s.to_rule()?;
+    let recommended = recommend(&known);
+    (!recommended.is_kept).then(|| recommended.take.name.clone())
+}
+
 impl Situation {
     fn is_rocksdb(&self) -> bool {
         self.engine == Engine::RocksDb

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use maypole::filter::{FilterBuilder, FilterSpec};
 use maypole::{Error, hash64};
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 use super::policies::Kind;
 use super::queries::{Query, Shape};
@@ -31,6 +31,8 @@ const MAX_HASHES: usize = 2_000_000;
 /// three lengths, a block handle and a restart point.
 const PART_ENTRY_BYTES: f64 = 13.0;
 const MAX_THREADS: usize = 4;
+/// For each query of a built filter with an absent key, so many with random hashes.
+const RANDOM_QUERIES: usize = 2;
 
 /// Reads the tables that were drawn. Returns the position of each in `tables`, with what was read.
 /// `queries_of` returns the keys to query the filter of a table with, ascending.
@@ -306,22 +308,62 @@ fn build(
     Built { key_nanos: nanos / all.keys.max(1) as f64, ..all }
 }
 
-fn build_one(spec: FilterSpec, hashes: &[Fed], absent: &[Absent], holds_keys: bool) -> Built {
-    let mut builder = FilterBuilder::new(spec);
-    for fed in hashes {
-        match (fed.key.filter(|_| holds_keys), fed.prefix) {
-            (Some(key), Some(prefix)) => builder.add_pair(key.get(), prefix.get()),
-            (Some(hash), None) | (None, Some(hash)) => builder.add(hash.get()),
-            (None, None) => {}
+/// Builds the filter of this kind that the whole table would have, and returns its answers for
+/// `keys`. `None` if the table is damaged, or gets no filter.
+pub fn answers(table: &Table, kind: &Kind, keys: &[&[u8]]) -> Result<Option<Vec<bool>>> {
+    let feed = &table.feed;
+    let holds_keys = kind.whole_keys || !feed.is_of_prefixes_alone();
+    let mut builder = FilterBuilder::new(kind.spec);
+    let mut entries = table.reader.entries();
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        match entries.next_entry() {
+            Ok(Some(entry)) if last.as_deref() == Some(entry.user_key) => {}
+            Ok(Some(entry)) => {
+                add(&mut builder, feed.fed(entry.user_key), holds_keys);
+                let last = last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(entry.user_key);
+            }
+            Ok(None) => break,
+            Err(Error::Corruption { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
         }
     }
+    let Some(filter) = builder.finish().map(|block| block.into_reader()) else { return Ok(None) };
+    // A key without a hash is not in the domain of the prefixes, and no filter is queried for it.
+    let answer =
+        |key: &&[u8]| feed.fed(key).asked(holds_keys).is_none_or(|hash| filter.may_contain(hash));
+    Ok(Some(keys.iter().map(answer).collect()))
+}
+
+/// Adds what the filter holds of one key.
+fn add(builder: &mut FilterBuilder, fed: Fed, holds_keys: bool) {
+    match (fed.key.filter(|_| holds_keys), fed.prefix) {
+        (Some(key), Some(prefix)) => builder.add_pair(key.get(), prefix.get()),
+        (Some(hash), None) | (None, Some(hash)) => builder.add(hash.get()),
+        (None, None) => {}
+    }
+}
+
+fn build_one(spec: FilterSpec, hashes: &[Fed], absent: &[Absent], holds_keys: bool) -> Built {
+    let mut builder = FilterBuilder::new(spec);
+    hashes.iter().for_each(|&fed| add(&mut builder, fed, holds_keys));
     let start = Instant::now();
     let Some(block) = builder.finish() else { return Built::default() };
     let nanos = start.elapsed().as_nanos() as f64;
     let (keys, bytes) = (block.keys(), block.bytes().len() as u64);
+    let predicted = block.predicted_fpr();
     let filter = block.into_reader();
-    let absent: Vec<u64> =
+    let mut absent: Vec<u64> =
         absent.iter().filter_map(|absent| absent.fed.asked(holds_keys)).collect();
+    if holds_keys {
+        // A filter of few keys has a rate of its own, which differs from the predicted one by a
+        // tenth and more. So it is measured well, by random hashes, of which nearly all are absent.
+        let mut random = SmallRng::seed_from_u64(keys);
+        let more = absent.len() * RANDOM_QUERIES;
+        absent.extend((0..more).map(|_| random.random::<u64>()));
+    }
     let mut answers = vec![false; absent.len()];
     filter.may_contain_many(&absent, &mut answers);
     let wrong = answers.iter().filter(|&&maybe| maybe).count() as u64;
@@ -329,6 +371,7 @@ fn build_one(spec: FilterSpec, hashes: &[Fed], absent: &[Absent], holds_keys: bo
         keys,
         bytes,
         key_nanos: nanos / keys as f64,
+        predicted,
         asked: Asked { queries: absent.len() as u64, wrong },
     }
 }

@@ -21,7 +21,7 @@ mod workload;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use maypole::{Compression, Db, LookupRecording};
@@ -159,6 +159,11 @@ impl Bench {
             .compression(self.compression)
             .block_cache_bytes(self.cache)
             .memtable_bytes(self.memtable);
+        // A database that is kept may be watched by `stats`.
+        let options = match self.db {
+            Some(_) => options.publish_stats(Duration::from_secs(1)),
+            None => options,
+        };
         Ok(options.open()?)
     }
 

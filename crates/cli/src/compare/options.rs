@@ -108,7 +108,8 @@ pub struct Compare {
     #[arg(long, value_name = "FILE", requires = "given", verbatim_doc_comment)]
     absent_file: Option<PathBuf>,
     /// Load all given keys and look up the keys of this file, present or absent, one a line, in the
-    /// order of the file. \xNN stands for a byte, and what follows a tab is ignored, as in advise
+    /// order of the file. \xNN stands for a byte. What follows a tab is what came of the
+    /// query: those that a memtable answered are left out. The same file suits advise
     #[arg(
         long,
         value_name = "FILE",

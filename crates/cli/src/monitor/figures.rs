@@ -13,11 +13,11 @@
 //! answers for keys that the table does not hold, which are the useful and the wrong ones. The
 //! rates of line 2 are false-positive rates.
 
-use maypole::{BlockKind, FilterCounts, PublishedStats, Ticker};
+use maypole::{BlockKind, FilterCounts, LevelStats, PublishedStats, Ticker, wilson_interval_95};
 
 use crate::args::USUAL_READ_MICROS;
 use crate::show::record::record;
-use crate::show::text::{count, counted, percent, size};
+use crate::show::text::{count, counted, percent, size, small};
 
 /// If filters take a larger share than this of the block cache and the memtables together, a
 /// warning says so.
@@ -180,6 +180,56 @@ pub fn since(now: FilterCounts, then: FilterCounts) -> FilterCounts {
 
 pub fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+record! {
+    /// The data blocks that a mean lookup searches in a level in tables that do not hold its key:
+    /// the false positives of filters, and all searches without one.
+    pub struct InVain {
+        level: u64,
+        /// What the rates of the tables' filters promise; `None` if one is not known.
+        predicted: Option<f64>,
+        observed: f64,
+        /// The bounds of the 95 % confidence interval of `observed`.
+        low: f64,
+        high: f64,
+    }
+}
+
+/// One row for each level, if there were lookups.
+pub fn in_vain(stats: &PublishedStats) -> Vec<InVain> {
+    let lookups = match stats.tickers.get(Ticker::NumberKeysRead) {
+        0 => return Vec::new(),
+        lookups => lookups as f64,
+    };
+    let row = |level: &LevelStats| {
+        let (filter, unfiltered) = (level.counts.filter, level.counts.unfiltered as f64);
+        let absent = filter.absent();
+        let (low, high) = wilson_interval_95(filter.false_positive(), absent).unwrap_or_default();
+        let a_lookup = |false_positives: f64| (false_positives + unfiltered) / lookups;
+        InVain {
+            level: level.level as u64,
+            predicted: level.expected_false_positives.map(a_lookup),
+            observed: a_lookup(filter.false_positive() as f64),
+            low: a_lookup(low * absent as f64),
+            high: a_lookup(high * absent as f64),
+        }
+    };
+    stats.levels.iter().map(row).collect()
+}
+
+impl InVain {
+    /// A sentence if the prediction is outside of the interval.
+    pub fn difference(&self) -> Option<String> {
+        let predicted = self.predicted.filter(|blocks| !(self.low..=self.high).contains(blocks))?;
+        Some(format!(
+            "level {}: a lookup searches {} data blocks in vain, {} are predicted: chance does not explain \
+             that. The same keys may be looked up again and again, or its tables have few keys",
+            self.level,
+            small(self.observed),
+            small(predicted)
+        ))
+    }
 }
 
 pub fn warnings(stats: &PublishedStats) -> Vec<String> {

@@ -7,7 +7,7 @@ use maypole::{BlockKind, KindUsage, LevelStats, PublishedStats};
 use serde_json::Value;
 
 use super::Source;
-use super::figures::{Figures, ReadCost, warnings};
+use super::figures::{Figures, ReadCost, in_vain, warnings};
 use crate::failure::Result;
 use crate::output::{json_list, json_object, object};
 use crate::show::record::to_json;
@@ -34,6 +34,7 @@ pub fn print(
         read_cost_micros = Value::from(read_cost.micros()),
         figures = to_json(&Figures::new(stats, read_cost)),
         warnings = Value::from(warnings(stats)), levels = json_list(stats.levels.iter().map(level)),
+        in_vain_per_get = json_list(in_vain(stats).iter().map(to_json)),
         memtable_bytes, memtable_entries, held_by_readers_bytes, held_by_cursors = held,
         block_cache_capacity_bytes = stats.cache_capacity_bytes, block_cache = json_object(stats.cache.iter().map(cached)),
         block_cache_tables_bytes = stats.cache_tables_bytes, metadata_bytes, pinned_metadata_bytes,

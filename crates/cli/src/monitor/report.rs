@@ -4,11 +4,11 @@ use std::io::Write;
 
 use maypole::{BlockKind, HeldByCursors, KindUsage, LevelStats, PublishedStats, Stats};
 
-use super::figures::{Figures, ReadCost, warnings};
+use super::figures::{Figures, InVain, ReadCost, in_vain, warnings};
 use super::{HOW, Source, short_span, span};
 use crate::failure::Result;
 use crate::show::sheet::{Column, Screen, Sheet, or_dash};
-use crate::show::text::{count, counted, percent, size};
+use crate::show::text::{count, counted, percent, size, small};
 
 pub fn published(
     source: &Source,
@@ -24,6 +24,13 @@ pub fn published(
     warn(stats, &screen, out)?;
     heading("\nTree", &screen, out)?;
     writeln!(out, "{}\n", tree(&stats.levels, true).to_text(&screen))?;
+    let in_vain = in_vain(stats);
+    if !in_vain.is_empty() {
+        heading("Data blocks that a lookup searches in vain", &screen, out)?;
+        writeln!(out, "{}", searches(&in_vain).to_text(&screen))?;
+        screen.say(in_vain.iter().filter_map(|row| Some(row.difference()? + ".")), out)?;
+        writeln!(out)?;
+    }
     heading("Dead data", &screen, out)?;
     let dead = dead_data(stats).into_iter();
     screen.say(dead.map(|(name, figure)| format!("  {name:<13} {figure}")), out)?;
@@ -175,6 +182,16 @@ pub fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
         ("no filter", &|level| count(level.counts.unfiltered).into()),
     ];
     Sheet::of(levels, if counted { columns } else { &columns[..7] })
+}
+
+fn searches(rows: &[InVain]) -> Sheet {
+    let columns: &[Column<InVain>] = &[
+        ("level", &|row| row.level.to_string().into()),
+        ("predicted", &|row| or_dash(row.predicted.map(small))),
+        ("observed", &|row| small(row.observed).into()),
+        ("95 % interval", &|row| format!("{}-{}", small(row.low), small(row.high)).into()),
+    ];
+    Sheet::of(rows, columns)
 }
 
 struct Memory<'a> {

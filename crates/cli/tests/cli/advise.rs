@@ -379,6 +379,41 @@ fn recorded_lookups_replace_drawn_ones() {
     assert!(error.contains("--column-family"), "{error}");
 }
 
+/// A lookup that a memtable answered searches no table, although a table has its key now: the share
+/// of such lookups stays. Keys that are looked up often count as often.
+#[test]
+fn lookups_that_a_memtable_answered_search_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(grown_with(dir.path(), "none", FilterKeys::Whole, 20_000));
+    let recorded = dir.path().join("recorded");
+    let found = |outcome: &str, times: usize| {
+        let absent: String = (0..2000).map(|i| format!("{:012}\tabsent\n", i * 100 + 5)).collect();
+        let present: String = (0..1000).map(|i| format!("{:012}\t{outcome}\n", i * 200)).collect();
+        fs::write(&recorded, absent + &present.repeat(times)).unwrap();
+        family(dir.path(), &["--query-file", recorded.to_str().unwrap()])
+    };
+    let in_vain = |found: &Value, row: &str| number(&policy(found, row)["in_vain_per_get"]);
+    let [searched, remembered, often] =
+        [("L6", 1), ("memtable", 1), ("memtable", 6)].map(|(outcome, times)| found(outcome, times));
+    assert_eq!((&searched["in_memtable"], &remembered["in_memtable"]), (&0.into(), &1000.into()));
+    assert_eq!(remembered["present"]["lookups"], 1000);
+    assert_eq!(remembered["present"]["blocks"], 0.0);
+    let absent = number(&remembered["absent"]["blocks_without_filters"]);
+    for row in ["NOW, as stored", "none"] {
+        assert!(in_vain(&searched, row) > in_vain(&remembered, row) + 0.01, "{searched}");
+        assert!((in_vain(&remembered, row) - absent * 2.0 / 3.0).abs() < 1e-9, "{remembered}");
+        assert!((in_vain(&often, row) - absent / 4.0).abs() < 1e-9, "{often}");
+    }
+    assert!(in_vain(&remembered, "bloom:10") < 0.02 * absent, "{remembered}");
+    let text = text(dir.path(), &["--query-file", recorded.to_str().unwrap()]);
+    assert!(text.contains("75.0 % were answered by a memtable"), "{text}");
+    assert!(
+        text.contains("Predicted data blocks searched in vain by a recorded lookup: "),
+        "{text}"
+    );
+    assert!(text.contains("; with bloom:10: 0.0"), "{text}");
+}
+
 /// Whoever follows the advice and asks again is told to keep what there is: on databases without
 /// filters, with too few and with too many bits, of several families and policies, by both means
 /// that write other filters.

@@ -6,6 +6,7 @@ mod bench;
 #[path = "../browser/mod.rs"]
 mod browser;
 mod careless;
+mod come_true;
 mod compare;
 mod database;
 mod explain;

@@ -135,6 +135,61 @@ fn the_value_and_the_command_name_the_same_columns() {
     assert!(names(&own).ends_with("useful full positive false positive no filter"), "{own}");
 }
 
+/// What the filters promise is shown next to what came of it, also if other filters have replaced
+/// them in between. If one false positive is looked up again and again, a sentence says so.
+#[test]
+fn searches_in_vain_are_predicted_and_observed() {
+    let (_dir, path) = dir();
+    let db = Db::builder(&path).filter("bloom(3)").open().unwrap();
+    for key in 0..5000 {
+        db.put(format!("{key:04}"), "value").unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+
+    let db = reopen(Db::builder(&path).filter("bloom(12)").publish_stats(OFTEN));
+    let look_up = |letter: char| {
+        for key in 0..4999 {
+            assert!(db.get(format!("{key:04}{letter}")).unwrap().is_none());
+        }
+    };
+    "abcd".chars().for_each(look_up);
+    let with_few_bits = db.stats().counts().filter.false_positive();
+    assert_eq!(db.apply_filter_policy().unwrap().refiltered, 1);
+    "efgh".chars().for_each(look_up);
+    let observed = db.stats().counts().filter.false_positive();
+    assert!(with_few_bits > 3000 && observed > with_few_bits, "{with_few_bits}, {observed}");
+    let published = || {
+        wait_for_lookups(&path, db.stats().tickers.get(Ticker::NumberKeysRead));
+        let json = maypole!("stats", &path, "--format", "json").well();
+        let json: Value = serde_json::from_str(&json).unwrap();
+        let row = json["in_vain_per_get"][0].clone();
+        (["predicted", "observed", "low", "high"].map(|name| row[name].as_f64().unwrap()), row)
+    };
+    let ([predicted, shown, low, high], row) = published();
+    assert_eq!(row["level"], 0);
+    assert!((shown - observed as f64 / (8.0 * 4999.0)).abs() < 1e-9, "{row}, {observed}");
+    assert!(low < predicted && predicted < high && high < 1.1 * low, "{row}");
+    let text = maypole!("stats", &path).well();
+    assert!(text.contains("\nData blocks that a lookup searches in vain\n"), "{text}");
+    assert!(!text.contains("chance does not explain"), "{text}");
+
+    let is_wrong = |key: &String| {
+        let before = db.stats().counts().filter.false_positive();
+        db.get(key).unwrap();
+        db.stats().counts().filter.false_positive() > before
+    };
+    let key = (0..4999).map(|key| format!("{key:04}i")).find(is_wrong).expect("a false positive");
+    for _ in 0..1000 {
+        db.get(&key).unwrap();
+    }
+    let ([predicted, _, low, _], row) = published();
+    assert!(predicted < low, "{row}");
+    let text = maypole!("stats", &path).well();
+    assert!(text.contains("level 0: a lookup searches 0."), "{text}");
+    assert!(text.contains("chance does not explain"), "{text}");
+}
+
 fn maypole_count(number: u64) -> String {
     match number {
         0..1000 => number.to_string(),

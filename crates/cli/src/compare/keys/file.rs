@@ -66,18 +66,39 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         .map(move |line| if has_crlf { line.strip_suffix(b"\r").unwrap_or(line) } else { line })
 }
 
-/// The keys of a file of queries, one a line, in which `\xNN` stands for a byte and `\\` for a
-/// backslash. What follows a tab is not part of the key.
-pub fn queries(file: &Path) -> Result<KeyList> {
+/// The lookups of a file of queries.
+#[derive(Default)]
+pub struct Recorded {
+    /// The keys, in the order of the file.
+    pub keys: KeyList,
+    /// For each key, whether a memtable answered the lookup. Of the outcomes that
+    /// `Db::record_lookups` writes, only this one is used: which table holds a key is looked up in
+    /// the tables that are there now, but what was in memory then is not known otherwise.
+    pub in_memtable: Vec<bool>,
+}
+
+impl Recorded {
+    /// The keys of the lookups that no memtable answered.
+    pub fn in_tables(&self) -> impl Iterator<Item = &[u8]> {
+        let lookups = self.keys.iter().zip(&self.in_memtable);
+        lookups.filter(|(_, in_memtable)| !**in_memtable).map(|(key, _)| key)
+    }
+}
+
+/// Reads a file of queries, one a line: the key, in which `\xNN` stands for a byte and `\\` for a
+/// backslash, and perhaps a tab and the outcome of the lookup. An unknown outcome is none.
+pub fn queries(file: &Path) -> Result<Recorded> {
     let text = read(file)?;
-    let mut keys = KeyList::default();
+    let mut recorded = Recorded::default();
     for line in lines(&text) {
-        let key = line.split(|&byte| byte == b'\t').next().unwrap_or_default();
-        if !keys.try_push(&unescape(key)) {
+        let mut fields = line.splitn(2, |&byte| byte == b'\t');
+        let key = unescape(fields.next().unwrap_or_default());
+        if recorded.in_memtable.try_reserve(1).is_err() || !recorded.keys.try_push(&key) {
             return Err(Failure::new("the keys take more memory than there is"));
         }
+        recorded.in_memtable.push(fields.next() == Some(b"memtable"));
     }
-    Ok(keys)
+    Ok(recorded)
 }
 
 /// The entries of the lines, sorted by key, each key once. With `tsv` a line is a key, a tab and a
@@ -175,6 +196,19 @@ mod tests {
         assert_eq!(of("a\n\nb"), [&b"a"[..], b"", b"b"]);
         assert_eq!(of("\r"), [b"\r"]);
         assert_eq!(of("\n"), [b""]);
+    }
+
+    #[test]
+    fn queries_keep_what_came_of_them_and_lines_without_it_are_valid() {
+        use std::io::Write;
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"a\tmemtable\n\\x00\\x09\tL3\nb\nc\tmemtable?\n\\\\\tmemtable\tx\n\td")
+            .unwrap();
+        let recorded = queries(file.path()).unwrap();
+        let keys: Vec<&[u8]> = recorded.keys.iter().collect();
+        assert_eq!(keys, [&b"a"[..], b"\0\t", b"b", b"c", b"\\", b""]);
+        assert_eq!(recorded.in_memtable, [true, false, false, false, false, false]);
+        assert_eq!(recorded.in_tables().next(), Some(&b"\0\t"[..]));
     }
 
     #[test]

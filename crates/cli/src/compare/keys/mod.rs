@@ -26,7 +26,7 @@ use rand::{Rng, SeedableRng};
 use crate::failure::{Failure, Result};
 use crate::show::text::{counted, percent};
 use crate::{input, space};
-use file::{Entry, distinct_entries};
+use file::{Entry, Recorded, distinct_entries};
 pub use list::KeyList;
 use zipf::Zipf;
 
@@ -166,7 +166,12 @@ impl KeySet {
         let mut random = SmallRng::seed_from_u64(request.seed);
         let mut set = KeySet { notes, ..KeySet::default() };
         if let Some(file) = &request.query_file {
-            set.take_queries(&file::queries(file)?, &keys, file, request, &mut random);
+            let queries = file::queries(file)?;
+            if queries.in_tables().next().is_none() {
+                let all = "a memtable answered every query, so that none searches a table";
+                return Err(Failure::new(format_args!("{}: {all}", input::name(file))));
+            }
+            set.take_queries(&queries, &keys, file, request, &mut random);
             return Ok(set);
         }
         let absent_text;
@@ -209,9 +214,11 @@ impl KeySet {
     /// Takes all of the sorted `keys` as present keys, in random order. Takes the queries in the
     /// order of the file: at most `request.most` of absent keys, and at most as many of present
     /// keys.
+    ///
+    /// Queries that a memtable answered are left out, because they search no table.
     fn take_queries(
         &mut self,
-        queries: &KeyList,
+        queries: &Recorded,
         keys: &[Entry],
         file: &Path,
         request: &Request,
@@ -225,7 +232,15 @@ impl KeySet {
 
         let inside = keys[0].0..=keys[keys.len() - 1].0;
         let (mut outside, mut absent) = (0, 0);
-        for query in queries.iter() {
+        let left_out =
+            queries.in_memtable.iter().filter(|&&in_memtable| in_memtable).count() as u64;
+        if left_out > 0 {
+            let lookups = counted(left_out, "lookup");
+            let name = input::name(file);
+            self.notes.push(format!("{name}: {lookups} that a memtable answered are left out"));
+        }
+        let queries: Vec<&[u8]> = queries.in_tables().collect();
+        for &query in &queries {
             match keys.binary_search_by_key(&query, |entry| entry.0) {
                 Ok(i) if self.queries.present.len() < request.most => {
                     self.queries.present.push(position[i]);

@@ -106,6 +106,16 @@ fn queries_of_a_file_are_asked_in_its_order_present_or_not() {
     assert_eq!(asked(&set.absent, &set.queries.absent), "czc");
     assert!(set.queries.about.contains("50.0 % of absent"), "{}", set.queries.about);
     assert!(set.queries.about.contains("16.7 % outside"), "{}", set.queries.about);
+    // What a memtable answered searches no table.
+    std::fs::write(queries.path(), "d\tmemtable\nb\tL6\nz\tabsent\nd\tmemtable\n").unwrap();
+    let set = KeySet::new(&with).unwrap();
+    assert_eq!(asked(&set.present, &set.queries.present), "b");
+    let left_out = "2 lookups that a memtable answered are left out";
+    assert_eq!(set.notes.len(), 1);
+    assert!(set.notes[0].ends_with(left_out), "{}", set.notes[0]);
+    assert_eq!(set.queries.share_absent, Some(0.5));
+    std::fs::write(queries.path(), "d\tmemtable\n").unwrap();
+    assert!(KeySet::new(&with).is_err());
 }
 
 #[test]
