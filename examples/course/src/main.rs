@@ -11,6 +11,8 @@
 //! ```
 
 mod check;
+mod crash;
+mod disk;
 mod given;
 mod parts;
 mod prove;

@@ -4,9 +4,9 @@ use crate::check::{self, Outcome};
 use crate::parts::{self, STEPS};
 use crate::{skeleton, solution};
 
-/// The engine, which is the solutions of all steps and `given.rs`, may have at most this many
+/// The engine, which is the solutions of all steps and the given files, may have at most this many
 /// lines.
-const MOST_LINES: usize = 1500;
+const MOST_LINES: usize = 2500;
 
 /// Checks that the course is consistent, and prints what is wrong. Every check must pass for the
 /// solution and reach a `todo!` in the skeleton. Each skeleton must be its solution without the
@@ -58,8 +58,8 @@ pub fn prove() -> bool {
             faults.push(format!("the tour fails: {why} ({place})"));
         }
     }
-    let given = include_str!("given.rs");
-    let engine = STEPS.iter().map(|step| step.solution).chain([given]);
+    let given = [include_str!("given.rs"), include_str!("disk.rs")];
+    let engine = STEPS.iter().map(|step| step.solution).chain(given);
     let lines: usize = engine.map(|text| text.lines().count()).sum();
     if lines > MOST_LINES {
         faults.push(format!("the engine has {lines} lines, more than {MOST_LINES}"));

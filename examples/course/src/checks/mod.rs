@@ -15,7 +15,13 @@ mod step10;
 mod step11;
 pub mod tour;
 
+use std::path::Path;
+
+use maypole::table::SstReader;
+
+use super::step04_block::KeyValue;
 use crate::check::Check;
+use crate::given::internal_key;
 
 /// The checks of each step.
 pub const STEPS: [&[Check]; 11] = [
@@ -35,6 +41,22 @@ pub const STEPS: [&[Check]; 11] = [
 /// Key number `i` of the keys that begin with the word `kind`.
 fn key(kind: &str, i: u64) -> Vec<u8> {
     format!("{kind}{i:06}").into_bytes()
+}
+
+/// Asserts that Maypole reads the table at `path`, and finds these entries in it.
+fn assert_maypole_reads(path: &Path, entries: &[KeyValue]) {
+    let read = || -> maypole::Result<Vec<KeyValue>> {
+        let reader = SstReader::open(path)?;
+        reader.verify()?;
+        let (mut cursor, mut read) = (reader.entries(), Vec::new());
+        while let Some(entry) = cursor.next_entry()? {
+            let key = internal_key(entry.user_key, entry.sequence, entry.kind);
+            read.push((key, entry.value.to_vec()));
+        }
+        Ok(read)
+    };
+    let read = read().unwrap_or_else(|error| panic!("Maypole cannot read the table: {error}"));
+    assert!(read == entries, "Maypole reads other entries from the table than you do");
 }
 
 /// The share of `count` absent keys for which `passes` is true.

@@ -109,7 +109,7 @@ fn maypole_reads_it() {
     let passed = (0..KEYS).filter(|&i| passes(&key("absent", i))).count();
     assert!(passed < 30, "{passed} of {KEYS} absent keys pass in Maypole");
     let table = Table::open(&path, 1, ROCKSDB).expect("the table is opened");
-    assert!(table.get(&Uncached, &key("key", 7)).expect("get").is_some(), "your reader: key 7");
+    assert!(table.get(&Uncached, &key("key", 7), 8).expect("get").is_some(), "your reader: key 7");
 }
 
 /// What `sst_dump` prints of a file, or `None` if it is not installed.

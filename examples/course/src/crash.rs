@@ -1,0 +1,158 @@
+//! A simulated disk: remembers which bytes and names of files are synced, lets the engine crash
+//! before its next step, and then leaves on the real disk what such a crash may leave.
+//!
+//! The simulation belongs to one thread, and each check runs in a thread of its own. Without a
+//! simulation, [`before`] does nothing.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// What `disk.rs` is about to do.
+pub enum Step<'a> {
+    Write(&'a Path, &'a [u8]),
+    Append(&'a Path, &'a [u8]),
+    Rename(&'a Path, &'a Path),
+    Remove(&'a Path),
+    Sync(&'a Path),
+    SyncDirectory,
+}
+
+/// What a crash leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The program was killed: the system still has all that was written.
+    All,
+    /// The power failed. `names`: the names of files that were not synced are there too. `half`: of
+    /// what was appended to a file and not synced, one half is there.
+    Synced { names: bool, half: bool },
+}
+
+/// All kinds of crashes.
+pub const KINDS: [Left; 5] = [
+    Left::All,
+    Left::Synced { names: true, half: false },
+    Left::Synced { names: false, half: false },
+    Left::Synced { names: true, half: true },
+    Left::Synced { names: false, half: true },
+];
+
+/// A file is known by a number, because its name may change.
+type Number = usize;
+
+#[derive(Default)]
+struct Disk {
+    /// How many steps succeed before the crash.
+    steps: usize,
+    names: BTreeMap<PathBuf, Number>,
+    synced_names: BTreeMap<PathBuf, Number>,
+    bytes: Vec<Vec<u8>>,
+    synced_bytes: Vec<Vec<u8>>,
+    did: Vec<String>,
+}
+
+thread_local! {
+    static DISK: RefCell<Option<Disk>> = const { RefCell::new(None) };
+}
+
+/// Starts a simulation in an empty directory: the engine crashes after this number of steps.
+pub fn simulate(steps: usize) {
+    DISK.set(Some(Disk { steps, ..Disk::default() }));
+}
+
+/// Is called before each step. Returns an error if the engine has crashed, and otherwise whether
+/// there is a simulation.
+pub fn before(step: Step) -> io::Result<bool> {
+    DISK.with_borrow_mut(|disk| match disk {
+        None => Ok(false),
+        Some(disk) if disk.did.len() == disk.steps => Err(io::Error::other("a crash")),
+        Some(disk) => {
+            disk.change(step);
+            Ok(true)
+        }
+    })
+}
+
+/// Ends the simulation, and makes the directory as the crash left it. Returns the step before the
+/// crash, or `None` if the engine did all that it wanted to before it came.
+pub fn happen(directory: &Path, left: Left) -> io::Result<Option<String>> {
+    let disk = DISK.take().expect("a simulation");
+    for file in fs::read_dir(directory)? {
+        fs::remove_file(file?.path())?;
+    }
+    let names = match left {
+        Left::Synced { names: false, .. } => &disk.synced_names,
+        _ => &disk.names,
+    };
+    for (path, &number) in names {
+        fs::write(path, disk.left(number, left))?;
+    }
+    let crashed = disk.did.len() == disk.steps;
+    let last = disk.did.last().map_or("the first step".to_string(), String::clone);
+    Ok(crashed.then_some(last))
+}
+
+impl Disk {
+    fn file(&mut self, path: &Path) -> Number {
+        let next = self.bytes.len();
+        let number = *self.names.entry(path.to_path_buf()).or_insert(next);
+        if number == next {
+            self.bytes.push(Vec::new());
+            self.synced_bytes.push(Vec::new());
+        }
+        number
+    }
+
+    fn change(&mut self, step: Step) {
+        let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
+        let did = match step {
+            Step::Write(path, bytes) => {
+                let number = self.file(path);
+                self.bytes[number] = bytes.to_vec();
+                if bytes.is_empty() {
+                    format!("empty {}", name(path))
+                } else {
+                    format!("write {}", name(path))
+                }
+            }
+            Step::Append(path, bytes) => {
+                let number = self.file(path);
+                self.bytes[number].extend(bytes);
+                format!("append {} bytes to {}", bytes.len(), name(path))
+            }
+            Step::Rename(from, to) => {
+                let number = self.file(from);
+                self.names.remove(from);
+                self.names.insert(to.to_path_buf(), number);
+                format!("rename {} to {}", name(from), name(to))
+            }
+            Step::Remove(path) => {
+                self.names.remove(path);
+                format!("remove {}", name(path))
+            }
+            Step::Sync(path) => {
+                let number = self.file(path);
+                self.synced_bytes[number] = self.bytes[number].clone();
+                format!("sync {}", name(path))
+            }
+            Step::SyncDirectory => {
+                self.synced_names = self.names.clone();
+                "sync the directory".into()
+            }
+        };
+        self.did.push(did);
+    }
+
+    /// The bytes that a crash leaves of a file.
+    fn left(&self, number: Number, left: Left) -> &[u8] {
+        let (all, synced) = (&self.bytes[number], &self.synced_bytes[number]);
+        match left {
+            Left::All => all,
+            Left::Synced { half: true, .. } if all.starts_with(synced) => {
+                &all[..synced.len() + (all.len() - synced.len()) / 2]
+            }
+            Left::Synced { .. } => synced,
+        }
+    }
+}
