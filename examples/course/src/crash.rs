@@ -42,23 +42,34 @@ pub const KINDS: [Left; 5] = [
 type Number = usize;
 
 #[derive(Default)]
-struct Disk {
+pub struct Disk {
     /// How many steps succeed before the crash.
     steps: usize,
     names: BTreeMap<PathBuf, Number>,
     synced_names: BTreeMap<PathBuf, Number>,
     bytes: Vec<Vec<u8>>,
     synced_bytes: Vec<Vec<u8>>,
-    did: Vec<String>,
+    /// What the engine did.
+    pub did: Vec<String>,
 }
 
 thread_local! {
     static DISK: RefCell<Option<Disk>> = const { RefCell::new(None) };
 }
 
-/// Starts a simulation in an empty directory: the engine crashes after this number of steps.
-pub fn simulate(steps: usize) {
-    DISK.set(Some(Disk { steps, ..Disk::default() }));
+/// Starts a simulation: the engine crashes after this number of steps. The files of the directory
+/// are synced.
+pub fn start(directory: &Path, steps: usize) -> io::Result<()> {
+    let mut disk = Disk { steps, ..Disk::default() };
+    for file in fs::read_dir(directory)? {
+        let path = file?.path();
+        let number = disk.file(&path);
+        disk.bytes[number] = fs::read(path)?;
+    }
+    disk.synced_bytes = disk.bytes.clone();
+    disk.synced_names = disk.names.clone();
+    DISK.set(Some(disk));
+    Ok(())
 }
 
 /// Is called before each step. Returns an error if the engine has crashed, and otherwise whether
@@ -74,26 +85,30 @@ pub fn before(step: Step) -> io::Result<bool> {
     })
 }
 
-/// Ends the simulation, and makes the directory as the crash left it. Returns the step before the
-/// crash, or `None` if the engine did all that it wanted to before it came.
-pub fn happen(directory: &Path, left: Left) -> io::Result<Option<String>> {
-    let disk = DISK.take().expect("a simulation");
-    for file in fs::read_dir(directory)? {
-        fs::remove_file(file?.path())?;
-    }
-    let names = match left {
-        Left::Synced { names: false, .. } => &disk.synced_names,
-        _ => &disk.names,
-    };
-    for (path, &number) in names {
-        fs::write(path, disk.left(number, left))?;
-    }
-    let crashed = disk.did.len() == disk.steps;
-    let last = disk.did.last().map_or("the first step".to_string(), String::clone);
-    Ok(crashed.then_some(last))
+/// Ends the simulation.
+pub fn end() -> Disk {
+    DISK.take().expect("a simulation")
 }
 
 impl Disk {
+    /// The last step before the crash. `None`: the engine did all that it wanted to before it came.
+    pub fn crashed_after(&self) -> Option<&str> {
+        let last = self.did.last().map_or("nothing", String::as_str);
+        (self.did.len() == self.steps).then_some(last)
+    }
+
+    /// Makes the directory as the crash leaves it.
+    pub fn leave(&self, directory: &Path, left: Left) -> io::Result<()> {
+        for file in fs::read_dir(directory)? {
+            fs::remove_file(file?.path())?;
+        }
+        let names = match left {
+            Left::Synced { names: false, .. } => &self.synced_names,
+            _ => &self.names,
+        };
+        names.iter().try_for_each(|(path, &number)| fs::write(path, self.left(number, left)))
+    }
+
     fn file(&mut self, path: &Path) -> Number {
         let next = self.bytes.len();
         let number = *self.names.entry(path.to_path_buf()).or_insert(next);

@@ -40,6 +40,10 @@ steps! {
     "09" "cache" "a block cache that loads filters",
     "10" "budget" "bits by level under a budget",
     "11" "ribbon" "a ribbon of a dozen keys",
+    "12" "cursors" "cursors over a block and a table",
+    "13" "merging" "a scan of all sources",
+    "14" "snapshots" "versions and snapshots",
+    "15" "compaction" "levels that compact themselves",
 }
 
 impl Step {

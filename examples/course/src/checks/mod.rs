@@ -13,6 +13,10 @@ mod step08;
 mod step09;
 mod step10;
 mod step11;
+mod step12;
+mod step13;
+mod step14;
+mod step15;
 pub mod tour;
 
 use std::path::Path;
@@ -24,7 +28,7 @@ use crate::check::Check;
 use crate::given::internal_key;
 
 /// The checks of each step.
-pub const STEPS: [&[Check]; 11] = [
+pub const STEPS: [&[Check]; 15] = [
     step01::CHECKS,
     step02::CHECKS,
     step03::CHECKS,
@@ -36,6 +40,10 @@ pub const STEPS: [&[Check]; 11] = [
     step09::CHECKS,
     step10::CHECKS,
     step11::CHECKS,
+    step12::CHECKS,
+    step13::CHECKS,
+    step14::CHECKS,
+    step15::CHECKS,
 ];
 
 /// Key number `i` of the keys that begin with the word `kind`.

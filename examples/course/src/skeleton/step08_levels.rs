@@ -118,6 +118,11 @@ impl Catalog for ListFile {
     }
 }
 
+/// The path of the table with this number.
+pub fn table_path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:06}.sst"))
+}
+
 /// The engine.
 pub struct Db {
     directory: PathBuf,
@@ -187,7 +192,7 @@ impl Db {
     }
 
     pub fn path(&self, number: u64) -> PathBuf {
-        self.directory.join(format!("{number:06}.sst"))
+        table_path(&self.directory, number)
     }
 
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
@@ -259,6 +264,8 @@ impl Db {
     /// has only the newest entry of each key. `level` is not the last.
     pub fn compact(&mut self, level: usize) -> io::Result<()> {
         let into = level + 1;
-        todo!("of each key the newest entry; a tombstone only if there are deeper tables; `replace`")
+        todo!(
+            "of each key the newest entry; a tombstone only if there are deeper tables; `replace`"
+        )
     }
 }

@@ -122,6 +122,11 @@ impl Catalog for ListFile {
     }
 }
 
+/// The path of the table with this number.
+pub fn table_path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:06}.sst"))
+}
+
 /// The engine.
 pub struct Db {
     directory: PathBuf,
@@ -191,7 +196,7 @@ impl Db {
     }
 
     pub fn path(&self, number: u64) -> PathBuf {
-        self.directory.join(format!("{number:06}.sst"))
+        table_path(&self.directory, number)
     }
 
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
