@@ -44,6 +44,8 @@ steps! {
     "13" "merging" "a scan of all sources",
     "14" "snapshots" "versions and snapshots",
     "15" "compaction" "levels that compact themselves",
+    "16" "manifest" "a MANIFEST, syncs and crashes",
+    "17" "policy" "your own policy",
 }
 
 impl Step {

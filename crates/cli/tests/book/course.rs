@@ -26,7 +26,7 @@ fn every_page_of_the_course_has_its_parts() {
     let mut pages: Vec<&String> =
         pages.iter().filter(|link| link.starts_with(['0', '1'])).collect();
     pages.dedup();
-    assert_eq!(pages.len(), 11, "pages in the README of the course");
+    assert_eq!(pages.len(), 17, "pages in the README of the course");
     for (i, page) in pages.into_iter().enumerate() {
         let document = read(course.join(page));
         let step = i + 1;
@@ -61,5 +61,5 @@ fn every_check_of_the_course_fails_for_the_skeleton_and_passes_for_the_solution(
     let said = [proved.stdout, proved.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(proved.status.success(), "{said}");
-    assert!(said.contains("11 steps, 72 checks"), "{said}");
+    assert!(said.contains("17 steps, 124 checks"), "{said}");
 }

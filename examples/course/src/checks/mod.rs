@@ -2,6 +2,7 @@
 //! of the skeleton, and as a module of the solution. So in its files `super::super` is the
 //! learner's engine in one copy and the solution in the other.
 
+pub mod judge;
 mod step01;
 mod step02;
 mod step03;
@@ -17,6 +18,8 @@ mod step12;
 mod step13;
 mod step14;
 mod step15;
+mod step16;
+mod step17;
 pub mod tour;
 
 use std::path::Path;
@@ -28,7 +31,7 @@ use crate::check::Check;
 use crate::given::internal_key;
 
 /// The checks of each step.
-pub const STEPS: [&[Check]; 15] = [
+pub const STEPS: [&[Check]; 17] = [
     step01::CHECKS,
     step02::CHECKS,
     step03::CHECKS,
@@ -44,6 +47,8 @@ pub const STEPS: [&[Check]; 15] = [
     step13::CHECKS,
     step14::CHECKS,
     step15::CHECKS,
+    step16::CHECKS,
+    step17::CHECKS,
 ];
 
 /// Key number `i` of the keys that begin with the word `kind`.

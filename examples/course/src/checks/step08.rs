@@ -121,7 +121,7 @@ fn reads_are_saved() {
     assert_eq!(
         reads(&db) - before,
         expected,
-        "reads of level 1 for 400 lookups, of which {useful} were useful and {full_positive} positive"
+        "reads of level 1 for 400 lookups: {useful} were useful and {full_positive} positive"
     );
 }
 

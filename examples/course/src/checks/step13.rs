@@ -87,7 +87,11 @@ fn seeks() {
     let sources = sources();
     let mut cursor = merging(&sources);
     assert!(cursor.entry().is_none(), "a new cursor is at an entry before it seeks");
-    // Not in order: a source that came to its end must seek again.
+    cursor.seek(b"cherry", 8).expect("seek");
+    cursor.next().expect("next");
+    cursor.seek(b"", u64::MAX).expect("seek");
+    let why = "`seek` to the start after one source came to its end. Left: yours; right: expected";
+    assert_eq!(walk(&mut cursor), ALL, "{why}");
     for (user_key, sequence, at) in
         [("zoo", 1, 6), ("apple", 9, 0), ("cherry", 7, 4), ("apple", 8, 1), ("b", 0, 2)]
     {

@@ -72,8 +72,8 @@ fn ends() {
 fn amplification() {
     let simulator = simulate(SMALL, 1000);
     let written = simulator.write_amplification();
-    // Each of the levels 1 and 2 is rewritten by each batch that comes into it, until it is full:
-    // about three and ten batches, so a byte is rewritten half as often. Level 3 only grows.
+    // A level is rewritten by each batch that comes into it, until it is full. Level 1 takes about
+    // three batches, level 2 ten, and level 3 has taken ten. A byte is there for half of them.
     assert!(
         written < 20.0,
         "each byte is written {written:.1} times, expected fewer than 20. Is a level merged \
@@ -149,6 +149,7 @@ fn keeps() {
     db.put(b"a", b"x").expect("put");
     db.flush().expect("flush");
     compact(&mut db, 0, &[2, 6]).expect("compact");
+    assert_eq!(db.levels[1].len(), 1, "tables of level 1: both levels become one table");
     let found = entries_of(&db, 1);
     assert_eq!(
         found[..3],
@@ -176,6 +177,11 @@ fn tombstones() {
         ["a 3", "b 5 deleted", "b 4", "c 6 deleted"],
         "the snapshot 4 sees put 4 of `b`, and a reader of today must not: deletion 5 hides it. \
          {WRITES}"
+    );
+    assert_eq!(
+        compacted(&[4, 6]),
+        ["a 3", "b 5 deleted", "b 4", "c 6 deleted"],
+        "the snapshot 4 sees put 4 of `b`; the snapshot 6 must not: deletion 5 hides it. {WRITES}"
     );
     assert_eq!(
         compacted(&[5]),
@@ -234,10 +240,30 @@ fn settles() {
     }
 }
 
+type State = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// What a snapshot shows: all keys and values.
-fn state(db: &Db, snapshot: &Snapshot) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn state(db: &Db, snapshot: &Snapshot) -> State {
     let scan = snapshot.scan(db, b"").expect("a scan");
     scan.map(|entry| entry.expect("an entry")).collect()
+}
+
+/// Asserts that a snapshot shows `shown`.
+fn assert_shows(db: &Db, snapshot: &Snapshot, shown: &State, when: &str) {
+    let now = state(db, snapshot);
+    let differs = (0..now.len().max(shown.len())).find(|&i| now.get(i) != shown.get(i));
+    let name = |state: &State| {
+        let entry = differs.and_then(|i| state.get(i));
+        entry.map_or("the end".into(), |(key, _)| key.escape_ascii().to_string())
+    };
+    assert!(
+        differs.is_none(),
+        "after write {}, a scan at number {} shows {} where it showed {} {when}",
+        db.last_sequence,
+        snapshot.sequence,
+        name(&now),
+        name(shown)
+    );
 }
 
 fn every_snapshot() {
@@ -263,6 +289,7 @@ fn every_snapshot() {
         }
         if i % 40 == 39 {
             db.flush().expect("flush");
+            let before = state(&db, &snapshots.take(db.last_sequence));
             settle(&mut db, TINY, &snapshots.sequences()).expect("settle");
             if i % 400 == 399 {
                 let levels = 0..LEVELS - 1;
@@ -270,20 +297,9 @@ fn every_snapshot() {
                 levels.for_each(|level| compact(&mut db, level, &all).expect("compact"));
             }
             for (snapshot, shown) in &held {
-                let now = state(&db, snapshot);
-                let differs = (0..now.len().max(shown.len())).find(|&i| now.get(i) != shown.get(i));
-                let name = |entry: Option<&(Vec<u8>, Vec<u8>)>| {
-                    entry.map_or("the end".into(), |(key, _)| key.escape_ascii().to_string())
-                };
-                assert!(
-                    differs.is_none(),
-                    "after write {}, the snapshot {} shows {} where it showed {} when it was taken",
-                    i + 1,
-                    snapshot.sequence,
-                    name(now.get(differs.unwrap())),
-                    name(shown.get(differs.unwrap()))
-                );
+                assert_shows(&db, snapshot, shown, "when the snapshot was taken");
             }
+            assert_shows(&db, &snapshots.take(db.last_sequence), &before, "before a compaction");
         }
     }
     held.clear();

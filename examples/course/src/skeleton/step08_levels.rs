@@ -264,8 +264,6 @@ impl Db {
     /// has only the newest entry of each key. `level` is not the last.
     pub fn compact(&mut self, level: usize) -> io::Result<()> {
         let into = level + 1;
-        todo!(
-            "of each key the newest entry; a tombstone only if there are deeper tables; `replace`"
-        )
+        todo!("of each key the newest entry; tombstones only if a deeper level has tables")
     }
 }

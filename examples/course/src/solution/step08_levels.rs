@@ -292,7 +292,7 @@ impl Db {
     /// has only the newest entry of each key. `level` is not the last.
     pub fn compact(&mut self, level: usize) -> io::Result<()> {
         let into = level + 1;
-        // yours: of each key the newest entry; a tombstone only if there are deeper tables; `replace`
+        // yours: of each key the newest entry; tombstones only if a deeper level has tables
         let mut newest: BTreeMap<Vec<u8>, KeyValue> = BTreeMap::new();
         let mut removed = Vec::new();
         for table in self.levels[level].iter().chain(&self.levels[into]) {

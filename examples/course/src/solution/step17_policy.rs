@@ -37,7 +37,6 @@ pub fn rates(asked: &[Asked], bits: f64) -> Vec<f64> {
     let keys: Vec<u64> = asked.iter().map(|level| level.keys).collect();
     let rates = |log2_lambda: f64| -> Vec<f64> {
         let rate = |level: &Asked| level.keys as f64 / level.absent as f64 * log2_lambda.exp2();
-        // Without keys and without queries this is 0 / 0, which `min` takes for 1 too.
         asked
             .iter()
             .map(|level| if level.absent == 0 { 1.0 } else { rate(level).min(1.0) })
@@ -61,10 +60,12 @@ pub fn bits_by_what_is_asked(asked: &[Asked], bits_per_key: f64) -> Vec<f64> {
     // end
 }
 
-/// The policy as `maypole` reads it: `levels(bloom(17.1), bloom(12.3), none)`. A level with less than
-/// one bit a key gets no filter.
+/// The policy as `maypole` reads it, such as `levels(bloom(17.1), bloom(12.3), none)`. A filter has
+/// from 1 to 24 bits a key: fewer are no filter, and more save hardly a read.
 pub fn text(bits: &[f64]) -> String {
-    let filter =
-        |&bits: &f64| if bits < 1.0 { "none".to_string() } else { format!("bloom({bits:.1})") };
+    let filter = |&bits: &f64| match bits {
+        0.0..1.0 => "none".to_string(),
+        _ => format!("bloom({:.1})", bits.min(24.0)),
+    };
     format!("levels({})", bits.iter().map(filter).collect::<Vec<_>>().join(", "))
 }

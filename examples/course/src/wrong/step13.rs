@@ -68,7 +68,7 @@ pub const WRONG: &[Wrong] = &[
                 source.seek(user_key, sequence)?;
             }
 ",
-        says: "Left: yours; right: expected",
+        says: "`seek` to the start after one source came to its end",
     },
     Wrong {
         what: "a tombstone is shown as an empty value",

@@ -71,19 +71,19 @@ pub const WRONG: &[Wrong] = &[
         what: "tombstones stay as long as there is any snapshot",
         old: "kind != DELETION || sequence > oldest",
         new: "kind != DELETION || (oldest < u64::MAX && sequence > 0)",
-        says: "the snapshot 5 sees the deletion 5",
+        says: "the snapshot 6 sees the same as a reader of today",
     },
     Wrong {
         what: "a tombstone is compared with the newest snapshot",
         old: "snapshots.first().copied()",
         new: "snapshots.last().copied()",
-        says: "where it showed",
+        says: "the snapshot 4 sees put 4 of `b`",
     },
     Wrong {
         what: "a tombstone of the oldest snapshot's own number stays",
         old: "sequence > oldest",
         new: "sequence >= oldest",
-        says: "the snapshot 5 sees the deletion 5",
+        says: "the snapshot 6 sees the same as a reader of today",
     },
     Wrong {
         what: "without snapshots no tombstone is dropped",
@@ -107,7 +107,7 @@ pub const WRONG: &[Wrong] = &[
         what: "the level below is not merged",
         old: "db.levels[level].iter().chain(&db.levels[into])",
         new: "db.levels[level].iter().chain(&db.levels[into][..0])",
-        says: "put 7 of `a` came from level 0",
+        says: "both levels become one table",
     },
     Wrong {
         what: "the merged tables stay",
