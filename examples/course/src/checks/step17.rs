@@ -80,14 +80,16 @@ fn used(asked: &[Asked], rates: &[f64]) -> f64 {
 }
 
 fn within_budget() {
-    let few = [of(1000, 10), of(1000, 5)];
-    let found = rates(&few, 100.0);
-    let bits = used(&few, &found);
-    assert!(
-        bits < 101.0,
-        "1000 keys are asked for 10 times: λ is above 1. Yours takes {bits} bits of 100"
-    );
+    let many = [of(1000, 1_000_000), of(1000, 500_000)];
+    let found = rates(&many, 1000.0);
+    let bits = used(&many, &found);
     assert!(found.iter().all(|&rate| rate <= 1.0), "a rate is at most 1: {found:?}");
+    // At λ = 1 they take 27,000 bits.
+    assert!(
+        (bits - 27_000.0).abs() > 1000.0,
+        "2000 keys are asked for so often that λ must be above 1, or the rates take more bits than \
+         the budget: {bits:.0} of 1000"
+    );
     for bits in [1_000.0, 50_000.0, 500_000.0, 2_000_000.0] {
         let used = used(&PRESENT, &rates(&PRESENT, bits));
         assert!(used <= bits * 1.000_001, "the rates take {used:.0} bits of a budget of {bits}");

@@ -47,7 +47,7 @@ pub const WRONG: &[Wrong] = &[
         what: "λ is at most 1, as in step 10",
         old: "(-1000.0, 64.0)",
         new: "(-1000.0, 0.0)",
-        says: "λ is above 1",
+        says: "that λ must be above 1",
     },
     Wrong {
         what: "a level that nobody asks gets the best filter",
@@ -65,13 +65,13 @@ pub const WRONG: &[Wrong] = &[
         what: "the budget is exceeded",
         old: "    rates(high)\n",
         new: "    rates(low - 0.1)\n",
-        says: "of a budget of",
+        says: "of a budget of 1000",
     },
     Wrong {
         what: "the interval is halved to the wrong side",
         old: "> bits { low = middle } else { high = middle }",
         new: "< bits { low = middle } else { high = middle }",
-        says: "bits",
+        says: "of a budget of 1000",
     },
     Wrong {
         what: "the interval is halved too few times",
