@@ -117,6 +117,9 @@ fn not_asked() {
     let found = rates(&asked, 10_000.0);
     assert_eq!(found[1], 1.0, "the rate of a level that nobody asks: a filter saves nothing there");
     assert_eq!(found[2], 1.0, "the rate of a level without keys");
+    let emptied = rates(&[of(1000, 50_000), of(0, 700)], 10_000.0);
+    assert_eq!(emptied[1], 1.0, "the rate of a level that was asked, and was emptied since then");
+    assert!(emptied[0] > 1e-4, "level 0 gets a rate of {:.1e} for 10 bits a key", emptied[0]);
     let all = used(&asked[..1], &found[..1]);
     assert!(
         (all - 10_000.0).abs() < 10.0,

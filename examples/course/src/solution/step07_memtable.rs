@@ -21,11 +21,14 @@ use crate::given::{
     take_varint,
 };
 
+/// The place of a version in the order of tables.
+type Place = (Vec<u8>, Reverse<u64>);
+
 /// What was written since the last flush: all versions of each key, in the order of tables.
 #[derive(Default)]
 pub struct Memtable {
     /// The value of each version. `None` is a tombstone.
-    entries: BTreeMap<(Vec<u8>, Reverse<u64>), Option<Vec<u8>>>,
+    entries: BTreeMap<Place, Option<Vec<u8>>>,
     /// Bytes of all keys and values.
     pub bytes: usize,
 }
@@ -46,7 +49,7 @@ impl Memtable {
         key: &[u8],
         sequence: u64,
     ) -> Box<dyn Iterator<Item = KeyValue> + '_> {
-        let place = (key.to_vec(), Reverse(sequence));
+        let place: Place = (key.to_vec(), Reverse(sequence));
         // yours: `range(place..)` of the map; of each version the internal key and the value
         Box::new(self.entries.range(place..).map(|((key, Reverse(sequence)), value)| {
             let kind = if value.is_some() { VALUE } else { DELETION };

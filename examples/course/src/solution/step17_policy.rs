@@ -35,12 +35,13 @@ pub fn asked(db: &Db) -> io::Result<Vec<Asked>> {
 pub fn rates(asked: &[Asked], bits: f64) -> Vec<f64> {
     // yours: a rate is λ · keys / absent, at most 1; find λ as in step 10
     let keys: Vec<u64> = asked.iter().map(|level| level.keys).collect();
+    let rate = |level: &Asked, lambda: f64| match level {
+        // Nothing can be saved. And 0 / 0 would be no number.
+        Asked { keys: 0, .. } | Asked { absent: 0, .. } => 1.0,
+        _ => (lambda * level.keys as f64 / level.absent as f64).min(1.0),
+    };
     let rates = |log2_lambda: f64| -> Vec<f64> {
-        let rate = |level: &Asked| level.keys as f64 / level.absent as f64 * log2_lambda.exp2();
-        asked
-            .iter()
-            .map(|level| if level.absent == 0 { 1.0 } else { rate(level).min(1.0) })
-            .collect()
+        asked.iter().map(|level| rate(level, log2_lambda.exp2())).collect()
     };
     // If λ is 2^64, every rate is 1.
     let (mut low, mut high) = (-1000.0, 64.0);

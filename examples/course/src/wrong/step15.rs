@@ -77,7 +77,7 @@ pub const WRONG: &[Wrong] = &[
         what: "a tombstone is compared with the newest snapshot",
         old: "snapshots.first().copied()",
         new: "snapshots.last().copied()",
-        says: "the snapshot 4 sees put 4 of `b`",
+        says: "`b` with the snapshots 4, which sees put 4",
     },
     Wrong {
         what: "a tombstone of the oldest snapshot's own number stays",

@@ -100,7 +100,7 @@ pub const WRONG: &[Wrong] = &[
         new: "        disk::rename(&temporary, &self.path)?;
         disk::sync(&self.path)?;
 ",
-        says: "place when its bytes are on the disk",
+        says: "its bytes must be on the disk before",
     },
     Wrong {
         what: "the new MANIFEST's name is not synced",
