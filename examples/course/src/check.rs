@@ -31,7 +31,7 @@ static PANIC: Mutex<Option<(String, String)>> = Mutex::new(None);
 static REMARK: Mutex<Option<String>> = Mutex::new(None);
 
 /// A check that takes longer than this counts as one that does not end.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sets the remark of the check that is running.
 pub fn remark(text: impl Into<String>) {
@@ -48,6 +48,11 @@ pub fn catch_panics() {
 }
 
 pub fn run(check: &Check) -> Outcome {
+    run_within(check, PATIENCE)
+}
+
+/// Runs a check, which counts as one that does not end if it takes longer than `patience`.
+pub fn run_within(check: &Check, patience: Duration) -> Outcome {
     let (done, ended) = channel();
     let run = check.run;
     REMARK.lock().unwrap().take();
@@ -57,7 +62,7 @@ pub fn run(check: &Check) -> Outcome {
         let result = panic::catch_unwind(AssertUnwindSafe(run));
         let _ = done.send(result.is_ok());
     });
-    match ended.recv_timeout(PATIENCE) {
+    match ended.recv_timeout(patience) {
         Ok(true) => Outcome::Done(REMARK.lock().unwrap().take()),
         Ok(false) | Err(RecvTimeoutError::Disconnected) => {
             let (message, place) = PANIC.lock().unwrap().take().unwrap_or_default();

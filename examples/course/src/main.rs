@@ -10,6 +10,7 @@
 //! check.rs     runs a check
 //! parts.rs     makes a skeleton from a solution, by leaving out the learner's parts
 //! prove.rs     the course checks itself
+//! wrong/       wrong solutions, which the checks must catch: for `tests/wrong.rs` only
 //! ```
 
 mod check;

@@ -78,6 +78,14 @@ pub fn without_parts(solution: &str) -> String {
     skeleton
 }
 
+/// How many lines of a solution the learner writes. Blank lines do not count.
+pub fn lines_of_learner(solution: &str) -> usize {
+    let parts = solution.split("// yours: ").skip(1);
+    let lines =
+        parts.flat_map(|part| part.split("// end").next().unwrap_or_default().lines().skip(1));
+    lines.filter(|line| !line.trim().is_empty()).count()
+}
+
 /// The hint of a step: the folded part of its page.
 pub fn hint(step: usize) -> &'static str {
     let page = STEPS[step - 1].page;

@@ -8,10 +8,13 @@ use crate::{skeleton, solution};
 /// lines.
 const MOST_LINES: usize = 2500;
 
+/// In a step the learner writes at most this many lines, blank ones not counted.
+const MOST_LINES_OF_STEP: usize = 60;
+
 /// Checks that the course is consistent, and prints what is wrong. Every check must pass for the
 /// solution and reach a `todo!` in the skeleton. Each skeleton must be its solution without the
 /// learner's parts, and each page must have a hint. README.md must show the report of the tour. The
-/// engine may have at most [`MOST_LINES`].
+/// engine may have at most [`MOST_LINES`], and a step at most [`MOST_LINES_OF_STEP`] of the learner's.
 pub fn prove() -> bool {
     let mut faults = Vec::new();
     let mut checks = 0;
@@ -43,6 +46,10 @@ pub fn prove() -> bool {
             faults.push(format!(
                 "step {step}: the skeleton is not the solution without its parts: `reset {step}`"
             ));
+        }
+        let own = parts::lines_of_learner(about.solution);
+        if own > MOST_LINES_OF_STEP {
+            faults.push(format!("step {step}: the learner writes {own} lines, too many"));
         }
         if parts::hint(step).is_empty() {
             faults.push(format!("step {step}: {} has no hint", about.page_name()));

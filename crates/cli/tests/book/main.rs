@@ -7,7 +7,8 @@
 //! - `commands`: the program and cargo accept the commands in all documents.
 //! - `knobs`: no document contradicts the table that gives the equivalents of other engines'
 //!   settings.
-//! - `course`: each check of the course passes for its solution and fails for its skeleton.
+//! - `course`: each check of the course passes for its solution and fails for its skeleton, and wrong
+//!   solutions are caught.
 //! - `exercises`: each of the book's twelve exercises breaks something, and the break shows.
 //! - `playground`: the pages in which the filters run as WebAssembly give right answers.
 //! - `shown`: the programs in `examples/` run, and print what the book shows.

@@ -22,7 +22,9 @@ mod step16;
 mod step17;
 pub mod tour;
 
+use std::io::ErrorKind;
 use std::path::Path;
+use std::process::Command;
 
 use maypole::table::SstReader;
 
@@ -52,12 +54,12 @@ pub const STEPS: [&[Check]; 17] = [
 ];
 
 /// Key number `i` of the keys that begin with the word `kind`.
-fn key(kind: &str, i: u64) -> Vec<u8> {
+pub fn key(kind: &str, i: u64) -> Vec<u8> {
     format!("{kind}{i:06}").into_bytes()
 }
 
 /// Asserts that Maypole reads the table at `path`, and finds these entries in it.
-fn assert_maypole_reads(path: &Path, entries: &[KeyValue]) {
+pub fn assert_maypole_reads(path: &Path, entries: &[KeyValue]) {
     let read = || -> maypole::Result<Vec<KeyValue>> {
         let reader = SstReader::open(path)?;
         reader.verify()?;
@@ -72,18 +74,33 @@ fn assert_maypole_reads(path: &Path, entries: &[KeyValue]) {
     assert!(read == entries, "Maypole reads other entries from the table than you do");
 }
 
+/// What `sst_dump` prints of a file, or `None` if it is not installed.
+pub fn sst_dump(path: &Path, command: &str) -> Option<String> {
+    let file = format!("--file={}", path.display());
+    let dumped = Command::new("sst_dump").args([&file, command, "--verify_checksum"]).output();
+    match dumped {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        // The exit status is not checked, because it is 0 for a damaged table too.
+        dumped => {
+            let dumped = dumped.expect("sst_dump is run");
+            let printed = [dumped.stdout, dumped.stderr].concat();
+            Some(String::from_utf8_lossy(&printed).into_owned())
+        }
+    }
+}
+
 /// The share of `count` absent keys for which `passes` is true.
-fn rate(count: u64, passes: impl Fn(&[u8]) -> bool) -> f64 {
+pub fn rate(count: u64, passes: impl Fn(&[u8]) -> bool) -> f64 {
     let passed = (0..count).filter(|&i| passes(&key("absent", i))).count();
     passed as f64 / count as f64
 }
 
-fn percent(rate: f64) -> String {
+pub fn percent(rate: f64) -> String {
     format!("{:.2} %", 100.0 * rate)
 }
 
 /// Asserts that a rate is within 20 % of the expected one.
-fn assert_near(observed: f64, expected: f64, why: &str) {
+pub fn assert_near(observed: f64, expected: f64, why: &str) {
     assert!(
         (0.8 * expected..1.2 * expected).contains(&observed),
         "{} of the absent keys pass, expected {}. {why}",

@@ -20,8 +20,14 @@ fn bits_are_kept() {
     for &position in &chosen {
         assert!(!bits.is_set(position), "bit {position} is set before anything set it");
         bits.set(position);
+        assert!(bits.is_set(position), "bit {position} was set and is clear");
+        for &earlier in chosen.range(..position) {
+            let kept = bits.is_set(earlier);
+            assert!(kept, "bit {earlier} is clear after bit {position} was set");
+        }
     }
     bits.set(130);
+    assert!(bits.is_set(130), "bit 130 was set twice and is clear");
     for position in 0..256 {
         let (found, expected) = (bits.is_set(position), chosen.contains(&position));
         assert_eq!(found, expected, "bit {position}: is_set says {found}, expected {expected}");
@@ -36,11 +42,16 @@ fn fill_counts() {
 }
 
 fn a_key_sets_its_bits() {
-    let mut filter = Bloom::new(1024, 5);
-    filter.insert(b"plum");
-    let expected: BTreeSet<u64> = (0..5).map(|i| hash_number(i, b"plum") % 1024).collect();
-    let found: BTreeSet<u64> = (0..1024).filter(|&position| filter.bits.is_set(position)).collect();
-    assert_eq!(found, expected, "left: the bits that `plum` sets; right: those it should set");
+    for bits in [1024, 640] {
+        let mut filter = Bloom::new(bits, 5);
+        filter.insert(b"plum");
+        let expected: BTreeSet<u64> = (0..5).map(|i| hash_number(i, b"plum") % bits).collect();
+        let found: BTreeSet<u64> = (0..bits).filter(|&bit| filter.bits.is_set(bit)).collect();
+        assert_eq!(
+            found, expected,
+            "of {bits} bits; left: the bits that `plum` sets; right: those it should set"
+        );
+    }
 }
 
 fn nothing_is_denied() {
@@ -66,7 +77,7 @@ fn the_rate() {
     let mut filter = Bloom::new(50_000, 7);
     (0..5000).for_each(|i| filter.insert(&key("present", i)));
     let observed = rate(20_000, |key| filter.may_contain(key));
-    assert_near(observed, expected_rate(10.0, 7), "Does may_contain ask for all k bits?");
+    assert_near(observed, expected_rate(10.0, 7), "Does may_contain query all k bits?");
     let fill = filter.bits.fill();
     assert!((0.48..0.52).contains(&fill), "the filter is full to {fill:.3}, expected about 0.50");
 }

@@ -21,6 +21,9 @@ fn start_and_step() {
         (5000, 2049, [904, 905, 906, 907]),
     ] {
         let found = positions(start << 32 | step, 1024, 4);
+        for position in &found {
+            assert!(*position < 1024, "{position} is not below 1024, the number of bits");
+        }
         assert_eq!(
             found, expected,
             "start {start}, step {step}, 1024 bits, k = 4. Left: yours; right: expected"

@@ -28,17 +28,28 @@ fn open(bytes: &[u8]) -> Block {
 }
 
 fn the_bytes() {
-    let mut builder = BlockBuilder::new(RESTART_INTERVAL);
-    builder.add(b"apple", b"red");
-    builder.add(b"apricot", b"orange");
-    builder.add(b"pear", b"green");
-    let entries = b"\x00\x05\x03applered\x02\x05\x06ricotorange\x00\x04\x05peargreen";
-    let expected = [&entries[..], &[0, 0, 0, 0, 1, 0, 0, 0]].concat();
-    assert_eq!(
-        builder.finish().escape_ascii().to_string(),
-        expected.escape_ascii().to_string(),
-        "apple, apricot, pear. Left: your block; right: expected"
-    );
+    let entries = [
+        ("apple", "red", &b"\x00\x05\x03applered"[..], "the first"),
+        ("apricot", "orange", b"\x02\x05\x06ricotorange", "which shares 2 bytes with `apple`"),
+        ("pear", "green", b"\x00\x04\x05peargreen", "which shares nothing with `apricot`"),
+        ("pier", "grey", b"\x01\x03\x04iergrey", "which shares 1 byte with `pear`"),
+    ];
+    let mut start = 0;
+    for (i, (last, _, expected, what)) in entries.iter().enumerate() {
+        let mut builder = BlockBuilder::new(RESTART_INTERVAL);
+        for (key, value, ..) in &entries[..=i] {
+            builder.add(key.as_bytes(), value.as_bytes());
+        }
+        let block = builder.finish();
+        let (block, end) = block.split_at(block.len() - 8);
+        assert_eq!(
+            block[start..].escape_ascii().to_string(),
+            expected.escape_ascii().to_string(),
+            "the entry of `{last}`, {what}. Left: yours; right: expected"
+        );
+        assert_eq!(end, [0, 0, 0, 0, 1, 0, 0, 0], "the restart points: one, at offset 0");
+        start = block.len();
+    }
 }
 
 fn restart_points() {
@@ -63,23 +74,35 @@ fn read_back() {
         assert_eq!(found.escape_ascii().to_string(), key(i).escape_ascii().to_string(), "key {i}");
         assert_eq!(value, format!("value {i}").into_bytes(), "value {i}");
     }
+    let mut builder = BlockBuilder::new(RESTART_INTERVAL);
+    builder.add(b"apple", &[7; 300]);
+    builder.add(b"apricot", b"orange");
+    let read: Vec<_> = open(&builder.finish()).entries().map(|entry| entry.ok()).collect();
+    let expected = [("apple", vec![7; 300]), ("apricot", b"orange".to_vec())];
+    let expected = expected.map(|(key, value)| Some((key.as_bytes().to_vec(), value)));
+    assert!(
+        read == expected,
+        "`apricot` behind a value of 300 bytes, whose length takes two bytes"
+    );
 }
 
-fn seek(block: &Block, sought: &[u8]) -> Option<Vec<u8>> {
+fn seek(block: &Block, sought: &[u8]) -> Option<String> {
     let found = block.seek(|key| key < sought).expect("seek");
-    found.map(|(key, _)| key)
+    found.map(|(key, _)| key.escape_ascii().to_string())
 }
 
 fn seek_finds() {
     for count in [1, 15, 16, 17, 100] {
         let block = open(&block_of(count));
         for i in 0..count {
-            assert_eq!(seek(&block, &key(i)), Some(key(i)), "the key of entry {i} of {count}");
-            let next = (i + 1 < count).then(|| key(i + 1));
+            let there = Some(key(i).escape_ascii().to_string());
+            assert_eq!(seek(&block, &key(i)), there, "the key of entry {i} of {count}");
+            let next = (i + 1 < count).then(|| key(i + 1).escape_ascii().to_string());
             let between = [&key(i)[..], b"!"].concat();
             assert_eq!(seek(&block, &between), next, "behind the key of entry {i} of {count}");
         }
-        assert_eq!(seek(&block, b""), Some(key(0)), "before all of {count} keys");
+        let first = Some(key(0).escape_ascii().to_string());
+        assert_eq!(seek(&block, b""), first, "before all of {count} keys");
         assert_eq!(seek(&block, b"z"), None, "behind all of {count} keys");
     }
 }

@@ -1,7 +1,5 @@
 use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use maypole::table::SstReader;
@@ -9,7 +7,7 @@ use maypole::table::SstReader;
 use super::super::step04_block::Block;
 use super::super::step05_table::{Counts, Table, TableBuilder, Uncached};
 use super::super::step06_rocksdb::*;
-use super::key;
+use super::{key, sst_dump};
 use crate::check::{Check, Scratch, remark};
 use crate::given::{VALUE, internal_key};
 
@@ -36,16 +34,30 @@ fn write(scratch: &Scratch) -> PathBuf {
 
 fn the_crc() {
     let crc = crc32c(b"123456789");
-    assert_eq!(crc, 0xe306_9283, "the CRC-32C of 123456789 is {crc:#x}, expected 0xe3069283");
+    let why = match crc {
+        0xcbf4_3926 => " It is zlib's CRC, with another polynomial.",
+        0x1cf9_6d7c => " It is not inverted at the end.",
+        0xa71c_05df => " It does not start from !0.",
+        _ => "",
+    };
+    assert_eq!(crc, 0xe306_9283, "the CRC-32C of 123456789 is {crc:#x}, expected 0xe3069283.{why}");
     assert_eq!(crc32c(b""), 0, "the CRC-32C of nothing");
 }
 
 fn the_mask() {
     let masked = checksum(b"123456789");
+    let why = match masked {
+        0xe306_9283 => " It is not masked.",
+        0x2507_c60d => " Nothing is added to it.",
+        0xebc4_dc5b => " It is rotated to the left.",
+        _ => "",
+    };
     assert_eq!(
         masked, 0xc78a_b0e5,
-        "the masked CRC-32C of 123456789 is {masked:#x}, expected 0xc78ab0e5"
+        "the masked CRC-32C of 123456789 is {masked:#x}, expected 0xc78ab0e5.{why}"
     );
+    // Here the addition overflows.
+    assert_eq!(checksum(b"apple"), 0x1758_166e, "the masked CRC-32C of `apple`");
 }
 
 fn the_properties() {
@@ -54,10 +66,19 @@ fn the_properties() {
     assert_eq!(restarts, [1, 0, 0, 0], "restart points of the block of properties");
     let block = Block::new(Rc::from(bytes)).expect("the block of properties");
     let entries: Vec<_> = block.entries().map(|entry| entry.expect("a property")).collect();
+    for name in [
+        "rocksdb.block.based.table.index.type",
+        "rocksdb.comparator",
+        "rocksdb.num.entries",
+        "rocksdb.raw.value.size",
+    ] {
+        let found = entries.iter().any(|(found, _)| found == name.as_bytes());
+        assert!(found, "the block of properties lacks {name}");
+    }
     assert_eq!(entries.len(), 10, "properties");
     for pair in entries.windows(2) {
         let names = [&pair[0].0, &pair[1].0].map(|name| String::from_utf8_lossy(name));
-        assert!(names[0] < names[1], "{} must stand before {}", names[1], names[0]);
+        assert!(names[0] < names[1], "{} must come before {}", names[1], names[0]);
     }
     let found = entries.iter().find(|(name, _)| name == b"rocksdb.num.entries");
     assert_eq!(
@@ -110,21 +131,6 @@ fn maypole_reads_it() {
     assert!(passed < 30, "{passed} of {KEYS} absent keys pass in Maypole");
     let table = Table::open(&path, 1, ROCKSDB).expect("the table is opened");
     assert!(table.get(&Uncached, &key("key", 7), 8).expect("get").is_some(), "your reader: key 7");
-}
-
-/// What `sst_dump` prints of a file, or `None` if it is not installed.
-fn sst_dump(path: &Path, command: &str) -> Option<String> {
-    let file = format!("--file={}", path.display());
-    let dumped = Command::new("sst_dump").args([&file, command, "--verify_checksum"]).output();
-    match dumped {
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        // The exit status is not checked, because it is 0 for a damaged table too.
-        dumped => {
-            let dumped = dumped.expect("sst_dump is run");
-            let printed = [dumped.stdout, dumped.stderr].concat();
-            Some(String::from_utf8_lossy(&printed).into_owned())
-        }
-    }
 }
 
 fn rocksdb_reads_it() {

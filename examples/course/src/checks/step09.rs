@@ -17,8 +17,8 @@ pub const CHECKS: &[Check] = &[
     Check { says: "the filter is loaded through the cache", run: filter_is_loaded },
     Check { says: "the cache never holds more than its capacity", run: capacity },
     Check { says: "a block that is larger than the cache is read and not kept", run: too_large },
-    Check { says: "what was used last stays", run: least_recently_used },
     Check { says: "filters and indexes stay while there is data to evict", run: filters_stay },
+    Check { says: "what was used last stays", run: least_recently_used },
     Check { says: "your engine uses it", run: in_the_engine },
 ];
 
@@ -105,6 +105,12 @@ fn too_large() {
         get(&table, &cache, 1);
         assert!(cache.used() <= capacity, "{} bytes in a cache of {capacity}", cache.used());
     }
+    // Room for the index, which the first lookup reads, and not for a data block.
+    let cache = Cache::new(2500);
+    get(&table, &cache, 1);
+    get(&table, &cache, 2);
+    let hits = cache.hits.get();
+    assert_eq!(hits, 1, "the index was evicted for a block that is larger than the cache");
 }
 
 fn least_recently_used() {
@@ -126,15 +132,17 @@ fn least_recently_used() {
 
 fn filters_stay() {
     let scratch = Scratch::new("stay");
-    let table = table(&scratch, 1);
-    // Room for the filter, the index and two data blocks.
-    let cache = Cache::new(7000 + 2 * BLOCK);
+    let (table, other) = (table(&scratch, 1), table(&scratch, 2));
+    // Room for the filter and the index of the first table, the index of the other, and two data
+    // blocks.
+    let cache = Cache::new(9500 + 2 * BLOCK);
     reads_of_query(&table, &cache, 0);
-    (0..KEYS).step_by(20).for_each(|i| get(&table, &cache, i));
+    get(&table, &cache, 0);
+    (0..KEYS).step_by(20).for_each(|i| get(&other, &cache, i));
     assert_eq!(reads_of_query(&table, &cache, 1), 0, "150 lookups of data displaced the filter");
     let before = table.reads.get();
     get(&table, &cache, 0);
-    assert_eq!(table.reads.get() - before, 1, "the index was displaced too");
+    assert!(table.reads.get() - before <= 1, "150 lookups of data displaced the index");
 }
 
 fn in_the_engine() {

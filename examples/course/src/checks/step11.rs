@@ -71,7 +71,10 @@ fn contradiction() {
     // The XOR of the two rows picks slots 2 and 5, and its fingerprint is 3.
     assert!(add(&mut band, row_of(2, 0b0000_1001, 3)), "a row that follows from the two others");
     assert_eq!(band.iter().flatten().count(), 2, "rows: it says nothing new and takes no slot");
-    assert!(!add(&mut band, row_of(2, 0b0000_1001, 4)), "the same row with another fingerprint");
+    assert!(
+        !add(&mut band, row_of(2, 0b0000_1001, 4)),
+        "the same row with another fingerprint contradicts the two others"
+    );
 }
 
 fn solved() {

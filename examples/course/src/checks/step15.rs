@@ -1,7 +1,7 @@
 use super::super::step08_levels::{Db, LEVELS};
 use super::super::step14_snapshots::{Snapshot, Snapshots};
 use super::super::step15_compaction::*;
-use super::{assert_maypole_reads, key};
+use super::{assert_maypole_reads, key, sst_dump};
 use crate::check::{Check, Scratch, remark};
 use crate::given::split_key;
 
@@ -16,6 +16,7 @@ pub const CHECKS: &[Check] = &[
     Check { says: "compact() drops what nobody can see", run: drops },
     Check { says: "a tombstone stays as long as it hides something", run: tombstones },
     Check { says: "your engine settles, and Maypole reads all tables", run: settles },
+    Check { says: "RocksDB's sst_dump reads versions and tombstones", run: rocksdb_reads_versions },
     Check { says: "every snapshot sees its state, whatever is compacted", run: every_snapshot },
 ];
 
@@ -245,6 +246,26 @@ fn settles() {
     for table in db.levels.iter().flatten() {
         assert_maypole_reads(&db.path(table.number), &table.entries().expect("entries"));
     }
+}
+
+fn rocksdb_reads_versions() {
+    let scratch = Scratch::new("rocksdb-versions");
+    let mut db = versions(&scratch);
+    compact(&mut db, 0, &[1, 4]).expect("compact");
+    let table = &db.levels[1][0];
+    let path = db.path(table.number);
+    assert_maypole_reads(&path, &table.entries().expect("entries"));
+    let Some(scanned) = sst_dump(&path, "--command=scan") else {
+        remark("sst_dump is not installed: Maypole's reader read them");
+        return;
+    };
+    let lines =
+        ["'a' seq:3, type:1", "'a' seq:1, type:1", "'b' seq:5, type:0", "'b' seq:4, type:1"];
+    let places = lines.map(|line| scanned.find(line));
+    assert!(
+        places.is_sorted() && places[0].is_some(),
+        "sst_dump does not print {lines:?} in this order. It says:\n{scanned}"
+    );
 }
 
 type State = Vec<(Vec<u8>, Vec<u8>)>;

@@ -20,9 +20,9 @@ const CACHE_BYTES: usize = 256 << 10;
 const ABSENT: u64 = 20_000;
 
 /// A cache that a database owns and its caller shares, so that the caller can read the counters.
-pub struct Shared(pub Rc<Cache>);
+pub struct Shared<B>(pub Rc<B>);
 
-impl Blocks for Shared {
+impl<B: Blocks> Blocks for Shared<B> {
     fn block(&self, table: &Table, handle: Handle, kind: Kind) -> io::Result<Rc<[u8]>> {
         self.0.block(table, handle, kind)
     }
