@@ -25,7 +25,7 @@ pub enum Left {
     /// The program was killed: the system still has all that was written.
     All,
     /// The power failed. `names`: the names of files that were not synced are there too. `half`: of
-    /// what was appended to a file and not synced, one half is there.
+    /// what was written to a file and not synced, one half is there.
     Synced { names: bool, half: bool },
 }
 
@@ -49,6 +49,8 @@ pub struct Disk {
     synced_names: BTreeMap<PathBuf, Number>,
     bytes: Vec<Vec<u8>>,
     synced_bytes: Vec<Vec<u8>>,
+    /// Whether a file was written anew, and not only appended to, since it was synced.
+    is_new: Vec<bool>,
     /// What the engine did.
     pub did: Vec<String>,
 }
@@ -115,6 +117,7 @@ impl Disk {
         if number == next {
             self.bytes.push(Vec::new());
             self.synced_bytes.push(Vec::new());
+            self.is_new.push(false);
         }
         number
     }
@@ -125,6 +128,7 @@ impl Disk {
             Step::Write(path, bytes) => {
                 let number = self.file(path);
                 self.bytes[number] = bytes.to_vec();
+                self.is_new[number] = true;
                 if bytes.is_empty() {
                     format!("empty {}", name(path))
                 } else {
@@ -149,6 +153,7 @@ impl Disk {
             Step::Sync(path) => {
                 let number = self.file(path);
                 self.synced_bytes[number] = self.bytes[number].clone();
+                self.is_new[number] = false;
                 format!("sync {}", name(path))
             }
             Step::SyncDirectory => {
@@ -164,10 +169,11 @@ impl Disk {
         let (all, synced) = (&self.bytes[number], &self.synced_bytes[number]);
         match left {
             Left::All => all,
-            Left::Synced { half: true, .. } if all.starts_with(synced) => {
-                &all[..synced.len() + (all.len() - synced.len()) / 2]
+            Left::Synced { half: false, .. } => synced,
+            Left::Synced { half: true, .. } => {
+                let kept = if self.is_new[number] { 0 } else { synced.len() };
+                &all[..kept + (all.len() - kept) / 2]
             }
-            Left::Synced { .. } => synced,
         }
     }
 }
