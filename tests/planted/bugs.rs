@@ -1490,6 +1490,14 @@ pub const BUGS: &[Bug] = &[
         program: "bin",
         test: "compare::keys::file::tests::a_text_has_an_end_or_is_refused",
     },
+    Bug {
+        name: "a filter lets through a tenth of the lookups of one key",
+        file: "crates/cli/src/advise/searches.rs",
+        old: "variance + luck / lookups / lookups",
+        new: "variance + 0.0 * luck",
+        program: "bin",
+        test: "advise::searches::tests::an_interval_is_wide_if_few_keys_make_up_the_lookups",
+    },
     // Dead data.
     Bug {
         name: "a table is dropped although a snapshot sees it",

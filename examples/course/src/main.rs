@@ -1,7 +1,9 @@
-//! A course: build a small engine with filters, in eleven steps. `README.md` says how.
+//! A course: build an engine with filters, in seventeen steps. `README.md` says how.
 //!
 //! ```text
 //! given.rs     what most steps use
+//! disk.rs      how the engine changes files
+//! crash.rs     a simulated disk, which forgets what is not synced
 //! skeleton/    the learner's engine
 //! solution/    the same with all parts written
 //! checks/      what must hold of each engine: compiled once for each
@@ -12,6 +14,8 @@
 //! ```
 
 mod check;
+mod crash;
+mod disk;
 mod given;
 mod parts;
 mod prove;
@@ -27,13 +31,15 @@ use check::Outcome;
 use parts::STEPS;
 
 const USAGE: &str = "\
-A course: build a small engine with filters, in eleven steps. Start with 01-bloom.md.
+A course: build an engine with filters, in seventeen steps. Start with 01-bloom.md.
 
   check          how far you are
-  check STEP     the checks of a step, 1 to 11
+  check STEP     the checks of a step, 1 to 17
   hint STEP      a hint for a step
   solution STEP  the solution of a step
-  tour           your finished engine at work
+  tour           your engine at work, after step 10
+  simulate N     the moves of a tree after N flushes, with your rules of step 15
+  policy DIR     files for `maypole compare`, which judges your policy of step 17
   reset STEP     makes the skeleton of a step as it was; what you wrote there is lost
   prove          the course checks itself: all checks pass for the solution and fail for the skeleton";
 
@@ -45,7 +51,9 @@ fn main() -> ExitCode {
     let passed = match words[..] {
         ["check"] => (1..=STEPS.len()).all(check_step),
         ["prove"] => prove::prove(),
-        ["tour"] => tour(),
+        ["tour"] => show(&skeleton::checks::tour::CHECK),
+        ["simulate", _] => show(&skeleton::checks::tour::SIMULATE),
+        ["policy", _] => show(&skeleton::checks::judge::CHECK),
         [command, number] => match (command, step(number)) {
             ("check", Some(step)) => check_step(step),
             ("hint", Some(step)) => print(parts::hint(step)),
@@ -68,13 +76,14 @@ fn refuse(text: &str) -> bool {
     false
 }
 
-/// Runs the learner's engine, and prints its report or the first part that is not done.
-fn tour() -> bool {
-    match check::run(&skeleton::checks::tour::CHECK) {
+/// Runs a part of the learner's engine, and prints its report or the first part that is not done.
+fn show(report: &check::Check) -> bool {
+    match check::run(report) {
         Outcome::Done(told) => print(&told.unwrap_or_default()),
-        Outcome::Todo(what, place) | Outcome::Wrong(what, place) => {
-            refuse(&format!("The engine is not done. {}: {what}", from_here(&place)))
+        Outcome::Todo(what, place) => {
+            refuse(&format!("Your engine is not done. {}: {what}", from_here(&place)))
         }
+        Outcome::Wrong(why, _) => refuse(&why),
     }
 }
 
@@ -119,7 +128,7 @@ fn check_step(step: usize) -> bool {
     } else if let Some(next) = STEPS.get(step) {
         println!("  The next page: {}", next.page_name());
     } else {
-        println!("  You have built an engine: `tour` runs it.");
+        println!("  You have built an engine.");
     }
     all
 }

@@ -40,6 +40,12 @@ steps! {
     "09" "cache" "a block cache that loads filters",
     "10" "budget" "bits by level under a budget",
     "11" "ribbon" "a ribbon of a dozen keys",
+    "12" "cursors" "cursors over a block and a table",
+    "13" "merging" "a scan of all sources",
+    "14" "snapshots" "versions and snapshots",
+    "15" "compaction" "levels that compact themselves",
+    "16" "manifest" "a MANIFEST, syncs and crashes",
+    "17" "policy" "your own policy",
 }
 
 impl Step {
@@ -70,6 +76,14 @@ pub fn without_parts(solution: &str) -> String {
         }
     }
     skeleton
+}
+
+/// How many lines of a solution the learner writes. Blank lines do not count.
+pub fn lines_of_learner(solution: &str) -> usize {
+    let parts = solution.split("// yours: ").skip(1);
+    let lines =
+        parts.flat_map(|part| part.split("// end").next().unwrap_or_default().lines().skip(1));
+    lines.filter(|line| !line.trim().is_empty()).count()
 }
 
 /// The hint of a step: the folded part of its page.

@@ -8,6 +8,12 @@
 #[path = "../src/check.rs"]
 mod check;
 #[allow(dead_code, reason = "not all of it is used by each step")]
+#[path = "../src/crash.rs"]
+mod crash;
+#[allow(dead_code, reason = "not all of it is used by each step")]
+#[path = "../src/disk.rs"]
+mod disk;
+#[allow(dead_code, reason = "not all of it is used by each step")]
 #[path = "../src/given.rs"]
 mod given;
 #[allow(dead_code, reason = "parts of the engine are used by its user only")]

@@ -52,7 +52,7 @@ pub struct Advise {
     /// the figures are means over the lookups of a real program. \xNN stands for a byte. What
     /// follows a tab is what came of the lookup: those that a memtable answered search no table.
     /// Predicts the data blocks that a lookup searches in vain, as it is and as advised. Of more
-    /// than 100,000 keys, only every n-th is looked up
+    /// than a million lookups, or than 100,000 keys, only every n-th counts
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     pub query_file: Option<PathBuf>,
     /// Draw another sample and other keys

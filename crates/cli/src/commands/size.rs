@@ -443,9 +443,9 @@ const BEST_FPR: f64 = 1e-4;
 const WORST_FPR: f64 = 0.6;
 
 /// The mean length of the separator between two data blocks, in keys such as those of
-/// docs/performance.md: 4 bytes that all keys share, and then random hexadecimal digits. A separator is
-/// cut after the first byte by which the last key of a block differs from the next key, so it
-/// becomes longer by one byte if there are 16 times as many keys.
+/// docs/performance.md: 4 bytes that all keys share, and then random hexadecimal digits. A
+/// separator is cut after the first byte by which the last key of a block differs from the next
+/// key, so it becomes longer by one byte if there are 16 times as many keys.
 fn separator_bytes(keys: u64) -> f64 {
     4.0 + (keys as f64).log(16.0)
 }

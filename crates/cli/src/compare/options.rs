@@ -52,9 +52,9 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 /// holds data, from level 0 down; bottommost_none(FILTER), which leaves the lowest level without
 /// filters; budget(64MiB, FAMILY) and budget(BITS/key, FAMILY), a limit for all filters together;
 /// learned(64MiB, FAMILY) and learned(BITS/key, FAMILY), which a database in use divides by what is
-/// asked, and which is a budget here. FAMILY is bloom, ribbon, burr or fuse. A policy with the word BITS in place of a number is
-/// measured with each number of --bits. Shells interpret parentheses: quote the list, or write
-/// bloom:10 for bloom(10).
+/// asked, and which is a budget here. FAMILY is bloom, ribbon, burr or fuse. A policy with the word
+/// BITS in place of a number is measured with each number of --bits. Shells interpret parentheses:
+/// quote the list, or write bloom:10 for bloom(10).
 ///
 /// All policies get the same keys in the same order and take turns at the same lookups. Every key
 /// is looked up once before anything is counted. Blocks are 4096 bytes. Times are those of single

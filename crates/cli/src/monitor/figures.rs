@@ -219,9 +219,14 @@ pub fn in_vain(stats: &PublishedStats) -> Vec<InVain> {
 }
 
 impl InVain {
-    /// A sentence if the prediction is outside of the interval.
+    /// A sentence if the prediction is outside of the interval, and differs by a twentieth. Less is
+    /// usual: a prediction is the mean of many filters, and each has a rate of its own.
     pub fn difference(&self) -> Option<String> {
+        const USUAL: f64 = 0.05;
         let predicted = self.predicted.filter(|blocks| !(self.low..=self.high).contains(blocks))?;
+        if (predicted - self.observed).abs() <= USUAL * self.observed {
+            return None;
+        }
         Some(format!(
             "level {}: a lookup searches {} data blocks in vain, {} are predicted: chance does not explain \
              that. The same keys may be looked up again and again, or its tables have few keys",

@@ -26,7 +26,7 @@ fn every_page_of_the_course_has_its_parts() {
     let mut pages: Vec<&String> =
         pages.iter().filter(|link| link.starts_with(['0', '1'])).collect();
     pages.dedup();
-    assert_eq!(pages.len(), 11, "pages in the README of the course");
+    assert_eq!(pages.len(), 17, "pages in the README of the course");
     for (i, page) in pages.into_iter().enumerate() {
         let document = read(course.join(page));
         let step = i + 1;
@@ -47,13 +47,13 @@ fn every_page_of_the_course_has_its_parts() {
 #[test]
 fn every_check_of_the_course_fails_for_the_skeleton_and_passes_for_the_solution() {
     let said = course("run", &["--", "prove"]);
-    assert!(said.contains("11 steps, 73 checks"), "{said}");
+    assert!(said.contains("17 steps, 126 checks"), "{said}");
 }
 
 #[test]
 fn the_checks_of_the_course_catch_wrong_solutions_and_name_the_mistake() {
     let said = course("test", &["--test", "wrong"]);
-    assert!(said.contains("8 steps, 106 wrong solutions, 106 caught"), "{said}");
+    assert!(said.contains("17 steps, 276 wrong solutions, 276 caught"), "{said}");
 }
 
 /// Runs a command of cargo on the course, which must succeed, and returns what it prints.

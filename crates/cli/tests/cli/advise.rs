@@ -554,8 +554,15 @@ fn filters_of_prefixes_are_predicted_as_they_are() {
     db.close().unwrap();
     let again = family(dir.path(), &[]);
     assert!(texts(&again["advice"], "action")[0].starts_with("Keep"), "{}", again["advice"]);
-    let (told, real) = (blocks("bloom:10, keys"), number(&again["absent"]["blocks"]));
-    assert!((told - real).abs() < 0.02, "{told} blocks, then {real}");
+    // The compaction left fewer tables that a lookup comes to, so the rates are compared.
+    let tables = |found: &Value| {
+        let levels = found["absent"]["tables_in_vain_by_level"].as_array().unwrap();
+        levels.iter().map(number).sum::<f64>()
+    };
+    let told = blocks("bloom:10, keys") / tables(&found);
+    let real = number(&again["absent"]["blocks"]) / tables(&again);
+    // Of 5,000 lookups, about fifty search a block in vain.
+    assert!((told - real).abs() < 0.007, "a rate of {told}, then {real}");
 }
 
 #[test]

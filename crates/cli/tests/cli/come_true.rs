@@ -6,6 +6,7 @@
 //! 0 holds a part, keys are asked for with very different frequencies, half of the lookups are of
 //! present keys, and a memtable answers a part of them.
 
+use std::fs;
 use std::path::Path;
 
 use maypole::{Compression, Db};
@@ -240,4 +241,40 @@ fn imported(lookups: usize, most: f64) {
 fn what_is_predicted_for_a_million_lookups_is_observed() {
     comes_true("bloom(4)", 1_000_000, 1_500_000, 0.05);
     imported(1_500_000, 0.05);
+}
+
+/// The commands of docs/following.md, on a tenth of the data.
+#[test]
+fn the_commands_of_the_page_close_the_circle() {
+    let dir = tempfile::tempdir().unwrap();
+    let [db, file] = ["shop", "lookups.tsv"].map(|name| dir.path().join(name));
+    let size = ["--entries", "200k", "--reads", "400k", "--memtable", "1M"];
+    let bench = |workloads: &str, filter: &str, more: &[&Path]| {
+        let options = ["bench", "--workloads", workloads, "--filter", filter].into_iter();
+        let options = options.chain(size).map(Path::new);
+        let options = options.chain(["--db".as_ref(), db.as_path()]).chain(more.iter().copied());
+        let done = crate::run(&options.collect::<Vec<_>>());
+        assert_eq!(done.code, 0, "{}", done.err);
+        done.err
+    };
+    bench("fillrandom", "bloom(4)", &[]);
+    let reads = "readrandom,readmissing";
+    let noted = bench(reads, "bloom(4)", &["--record".as_ref(), &file]);
+    let recorded = fs::read_to_string(&file).unwrap().lines().count();
+    // One lookup in 64, of 800,000.
+    assert!((11_500..13_500).contains(&recorded), "{recorded} lines");
+    assert!(noted.contains("lookups recorded in"), "{noted}");
+
+    let family = advice(&db, &file);
+    let [predicted, low, high] = predicted(&family, "bloom:10");
+    maypole!("apply-filter", &db, "bloom(10)").well();
+    bench(reads, "bloom(10)", &["--seed".as_ref(), "2".as_ref()]);
+    let stats = maypole!("stats", &db, "--format", "json").well();
+    let stats: Value = serde_json::from_str(&stats).unwrap();
+    let levels = stats["in_vain_per_get"].as_array().unwrap_or_else(|| panic!("{stats}"));
+    let observed: f64 = levels.iter().map(|level| level["observed"].as_f64().unwrap()).sum();
+    let promised: f64 = levels.iter().map(|level| level["predicted"].as_f64().unwrap()).sum();
+    assert!((promised / observed - 1.0).abs() < 0.05, "{promised} and {observed}");
+    let is_near = (low * 0.9..high * 1.1).contains(&observed);
+    assert!(is_near, "{predicted} ({low} to {high}) was predicted, {observed} observed");
 }

@@ -81,7 +81,7 @@ fn filters_and_indexes_that_exceed_the_cache_are_a_warning() {
 
     let text = maypole!(call[0], call[1], call[2], call[3], "--json").well();
     let bloom = rows(&text).into_iter().find(|row| row["filter"] == "bloom").unwrap();
-    // With entries of this size, indexes take 1.4 to 1.5 bytes a key, as docs/performance.md states.
+    // With entries of this size, indexes take 1.4 to 1.5 bytes a key, as docs/performance.md says.
     let index_bytes = bloom["index_bytes"].as_f64().unwrap();
     assert!((1.4..1.5).contains(&(index_bytes / 800e6)), "{index_bytes}");
     assert!(bloom["top_bytes"].as_f64().unwrap() < index_bytes / 50.0, "{bloom}");

@@ -1,7 +1,5 @@
 use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use maypole::table::SstReader;
@@ -9,7 +7,7 @@ use maypole::table::SstReader;
 use super::super::step04_block::Block;
 use super::super::step05_table::{Counts, Table, TableBuilder, Uncached};
 use super::super::step06_rocksdb::*;
-use super::key;
+use super::{key, sst_dump};
 use crate::check::{Check, Scratch, remark};
 use crate::given::{VALUE, internal_key};
 
@@ -132,22 +130,7 @@ fn maypole_reads_it() {
     let passed = (0..KEYS).filter(|&i| passes(&key("absent", i))).count();
     assert!(passed < 30, "{passed} of {KEYS} absent keys pass in Maypole");
     let table = Table::open(&path, 1, ROCKSDB).expect("the table is opened");
-    assert!(table.get(&Uncached, &key("key", 7)).expect("get").is_some(), "your reader: key 7");
-}
-
-/// What `sst_dump` prints of a file, or `None` if it is not installed.
-fn sst_dump(path: &Path, command: &str) -> Option<String> {
-    let file = format!("--file={}", path.display());
-    let dumped = Command::new("sst_dump").args([&file, command, "--verify_checksum"]).output();
-    match dumped {
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        // The exit status is not checked, because it is 0 for a damaged table too.
-        dumped => {
-            let dumped = dumped.expect("sst_dump is run");
-            let printed = [dumped.stdout, dumped.stderr].concat();
-            Some(String::from_utf8_lossy(&printed).into_owned())
-        }
-    }
+    assert!(table.get(&Uncached, &key("key", 7), 8).expect("get").is_some(), "your reader: key 7");
 }
 
 fn rocksdb_reads_it() {

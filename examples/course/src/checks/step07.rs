@@ -1,14 +1,16 @@
 use std::fs;
 
+use super::super::step04_block::KeyValue;
 use super::super::step05_table::{Table, Uncached};
 use super::super::step06_rocksdb::ROCKSDB;
 use super::super::step07_memtable::*;
-use super::key;
+use super::{assert_maypole_reads, key};
 use crate::check::{Check, Scratch};
 use crate::given::{DELETION, Entry, VALUE, split_key};
 
 pub const CHECKS: &[Check] = &[
-    Check { says: "the newest entry of a key is kept, a tombstone too", run: newest_stays },
+    Check { says: "every version of a key is kept, a tombstone too", run: versions_stay },
+    Check { says: "entries_from() has the order of a table", run: in_order },
     Check { says: "flush() writes a table of all entries, in order", run: flush_writes_all },
     Check { says: "flush() writes to a temporary file and renames it", run: flush_renames },
     Check { says: "what was logged is replayed", run: replayed },
@@ -24,16 +26,49 @@ fn tombstone(sequence: u64) -> Entry {
     Entry { sequence, value: None }
 }
 
-fn newest_stays() {
+fn versions_stay() {
     let mut memtable = Memtable::default();
     assert!(memtable.is_empty(), "a new memtable");
     memtable.insert(b"plum", put(1, "blue"));
-    memtable.insert(b"plum", put(2, "red"));
+    memtable.insert(b"plum", put(4, "red"));
     memtable.insert(b"pear", put(3, "green"));
-    memtable.insert(b"pear", tombstone(4));
-    assert_eq!(memtable.get(b"plum"), Some(&put(2, "red")), "`plum` was written twice");
-    assert_eq!(memtable.get(b"pear"), Some(&tombstone(4)), "a tombstone is an entry");
-    assert_eq!(memtable.get(b"fig"), None, "`fig` was never written");
+    memtable.insert(b"pear", tombstone(5));
+    let get = |key: &[u8], sequence| memtable.get(key, sequence);
+    assert_eq!(get(b"plum", 9), Some(put(4, "red")), "`plum` was written twice: the newest");
+    assert_eq!(get(b"plum", 4), Some(put(4, "red")), "`plum` at 4, when it was written");
+    assert_eq!(get(b"plum", 3), Some(put(1, "blue")), "`plum` at 3, before it was overwritten");
+    assert_eq!(get(b"plum", 0), None, "`plum` at 0, before it was written");
+    assert_eq!(get(b"pear", 9), Some(tombstone(5)), "`pear` was deleted: a tombstone is an entry");
+    assert_eq!(get(b"pear", 4), Some(put(3, "green")), "`pear` at 4, before it was deleted");
+    assert_eq!(get(b"pea", 9), None, "`pea` was never written, and `pear` is another key");
+    assert_eq!(get(b"fig", 9), None, "`fig` was never written");
+    assert_eq!(get(b"z", 9), None, "`z`, behind all keys");
+}
+
+fn in_order() {
+    let mut memtable = Memtable::default();
+    for (key, sequence) in [(b"plum", 1), (b"pear", 2), (b"plum", 300), (b"pear", 4)] {
+        memtable.insert(key, put(sequence, "x"));
+    }
+    memtable.insert(b"plum", tombstone(7));
+    let places = |key: &[u8], sequence| -> Vec<String> {
+        let show = |(key, value): KeyValue| {
+            let (user_key, sequence, kind) = split_key(&key);
+            format!("{} {sequence} kind {kind} `{}`", user_key.escape_ascii(), value.escape_ascii())
+        };
+        memtable.entries_from(key, sequence).map(show).collect()
+    };
+    let all = [
+        "pear 4 kind 1 `x`",
+        "pear 2 kind 1 `x`",
+        "plum 300 kind 1 `x`",
+        "plum 7 kind 0 ``",
+        "plum 1 kind 1 `x`",
+    ];
+    let rule = "keys ascend, and of each key the newest version comes first";
+    assert_eq!(places(b"", u64::MAX), all, "all entries: {rule}. Left: yours; right: expected");
+    assert_eq!(places(b"plum", 7), all[3..], "the entries from `plum` number 7 on");
+    assert_eq!(places(b"pear", 3), all[1..], "the entries from `pear` number 3 on");
 }
 
 fn flush_writes_all() {
@@ -58,9 +93,10 @@ fn flush_writes_all() {
         assert_eq!(kind, expected, "the kind of entry {i}");
         assert_eq!(value.is_empty(), kind == DELETION, "the value of entry {i}");
     }
-    let found = table.get(&Uncached, &key("key", 8)).expect("get");
+    let found = table.get(&Uncached, &key("key", 8), 1000).expect("get");
     assert_eq!(found, Some(put(8, "value 8")), "key 8");
     assert!(table.has_filter(), "the table has no filter");
+    assert_maypole_reads(&path, &entries);
 }
 
 /// Regression: tables were written in place, so that a killed program left half of a table, and the

@@ -1,9 +1,16 @@
+use std::fs;
+
 use super::super::step05_table::Table;
 use super::super::step08_levels::*;
-use super::{assert_near, key};
+use super::{assert_maypole_reads, assert_near, key};
 use crate::check::{Check, Scratch};
+use crate::given::split_key;
 
 pub const CHECKS: &[Check] = &[
+    Check { says: "a lookup at a sequence number finds what was there", run: at_a_number },
+    Check { says: "compact() keeps the newest entry of each key", run: compact_keeps_newest },
+    Check { says: "compact() drops a tombstone when nothing is below it", run: tombstones_go },
+    Check { says: "compact() leaves one table, which Maypole reads", run: one_table },
     Check { says: "a value is found wherever it is", run: found_everywhere },
     Check { says: "the newest value wins, and a tombstone hides", run: newest_wins },
     Check { says: "useful, full positive and full true positive are counted", run: counted },
@@ -114,7 +121,7 @@ fn reads_are_saved() {
     assert_eq!(
         reads(&db) - before,
         expected,
-        "reads of level 1 for 400 lookups, of which {useful} were useful and {full_positive} positive"
+        "reads of level 1 for 400 lookups: {useful} were useful and {full_positive} positive"
     );
 }
 
@@ -132,6 +139,124 @@ fn ends_early() {
         "the newest table of level 0 has all 200 keys, so the older one is not queried"
     );
     assert_eq!(counts[1..], [FilterCounts::default(); LEVELS - 1], "deeper levels are not queried");
+}
+
+fn at_a_number() {
+    let scratch = Scratch::new("number");
+    let mut db = Db::open(&scratch.0).expect("open");
+    // Each write is in another table, and the last one in the memtable.
+    for value in [b"one", b"two", b"six"] {
+        db.put(b"plum", value).expect("put");
+        db.flush().expect("flush");
+    }
+    db.delete(b"plum").expect("delete");
+    let expected = [None, Some(&b"one"[..]), Some(b"two"), Some(b"six"), None];
+    for place in ["the memtable", "level 0"] {
+        for (sequence, expected) in (0..).zip(expected) {
+            let found = db.get_at(b"plum", sequence).expect("get_at");
+            let useful = db.counts()[0].useful;
+            assert_eq!(useful, 0, "a filter denies `plum`. Does it get the hash of the user key?");
+            assert_eq!(
+                found.as_deref().map(|value| value.escape_ascii().to_string()),
+                expected.map(|value| value.escape_ascii().to_string()),
+                "`plum` at number {sequence}: 1, 2 and 3 are puts, 4 is its deletion, in {place}"
+            );
+        }
+        db.flush().expect("flush");
+    }
+}
+
+/// User key, sequence number and kind of all entries of a level.
+fn entries_of(db: &Db, level: usize) -> Vec<String> {
+    let entries = db.levels[level].iter().flat_map(|table| table.entries().expect("entries"));
+    let show = |key: &[u8]| {
+        let (user_key, sequence, kind) = split_key(key);
+        format!("{} {sequence} kind {kind}", user_key.escape_ascii())
+    };
+    entries.map(|(key, _)| show(&key)).collect()
+}
+
+fn compact_keeps_newest() {
+    let scratch = Scratch::new("keeps");
+    let mut db = Db::open(&scratch.0).expect("open");
+    // Level 1 has 1 to 3, level 0 a table with 4 to 6 and one with 7 to 9.
+    for round in 0..3 {
+        for key in [b"a", b"b", b"c"] {
+            db.put(key, b"x").expect("put");
+            if round == 2 {
+                db.put(key, b"twice").expect("put");
+            }
+        }
+        db.flush().expect("flush");
+        if round == 0 {
+            db.compact(0).expect("compact");
+            let tables: Vec<usize> = db.levels.iter().map(Vec::len).collect();
+            assert_eq!(tables, [0, 1, 0, 0], "tables by level, after compact(0) of one table");
+        }
+    }
+    db.compact(0).expect("compact");
+    let newest = ["a 8 kind 1", "b 10 kind 1", "c 12 kind 1"];
+    assert_eq!(
+        entries_of(&db, 1),
+        newest,
+        "level 1 after the newest table of level 0, the older one and level 1 were merged. \
+         Left: yours; right: the newest entry of each key"
+    );
+    assert_eq!(db.get(b"b").expect("get").as_deref(), Some(&b"twice"[..]), "the value of `b`");
+}
+
+fn tombstones_go() {
+    let scratch = Scratch::new("tombstones");
+    let mut db = Db::open(&scratch.0).expect("open");
+    for key in [b"a", b"b"] {
+        db.put(key, b"old").expect("put");
+    }
+    db.flush().expect("flush");
+    [0, 1].into_iter().for_each(|level| db.compact(level).expect("compact"));
+    db.delete(b"a").expect("delete");
+    db.flush().expect("flush");
+    db.compact(0).expect("compact");
+    assert_eq!(
+        entries_of(&db, 1),
+        ["a 3 kind 0"],
+        "level 1: the tombstone of `a` must stay, because it hides the entry in level 2"
+    );
+    assert_eq!(db.get(b"a").expect("get"), None, "`a` was deleted; level 2 has an old entry of it");
+    db.compact(1).expect("compact");
+    assert_eq!(
+        entries_of(&db, 2),
+        ["b 2 kind 1"],
+        "level 2, and no deeper level has a table: the tombstone of `a` has nothing to hide"
+    );
+    db.delete(b"b").expect("delete");
+    db.flush().expect("flush");
+    (0..3).for_each(|level| db.compact(level).expect("compact"));
+    let tables: Vec<usize> = db.levels.iter().map(Vec::len).collect();
+    assert_eq!(tables, [0; LEVELS], "tables by level: all keys were deleted, so nothing is left");
+}
+
+fn one_table() {
+    let scratch = Scratch::new("one");
+    let mut db = tree(&scratch);
+    for i in 0..100 {
+        db.delete(&key("deep", i)).expect("delete");
+    }
+    db.flush().expect("flush");
+    for level in 0..2 {
+        db.compact(level).expect("compact");
+        let tables: Vec<usize> = db.levels.iter().map(Vec::len).collect();
+        assert_eq!(
+            (tables[level], tables[level + 1]),
+            (0, 1),
+            "tables of level {level} and of level {}, after compact({level})",
+            level + 1
+        );
+        let table = &db.levels[level + 1][0];
+        assert_maypole_reads(&db.path(table.number), &table.entries().expect("entries"));
+        let files = fs::read_dir(&scratch.0).unwrap().map(|file| file.unwrap().path());
+        let files = files.filter(|path| path.extension().is_some_and(|e| e == "sst")).count();
+        assert_eq!(files, tables.iter().sum::<usize>(), "files with tables, and tables by level");
+    }
 }
 
 fn the_rate() {

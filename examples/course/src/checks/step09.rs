@@ -38,7 +38,7 @@ fn table(scratch: &Scratch, number: u64) -> Table {
 }
 
 fn get(table: &Table, cache: &Cache, i: u64) {
-    let found = table.get(cache, &key("key", i)).expect("get");
+    let found = table.get(cache, &key("key", i), i).expect("get");
     assert!(found.is_some(), "key {i} is not found through the cache");
 }
 

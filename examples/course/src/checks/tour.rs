@@ -8,6 +8,7 @@ use super::super::step05_table::{Blocks, Kind, Table};
 use super::super::step08_levels::{Db, LEVELS};
 use super::super::step09_cache::Cache;
 use super::super::step10_budget::bits_by_level;
+use super::super::step15_compaction::{Limits, Simulator};
 use super::key;
 use crate::check::{Check, Scratch, remark};
 use crate::given::Handle;
@@ -85,4 +86,27 @@ fn tour() -> io::Result<String> {
     let (hits, misses) = (cache.hits.get(), cache.misses.get());
     writeln!(out, "blocks from the cache: {hits}; from files: {misses}").unwrap();
     Ok(out)
+}
+
+/// The moves of a tree, as a check. The remark is the report.
+pub const SIMULATE: Check = Check {
+    says: "the moves of a tree",
+    run: || {
+        let flushes: Option<u64> = std::env::args().nth(2).and_then(|n| n.parse().ok());
+        remark(simulate(flushes.expect("a number of flushes")));
+    },
+};
+
+/// Level 1 may have the size of ten flushes.
+fn simulate(flushes: u64) -> String {
+    let limits = Limits { level0_tables: 4, level1_bytes: 1000, ratio: 10 };
+    let mut simulator = Simulator::default();
+    (0..flushes).for_each(|_| simulator.flush(100, limits));
+    format!(
+        "move    tables  level 0 level 1 level 2 level 3\n{}\n\
+         each byte was written {:.1} times; a lookup of an absent key comes to {} tables",
+        simulator.log,
+        simulator.write_amplification(),
+        simulator.runs()
+    )
 }

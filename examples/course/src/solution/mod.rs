@@ -12,6 +12,12 @@ pub mod step08_levels;
 pub mod step09_cache;
 pub mod step10_budget;
 pub mod step11_ribbon;
+pub mod step12_cursors;
+pub mod step13_merging;
+pub mod step14_snapshots;
+pub mod step15_compaction;
+pub mod step16_manifest;
+pub mod step17_policy;
 
 #[path = "../checks/mod.rs"]
 pub mod checks;

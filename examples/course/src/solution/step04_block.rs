@@ -84,7 +84,7 @@ pub struct Block {
     bytes: Rc<[u8]>,
     /// The offset at which the entries end and the restart points begin.
     entries_end: usize,
-    restarts: usize,
+    pub restarts: usize,
 }
 
 /// A key and its value.
@@ -105,7 +105,7 @@ impl Block {
     }
 
     /// The entries from restart point number `restart` on.
-    fn entries_from(&self, restart: usize) -> io::Result<Entries> {
+    pub fn entries_from(&self, restart: usize) -> io::Result<Entries> {
         let at = fixed32(&self.bytes, self.entries_end + 4 * restart)? as usize;
         Ok(Entries { at, ..self.entries() })
     }

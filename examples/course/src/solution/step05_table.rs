@@ -13,6 +13,7 @@
 //! adds.
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -61,14 +62,24 @@ pub struct Ending {
 /// No checksums and no properties.
 pub const PLAIN: Ending = Ending { checksum_kind: 0, checksum: |_| 0, properties: |_| Vec::new() };
 
-/// Writes a table. Internal keys come in ascending order, each user key once.
+/// Whether an internal key comes before the place of a user key and a sequence number. User keys
+/// ascend. Among the entries of one user key the newest, with the largest sequence number, comes
+/// first.
+pub fn is_before(internal_key: &[u8], user_key: &[u8], sequence: u64) -> bool {
+    // yours: compare user keys; if they are equal, compare sequence numbers the other way round
+    let (key, number, _) = split_key(internal_key);
+    (key, Reverse(number)) < (user_key, Reverse(sequence))
+    // end
+}
+
+/// Writes a table. Internal keys come in the order of [`is_before`].
 pub struct TableBuilder {
     ending: Ending,
     file: Vec<u8>,
     data: BlockBuilder,
     index: BlockBuilder,
     last_key: Vec<u8>,
-    /// The hashes of all user keys, for the filter.
+    /// The hashes of all user keys, each once, for the filter.
     hashes: Vec<u64>,
     counts: Counts,
 }
@@ -91,9 +102,11 @@ impl TableBuilder {
         self.counts.entries += 1;
         self.counts.key_bytes += internal_key.len() as u64;
         self.counts.value_bytes += value.len() as u64;
-        // yours: the entry goes to the data block, the hash of the user key to the filter's hashes
+        // yours: the entry goes to the data block; a new user key: its hash goes to the filter's
         self.data.add(internal_key, value);
-        self.hashes.push(hash64(user_key));
+        if self.hashes.is_empty() || split_key(&self.last_key).0 != user_key {
+            self.hashes.push(hash64(user_key));
+        }
         self.last_key = internal_key.to_vec();
         if self.data.size() >= BLOCK_BYTES {
             self.end_data_block();
@@ -187,9 +200,9 @@ pub struct Table {
     /// Blocks that were read from the file.
     pub reads: Cell<u64>,
     file: RefCell<File>,
-    file_bytes: u64,
+    pub file_bytes: u64,
     ending: Ending,
-    index: Handle,
+    pub index: Handle,
     filter: Option<Handle>,
 }
 
@@ -260,11 +273,15 @@ impl Table {
         // end
     }
 
-    /// Searches the table for the entry of a key, without a query of the filter.
-    pub fn get(&self, blocks: &dyn Blocks, user_key: &[u8]) -> io::Result<Option<Entry>> {
-        // Each user key is in a table once. So user keys alone are compared, and the eight bytes
-        // behind them, with the sequence number and the kind, do not count.
-        let is_before = |key: &[u8]| split_key(key).0 < user_key;
+    /// Searches the table for the newest entry of a key whose sequence number is at most `sequence`,
+    /// without a query of the filter.
+    pub fn get(
+        &self,
+        blocks: &dyn Blocks,
+        user_key: &[u8],
+        sequence: u64,
+    ) -> io::Result<Option<Entry>> {
+        let is_before = |key: &[u8]| is_before(key, user_key, sequence);
         // yours: seek in the index, get the data block, seek in it; is it this key?
         let index = Block::new(blocks.block(self, self.index, Kind::Index)?)?;
         let Some((_, handle)) = index.seek(is_before)? else { return Ok(None) };

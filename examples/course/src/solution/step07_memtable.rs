@@ -6,36 +6,64 @@
 //! payload  fixed64 sequence << 8 | kind, varint key bytes, key, value
 //! ```
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::path::Path;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
 
-use super::step05_table::TableBuilder;
+use super::step04_block::KeyValue;
+use super::step05_table::{TableBuilder, entry_of};
 use super::step06_rocksdb::ROCKSDB;
+use crate::disk;
 use crate::given::{
     DELETION, Entry, VALUE, damaged, fixed32, internal_key, put_varint, split_key, take,
     take_varint,
 };
 
-/// The newest entry of each key that was written since the last flush, in the order of keys.
+/// The place of a version in the order of tables.
+type Place = (Vec<u8>, Reverse<u64>);
+
+/// What was written since the last flush: all versions of each key, in the order of tables.
 #[derive(Default)]
 pub struct Memtable {
-    entries: BTreeMap<Vec<u8>, Entry>,
+    /// The value of each version. `None` is a tombstone.
+    entries: BTreeMap<Place, Option<Vec<u8>>>,
+    /// Bytes of all keys and values.
+    pub bytes: usize,
 }
 
 impl Memtable {
-    /// Inserts an entry, which replaces an older one of the same key.
+    /// Inserts a version of a key. Older versions stay.
     pub fn insert(&mut self, key: &[u8], entry: Entry) {
+        self.bytes += key.len() + 8 + entry.value.as_ref().map_or(0, Vec::len);
         // yours: one line
-        self.entries.insert(key.to_vec(), entry);
+        self.entries.insert((key.to_vec(), Reverse(entry.sequence)), entry.value);
         // end
     }
 
-    /// The entry of a key, which may be a tombstone. `None`: the memtable has no entry of the key.
-    pub fn get(&self, key: &[u8]) -> Option<&Entry> {
-        // yours: one line
-        self.entries.get(key)
+    /// The entries from a place on, as a table stores them: internal keys and values. A tombstone
+    /// has the kind `DELETION` and no value.
+    pub fn entries_from(
+        &self,
+        key: &[u8],
+        sequence: u64,
+    ) -> Box<dyn Iterator<Item = KeyValue> + '_> {
+        let place: Place = (key.to_vec(), Reverse(sequence));
+        // yours: `range(place..)` of the map; of each version the internal key and the value
+        Box::new(self.entries.range(place..).map(|((key, Reverse(sequence)), value)| {
+            let kind = if value.is_some() { VALUE } else { DELETION };
+            (internal_key(key, *sequence, kind), value.clone().unwrap_or_default())
+        }))
+        // end
+    }
+
+    /// The newest entry of a key whose sequence number is at most `sequence`. It may be a
+    /// tombstone. `None`: the memtable has no such entry.
+    pub fn get(&self, key: &[u8], sequence: u64) -> Option<Entry> {
+        // yours: the first entry from this place on; is it of this key?
+        let (found, value) = self.entries_from(key, sequence).next()?;
+        (split_key(&found).0 == key).then(|| entry_of(&found, value))
         // end
     }
 
@@ -43,33 +71,64 @@ impl Memtable {
         self.entries.is_empty()
     }
 
-    /// Writes all entries to a table at `path`, which appears there only when it is whole.
+    /// Writes all entries to a table at `path`.
     pub fn flush(&self, path: &Path, bits_per_key: f64) -> io::Result<()> {
-        // yours: step 5, ending ROCKSDB; a tombstone: DELETION, no value; a temporary file, renamed
-        let mut table = TableBuilder::new(ROCKSDB);
-        for (key, entry) in &self.entries {
-            let (kind, value) = match &entry.value {
-                Some(value) => (VALUE, &value[..]),
-                None => (DELETION, &[][..]),
-            };
-            table.add(&internal_key(key, entry.sequence, kind), value);
-        }
-        let temporary = path.with_extension("tmp");
-        fs::write(&temporary, table.finish(bits_per_key))?;
-        fs::rename(&temporary, path)
-        // end
+        write_table(path, self.entries_from(b"", u64::MAX), bits_per_key)
     }
+}
+
+/// Writes entries to a table at `path`, which appears there only when it is whole.
+pub fn write_table(
+    path: &Path,
+    entries: impl IntoIterator<Item = KeyValue>,
+    bits_per_key: f64,
+) -> io::Result<()> {
+    // yours: a table with the ending ROCKSDB, written to a temporary file, which is renamed
+    let mut table = TableBuilder::new(ROCKSDB);
+    for (key, value) in entries {
+        table.add(&key, &value);
+    }
+    let temporary = path.with_extension("tmp");
+    disk::write(&temporary, &table.finish(bits_per_key))?;
+    disk::rename(&temporary, path)
+    // end
+}
+
+/// A record of a log.
+pub fn record(payload: &[u8]) -> Vec<u8> {
+    // yours: `crc32fast::hash` of the payload, its length, the payload
+    let crc = crc32fast::hash(payload).to_le_bytes();
+    let length = (payload.len() as u32).to_le_bytes();
+    [&crc, &length, payload].concat()
+    // end
+}
+
+/// The payloads of the records of a log. They end before the first record that is incomplete or has
+/// a wrong CRC, because a crash may have torn it.
+pub fn payloads(log: &[u8]) -> Vec<&[u8]> {
+    // yours: while a whole record is there and its CRC is right: push its payload
+    let (mut rest, mut payloads) = (log, Vec::new());
+    while let (Ok(crc), Ok(length)) = (fixed32(rest, 0), fixed32(rest, 4)) {
+        rest = &rest[8..];
+        match take(&mut rest, length.into()) {
+            Ok(payload) if crc32fast::hash(payload) == crc => payloads.push(payload),
+            _ => break,
+        }
+    }
+    payloads
+    // end
 }
 
 /// The file with the writes that are in no table yet.
 pub struct Log {
     file: File,
+    path: PathBuf,
 }
 
 impl Log {
     /// Opens or creates the log at `path`. Records are appended.
     pub fn open(path: &Path) -> io::Result<Log> {
-        Ok(Log { file: OpenOptions::new().create(true).append(true).open(path)? })
+        Ok(Log { file: disk::open(path)?, path: path.to_path_buf() })
     }
 
     pub fn append(&mut self, key: &[u8], entry: &Entry) -> io::Result<()> {
@@ -78,39 +137,31 @@ impl Log {
         put_varint(&mut payload, key.len() as u64);
         payload.extend(key);
         payload.extend(entry.value.as_deref().unwrap_or_default());
-        // yours: `crc32fast::hash` of the payload, its length, the payload; one write
-        let crc = crc32fast::hash(&payload).to_le_bytes();
-        let length = (payload.len() as u32).to_le_bytes();
-        self.file.write_all(&[&crc, &length, &payload[..]].concat())
-        // end
+        disk::append(&self.file, &self.path, &record(&payload))
+    }
+
+    /// Waits until all records are on the disk.
+    pub fn sync(&self) -> io::Result<()> {
+        disk::sync(&self.path)
     }
 
     /// Forgets all records.
     pub fn clear(&mut self) -> io::Result<()> {
-        self.file.set_len(0)
+        disk::truncate(&self.file, &self.path)
     }
 }
 
-/// The keys and entries of a log. They end before the first record that is incomplete or has a
-/// wrong CRC, because a crash may have torn it. A log that does not exist has no entries.
+/// The keys and entries of a log. A log that does not exist has no entries.
 pub fn replay(path: &Path) -> io::Result<Vec<(Vec<u8>, Entry)>> {
-    let bytes = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        read => read?,
-    };
-    let mut rest = &bytes[..];
-    // yours: while a whole record is there and its CRC is right: push `take_entry(payload)?`
-    let mut entries = Vec::new();
-    while let (Ok(crc), Ok(length)) = (fixed32(rest, 0), fixed32(rest, 4)) {
-        rest = &rest[8..];
-        let Ok(payload) = take(&mut rest, length.into()) else { break };
-        if crc32fast::hash(payload) != crc {
-            break;
-        }
-        entries.push(take_entry(payload)?);
+    payloads(&read(path)?).into_iter().map(take_entry).collect()
+}
+
+/// The bytes of a file: none, if it does not exist.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
     }
-    Ok(entries)
-    // end
 }
 
 fn take_entry(mut payload: &[u8]) -> io::Result<(Vec<u8>, Entry)> {

@@ -10,10 +10,19 @@ mod step01;
 mod step02;
 mod step03;
 mod step04;
+mod step05;
 mod step06;
+mod step07;
+mod step08;
 mod step09;
 mod step10;
 mod step11;
+mod step12;
+mod step13;
+mod step14;
+mod step15;
+mod step16;
+mod step17;
 
 /// A solution of a step with one mistake.
 pub struct Wrong {
@@ -36,8 +45,17 @@ pub const STEPS: &[(&str, &[Wrong])] = &[
     ("02", step02::WRONG),
     ("03", step03::WRONG),
     ("04", step04::WRONG),
+    ("05", step05::WRONG),
     ("06", step06::WRONG),
+    ("07", step07::WRONG),
+    ("08", step08::WRONG),
     ("09", step09::WRONG),
     ("10", step10::WRONG),
     ("11", step11::WRONG),
+    ("12", step12::WRONG),
+    ("13", step13::WRONG),
+    ("14", step14::WRONG),
+    ("15", step15::WRONG),
+    ("16", step16::WRONG),
+    ("17", step17::WRONG),
 ];

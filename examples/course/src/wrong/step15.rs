@@ -1,0 +1,130 @@
+use super::Wrong;
+
+pub const WRONG: &[Wrong] = &[
+    Wrong {
+        what: "level 0 is merged one table too late",
+        old: "sizes[0].len() >= limits.level0_tables",
+        new: "sizes[0].len() > limits.level0_tables",
+        says: "level 0 has 4 tables",
+    },
+    Wrong {
+        what: "level 0 is merged at each flush",
+        old: "sizes[0].len() >= limits.level0_tables",
+        new: "!sizes[0].is_empty() && limits.level0_tables > 0",
+        says: "level 0 has 3 tables",
+    },
+    Wrong {
+        what: "a level that is just full is merged",
+        old: "tables.iter().sum::<u64>() > most",
+        new: "tables.iter().sum::<u64>() >= most",
+        says: "level 1 has 1000 bytes",
+    },
+    Wrong {
+        what: "all levels have the limit of level 1",
+        old: "        most *= limits.ratio;\n",
+        new: "        most *= limits.ratio.min(1);\n",
+        says: "level 2 has 10,000 bytes",
+    },
+    Wrong {
+        what: "the limits grow by addition",
+        old: "most *= limits.ratio;",
+        new: "most += limits.ratio;",
+        says: "level 2 has 10,000 bytes",
+    },
+    Wrong {
+        what: "level 1 has the limit of level 2",
+        old: "let mut most = limits.level1_bytes;",
+        new: "let mut most = limits.level1_bytes * limits.ratio;",
+        says: "level 1 has 1001 bytes",
+    },
+    Wrong {
+        what: "the last level is merged, too",
+        old: ".take(LEVELS - 1)",
+        new: ".take(LEVELS)",
+        says: "the last level has no limit",
+    },
+    Wrong {
+        what: "level 2 is never merged",
+        old: ".take(LEVELS - 1)",
+        new: ".take(LEVELS - 2)",
+        says: "level 2 has 10,001 bytes",
+    },
+    Wrong {
+        what: "only the newest entries are kept",
+        old: "needed(merged(db, tables()), snapshots)?",
+        new: "needed(merged(db, tables()), &snapshots[..0])?",
+        says: "versions of `a` in level 1",
+    },
+    Wrong {
+        what: "all versions are kept",
+        old: "needed(merged(db, tables()), snapshots)?",
+        new: "needed(merged(db, tables()), &(0..=db.last_sequence).collect::<Vec<_>>())?",
+        says: "versions of `a` in level 1",
+    },
+    Wrong {
+        what: "a tombstone is dropped although a snapshot needs what is older",
+        old: "kind != DELETION || sequence > oldest",
+        new: "kind != DELETION || sequence > oldest.max(u64::MAX)",
+        says: "deletion 5 hides it",
+    },
+    Wrong {
+        what: "tombstones stay as long as there is any snapshot",
+        old: "kind != DELETION || sequence > oldest",
+        new: "kind != DELETION || (oldest < u64::MAX && sequence > 0)",
+        says: "the snapshot 6 sees the same as a reader of today",
+    },
+    Wrong {
+        what: "a tombstone is compared with the newest snapshot",
+        old: "snapshots.first().copied()",
+        new: "snapshots.last().copied()",
+        says: "`b` with the snapshots 4, which sees put 4",
+    },
+    Wrong {
+        what: "a tombstone of the oldest snapshot's own number stays",
+        old: "sequence > oldest",
+        new: "sequence >= oldest",
+        says: "the snapshot 6 sees the same as a reader of today",
+    },
+    Wrong {
+        what: "without snapshots no tombstone is dropped",
+        old: "unwrap_or(u64::MAX)",
+        new: "unwrap_or(0)",
+        says: "a compaction without snapshots",
+    },
+    Wrong {
+        what: "a tombstone is dropped too early",
+        old: "if db.levels[into + 1..].iter().all(Vec::is_empty) {",
+        new: "{",
+        says: "must stay, because it hides the entry in level 2",
+    },
+    Wrong {
+        what: "a tombstone is never dropped",
+        old: "if db.levels[into + 1..].iter().all(Vec::is_empty) {",
+        new: "if db.levels.iter().all(Vec::is_empty) {",
+        says: "a compaction without snapshots",
+    },
+    Wrong {
+        what: "the level below is not merged",
+        old: "db.levels[level].iter().chain(&db.levels[into])",
+        new: "db.levels[level].iter().chain(&db.levels[into][..0])",
+        says: "both levels become one table",
+    },
+    Wrong {
+        what: "the merged tables stay",
+        old: "db.replace(removed, into, entries)",
+        new: "let _: Vec<u64> = removed;\n    db.replace(Vec::new(), into, entries)",
+        says: "tables by level after compact(0)",
+    },
+    Wrong {
+        what: "settle() compacts once",
+        old: "    while let Some(level) = pick(&sizes(db), limits) {",
+        new: "    if let Some(level) = pick(&sizes(db), limits) {",
+        says: "settle() left a level too large",
+    },
+    Wrong {
+        what: "settle() forgets the snapshots",
+        old: "        compact(db, level, snapshots)?;\n",
+        new: "        compact(db, level, &snapshots[..0])?;\n",
+        says: "where it showed",
+    },
+];
