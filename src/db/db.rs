@@ -79,7 +79,8 @@ use crate::table::SstReader;
 /// - **Async programs**: `docs/moving.md` and `examples/from_async.rs`.
 /// - **Coming from RocksDB, fjall, redb or sled**: `docs/moving.md` maps the calls.
 /// - **Watching a running program**: [`Db::stats`], [`Stats::prometheus`] and `docs/monitoring.md`.
-/// - **Choosing a filter**: [`Builder::filter`] and `docs/filters.md`.
+/// - **Choosing a filter**: [`Builder::filter`] and `docs/filters.md`; by what the program looks
+///   up, [`Db::record_lookups`] and `docs/following.md`.
 /// - **What a call costs, and what a large tree needs**: `docs/performance.md`.
 ///
 /// # Keys
