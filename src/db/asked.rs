@@ -35,13 +35,6 @@ const MAX_BYTES: u64 = 64 << 20;
 const FIRST_LINE: &str = "maypole asked 1\n";
 const LAST_LINE: &str = "crc32c ";
 
-/// When the asks of a tree were counted, in lookups since the opening.
-#[derive(Debug, Default)]
-pub(crate) struct Asking {
-    counted_at: u64,
-    written_at: u64,
-}
-
 impl Inner {
     /// Brings the asks of the tables of `version` up to date, if the policy uses them.
     pub(in crate::db) fn count_asks(&self, version: &Version) {

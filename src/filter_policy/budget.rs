@@ -27,7 +27,7 @@
 //! rewritten as soon as no other compaction is due.
 
 use super::context::FilterContext;
-use crate::filter::Family;
+use crate::filter::{Family, FilterSpec};
 
 /// Memory for all filters of a tree together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -144,6 +144,14 @@ impl Curve {
         let step = (at as usize).min(self.bits.len() - 2);
         let part = at - step as f64;
         self.bits[step] * (1.0 - part) + self.bits[step + 1] * part
+    }
+}
+
+/// The filter of a table with this false-positive rate.
+pub fn spec_of_rate(rate: f64, family: Family) -> FilterSpec {
+    match rate > WORST_FPR {
+        true => FilterSpec::NONE,
+        false => FilterSpec::fpr(rate, family).unwrap_or(FilterSpec::NONE),
     }
 }
 

@@ -31,8 +31,7 @@
 
 use std::collections::BTreeSet;
 
-use super::FilterPolicy;
-use super::budget::{Budget, Curve, Factor, entries_to_come};
+use super::budget::{Budget, Curve, Factor, entries_to_come, spec_of_rate};
 use crate::filter::{Family, FilterSpec};
 use crate::version::{ChooseFilter, Chosen, LEVELS, NewKeys, TableFile, Version};
 
@@ -259,7 +258,7 @@ impl<'v> LearnedFilters<'v> {
 
     /// The filter that a table of the tree gets if it is written again.
     pub fn spec_at(&self, level: usize, file: &TableFile) -> FilterSpec {
-        FilterPolicy::spec_of_rate(self.rate(self.share_of(level, file)), self.family)
+        spec_of_rate(self.rate(self.share_of(level, file)), self.family)
     }
 }
 
@@ -269,7 +268,7 @@ impl ChooseFilter for LearnedFilters<'_> {
         let assumed = self.assumed(self.level, keys.entries);
         let is_run = self.level == 0;
         let rate = self.rate(Share { keys: keys.entries as f64, assumed, asked, is_run });
-        let spec = FilterPolicy::spec_of_rate(rate, self.family);
+        let spec = spec_of_rate(rate, self.family);
         Chosen { spec, asked: asked.unwrap_or(0.0) }
     }
 }

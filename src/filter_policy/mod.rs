@@ -40,7 +40,7 @@ use std::collections::BTreeSet;
 
 use crate::filter::{Family, FilterEncoding, FilterSpec, SpecError};
 use crate::version::{ChooseFilter, FileMeta, LEVELS, TableFile, Version};
-use budget::{Budget, SLACK, WORST_FPR, share, stored_bits};
+use budget::{Budget, SLACK, share, spec_of_rate, stored_bits};
 use learned::LearnedFilters;
 
 pub(crate) use context::FilterContext;
@@ -242,16 +242,8 @@ impl FilterPolicy {
             Rule::BottommostNone(_) if context.is_last => FilterSpec::NONE,
             Rule::BottommostNone(spec) => *spec,
             Rule::Budget(budget, family) | Rule::Learned(budget, family) => {
-                FilterPolicy::spec_of_rate(share(*budget, *family, context), *family)
+                spec_of_rate(share(*budget, *family, context), *family)
             }
-        }
-    }
-
-    /// The filter of a budget with this false-positive rate.
-    fn spec_of_rate(rate: f64, family: Family) -> FilterSpec {
-        match rate > WORST_FPR {
-            true => FilterSpec::NONE,
-            false => FilterSpec::fpr(rate, family).unwrap_or(FilterSpec::NONE),
         }
     }
 

@@ -81,7 +81,7 @@ impl FilterBuilder {
     ///
     /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
     /// (0u64..10_000).for_each(|i| builder.add(hash64(&i.to_le_bytes())));
-    /// builder.set_spec(FilterSpec::fuse(9.0)?);
+    /// builder.set_spec("fuse(9)".parse()?);
     /// assert_eq!(builder.finish().expect("there are keys").family(), Family::Fuse);
     /// # Ok::<(), maypole_filter::SpecError>(())
     /// ```

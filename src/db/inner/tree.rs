@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use super::reading::Reading;
 use super::tree_state::TreeState;
-use crate::db::asked::Asking;
 use crate::db::background::cleanups::Cleanups;
 use crate::db::options::TreeOptions;
 use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
@@ -98,6 +97,14 @@ impl Tree {
         self.reading.note_needed_snapshot(&state.version);
         self.notify();
     }
+}
+
+/// When the asks of the tables were counted (`db/asked.rs`), in lookups since the opening.
+#[derive(Default)]
+pub(crate) struct Asking {
+    pub counted_at: u64,
+    /// When the file `ASKED` was written.
+    pub written_at: u64,
 }
 
 /// What the timer knows of the tree (`background/idle.rs`).
