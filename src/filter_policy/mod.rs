@@ -324,6 +324,9 @@ pub(crate) struct Allowance {
     learns: bool,
 }
 
+/// Tells the bits a key of a table, given its level.
+type Shares<'v> = Box<dyn Fn(usize, &TableFile) -> f64 + 'v>;
+
 impl Allowance {
     /// The most bits of all filters in a tree with this many entries.
     pub fn most_bits(&self, entries: u64) -> f64 {
@@ -332,7 +335,7 @@ impl Allowance {
 
     /// Returns what tells the bits a key that a table of `version`, in this level, gets if it is
     /// written again.
-    pub fn shares<'v>(&self, version: &'v Version) -> Box<dyn Fn(usize, &TableFile) -> f64 + 'v> {
+    pub fn shares<'v>(&self, version: &'v Version) -> Shares<'v> {
         if self.learns {
             let filters = LearnedFilters::of_all(self.budget, self.family, version);
             return Box::new(move |level, file| filters.bits_per_key(level, file));
