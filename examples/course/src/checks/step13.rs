@@ -202,7 +202,7 @@ fn as_lookups() {
     for i in 0..2000u64 {
         let random = random(i);
         let name = key("key", random % 150);
-        if random / 150 % 5 == 0 {
+        if (random / 150).is_multiple_of(5) {
             db.delete(&name).expect("delete");
             model.remove(&name);
         } else {
