@@ -68,7 +68,7 @@ impl Inner {
     /// Syncs the WALs and releases the directory.
     fn release(&self) -> Result<()> {
         // Its error is for the caller of `LookupRecording::finish`.
-        let _ = self.tree.reading.recorder.end(None);
+        let _ = self.tree.reading.recorder.end(None, self.database.counters());
         // Frees the read states that were replaced, once running lookups have ended, so that
         // obsolete tables are deleted now rather than at the next opening.
         drain(READERS_PATIENCE);

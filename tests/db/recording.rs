@@ -174,6 +174,8 @@ fn a_careless_path_destroys_nothing() {
     let db = Db::open(dir.path().join("db")).unwrap();
     let refused = db.record_lookups(dir.path().join("db"), 1);
     assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{refused:?}");
+    let refused = db.record_lookups(dir.path().join("db").join("CURRENT"), 1);
+    assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{refused:?}");
     #[cfg(unix)]
     assert!(matches!(db.record_lookups("/dev/null", 1), Err(Error::InvalidArgument(_))));
     let missing = db.record_lookups(dir.path().join("none").join("file"), 1);

@@ -1685,7 +1685,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the closing of the database leaves recorded lookups in their buffers",
         file: "src/db/closing.rs",
-        old: "let _ = self.tree.reading.recorder.end(None);",
+        old: "let _ = self.tree.reading.recorder.end(None, self.database.counters());",
         new: "let _ = &self.tree.reading.recorder;",
         program: "db",
         test: "recording::the_end_of_the_recording_or_of_the_database_writes_the_rest",

@@ -118,6 +118,11 @@ fn check_step(step: usize) -> bool {
                 if !place.contains("checks") && !place.is_empty() {
                     println!("         at {}", from_here(&place));
                 }
+                // The next checks of the step would often wait for the same loop.
+                if place.is_empty() {
+                    println!("  The checks after it are not run.");
+                    break;
+                }
             }
         }
     }

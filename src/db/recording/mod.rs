@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::db::Db;
 use super::inner::Inner;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::fs::{Fs, RealFs};
 
 /// A recording of lookups, which [`Db::record_lookups`] has begun. It ends when this value is
 /// dropped, when the database is closed, or at the first error.
@@ -60,10 +61,16 @@ impl Db {
     /// # Errors
     ///
     /// Those of [`Db`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if lookups are
-    /// being recorded already, if `one_in` is 0, or if `path` is a directory or a device.
+    /// being recorded already, if `one_in` is 0, or if `path` is a directory, a device, or a file in
+    /// the directory of the database.
     pub fn record_lookups(&self, path: impl AsRef<Path>, one_in: u32) -> Result<LookupRecording> {
         let recorder = &self.inner.open_reading()?.recorder;
-        let number = recorder.begin(path.as_ref(), one_in)?;
+        let path = RealFs.absolute(path.as_ref())?;
+        if path.parent() == Some(&self.inner.database.store.dir) {
+            let text = format!("{}: the directory is the database's own", path.display());
+            return Err(Error::InvalidArgument(text));
+        }
+        let number = recorder.begin(&path, one_in)?;
         Ok(LookupRecording { inner: Arc::clone(&self.inner), number })
     }
 }
@@ -81,7 +88,8 @@ impl LookupRecording {
 
     fn end(&self) -> Result<u64> {
         self.inner.database.status.process().check()?;
-        self.inner.tree.reading.recorder.end(Some(self.number))
+        let reading = &self.inner.tree.reading;
+        reading.recorder.end(Some(self.number), reading.counters())
     }
 }
 

@@ -108,7 +108,7 @@ impl LookupRecorder {
 
     /// Ends a recording, or the current one if no number is given. Returns the number of lines that
     /// were recorded.
-    pub fn end(&self, recording: Option<u64>) -> Result<u64> {
+    pub fn end(&self, recording: Option<u64>, counters: &Counters) -> Result<u64> {
         let mut output = lock(&self.output);
         if recording.is_some_and(|recording| recording != output.recordings) {
             // It had ended by an error when the next one began.
@@ -117,7 +117,7 @@ impl LookupRecorder {
         self.one_in.store(0, Ordering::Relaxed);
         for buffer in &self.buffers {
             let lines = std::mem::take(&mut *lock(buffer));
-            output.append(&lines);
+            output.append(&lines, counters);
         }
         output.file = None;
         output.ended.clone().map(|()| output.lines)
@@ -188,9 +188,9 @@ impl LookupRecorder {
         let full = std::mem::take(&mut *lines);
         drop(lines);
         let mut output = lock(&self.output);
-        if output.file.is_some() && !output.append(&full) {
+        output.append(&full, counters);
+        if output.file.is_none() {
             self.one_in.store(0, Ordering::Relaxed);
-            counters.add(Ticker::LookupRecordErrors, 1);
         }
     }
 }
@@ -227,14 +227,16 @@ fn geometric(one_in: u64, random: &mut u64) -> u64 {
 }
 
 impl Output {
-    /// Appends lines. Returns false if that fails, which ends the recording.
-    fn append(&mut self, lines: &[u8]) -> bool {
-        let Some(file) = &mut self.file else { return true };
+    /// Appends lines, unless nothing is recorded. An error ends the recording.
+    fn append(&mut self, lines: &[u8], counters: &Counters) {
+        let Some(file) = &mut self.file else { return };
         match file.append(lines) {
             Ok(()) => self.lines += lines.iter().filter(|&&byte| byte == b'\n').count() as u64,
-            Err(error) => (self.file, self.ended) = (None, Err(error)),
+            Err(error) => {
+                (self.file, self.ended) = (None, Err(error));
+                counters.add(Ticker::LookupRecordErrors, 1);
+            }
         }
-        self.ended.is_ok()
     }
 }
 
@@ -320,7 +322,7 @@ mod tests {
         let recording = recorder.begin_in(Arc::clone(&shared), Path::new(PATH), 1).unwrap();
         const LOOKUPS: u64 = 1_500_000;
         add_all(&recorder, &counters, 0..LOOKUPS);
-        assert_eq!(recorder.end(Some(recording)).unwrap(), LOOKUPS);
+        assert_eq!(recorder.end(Some(recording), &counters).unwrap(), LOOKUPS);
         let (old, new) = (text(&*shared, "/lookups.old"), text(&*shared, PATH));
         for file in [&old, &new] {
             let most = FILE_BYTES as usize + BUFFER_BYTES + 64;
@@ -365,13 +367,20 @@ mod tests {
         add_all(&recorder, &counters, 0..10_000);
         assert!(!recorder.draws(), "the recording goes on");
         assert_eq!(counters.sums().get(Ticker::LookupRecordErrors), 1);
-        assert!(matches!(recorder.end(Some(recording)), Err(Error::Io { .. })));
+        assert!(matches!(recorder.end(Some(recording), &counters), Err(Error::Io { .. })));
+        assert_eq!(counters.sums().get(Ticker::LookupRecordErrors), 1);
+        // The end may fail too.
+        let last = recorder.begin_in(Arc::clone(&shared), Path::new(PATH), 1).unwrap();
+        add_all(&recorder, &counters, 0..10);
+        fs.fail_once(Target::Only(Operation::Append), 0, Fault::Io);
+        assert!(recorder.end(Some(last), &counters).is_err());
+        assert_eq!(counters.sums().get(Ticker::LookupRecordErrors), 2);
         // The next recording begins as if nothing had happened, and the end of the first one does
         // not end it.
         let next = recorder.begin_in(shared, Path::new(PATH), 1).unwrap();
-        let _ = recorder.end(Some(recording));
+        let _ = recorder.end(Some(recording), &counters);
         add_all(&recorder, &counters, 0..10);
-        assert_eq!(recorder.end(Some(next)).unwrap(), 10);
+        assert_eq!(recorder.end(Some(next), &counters).unwrap(), 10);
     }
 
     #[test]

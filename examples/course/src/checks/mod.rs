@@ -26,6 +26,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
+use maypole::hash64;
 use maypole::table::SstReader;
 
 use super::step04_block::KeyValue;
@@ -56,6 +57,13 @@ pub const STEPS: [&[Check]; 17] = [
 /// Key number `i` of the keys that begin with the word `kind`.
 pub fn key(kind: &str, i: u64) -> Vec<u8> {
     format!("{kind}{i:06}").into_bytes()
+}
+
+/// Number `i` of a sequence that looks random. Choices that must not depend on each other need
+/// different digits of it, such as `% 20` and `/ 20 % 4`. With `% 20` and `% 4` some keys would only
+/// be deleted, and the others never.
+pub fn random(i: u64) -> u64 {
+    hash64(&i.to_le_bytes())
 }
 
 /// Asserts that Maypole reads the table at `path`, and finds these entries in it.

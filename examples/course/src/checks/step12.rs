@@ -46,7 +46,14 @@ fn cursor_of(block: &[u8]) -> BlockCursor {
 fn show(entry: Option<&KeyValue>) -> String {
     let Some((key, _)) = entry else { return "the end".into() };
     let (user_key, sequence, _) = split_key(key);
-    format!("{} number {sequence}", user_key.escape_ascii())
+    show_place(user_key, sequence)
+}
+
+fn show_place(user_key: &[u8], sequence: u64) -> String {
+    match user_key {
+        [] => format!("the empty key, number {sequence}"),
+        _ => format!("{} number {sequence}", user_key.escape_ascii()),
+    }
 }
 
 /// Asserts that the cursor is at `expected[0]` and then walks all entries of `expected`.
@@ -55,7 +62,8 @@ fn assert_walks(cursor: &mut dyn Cursor, expected: &[KeyValue], what: &str) {
         let found = cursor.entry();
         assert!(
             found == Some(entry),
-            "{what}: after {i} calls of next() the cursor is at {}, expected {}",
+            "{what}: after a seek to the start and {i} calls of next() the cursor is at {}, \
+             expected {}",
             show(found),
             show(Some(entry))
         );
@@ -89,7 +97,7 @@ fn assert_seeks(cursor: &mut dyn Cursor, entries: &[KeyValue], what: &str) {
         cursor.seek(user_key, *sequence).expect("seek");
         let at = entries.partition_point(|(key, _)| is_before(key, user_key, *sequence));
         let (found, expected) = (cursor.entry(), entries.get(at));
-        let place = format!("{} number {sequence}", user_key.escape_ascii());
+        let place = show_place(user_key, *sequence);
         assert!(
             found == expected,
             "{what}: seek to {place} goes to {}, expected {}",
@@ -127,7 +135,7 @@ fn block_jumps() {
     let sought = cursor.seek(&key("key", 40), 9);
     assert!(
         sought.is_ok() && cursor.entry() == Some(&entries[80]),
-        "entry 1 was damaged, and seek() for entry 80 fell over it: it walks from the start"
+        "entry 1 is damaged, and seek() does not find entry 80: it walks from the start"
     );
     let sought = cursor.seek(&key("key", 1), 9);
     assert!(sought.is_err(), "seek() walks over a damaged entry without an error");

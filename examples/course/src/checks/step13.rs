@@ -5,7 +5,7 @@ use super::super::step07_memtable::Memtable;
 use super::super::step08_levels::Db;
 use super::super::step12_cursors::{Cursor, MemtableCursor};
 use super::super::step13_merging::*;
-use super::key;
+use super::{key, random};
 use crate::check::{Check, Scratch};
 use crate::given::{Entry, split_key};
 
@@ -200,10 +200,9 @@ fn as_lookups() {
     let mut db = Db::open(&scratch.0).expect("open");
     let mut model = BTreeMap::new();
     for i in 0..2000u64 {
-        // The high bits of products with an odd number look random.
-        let random = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let random = random(i);
         let name = key("key", random % 150);
-        if random % 5 == 0 {
+        if (random / 150).is_multiple_of(5) {
             db.delete(&name).expect("delete");
             model.remove(&name);
         } else {

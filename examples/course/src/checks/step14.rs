@@ -96,7 +96,7 @@ fn the_rule() {
         (5, None, &[3], true, "it is the newest version, and newer than all snapshots"),
         (5, Some(9), &[], false, "there is a newer version, and no snapshot"),
         (5, Some(9), &[7], true, "the snapshot 7 sees it"),
-        (5, Some(9), &[5], true, "the snapshot 5 sees it: the number of the last write is seen"),
+        (5, Some(9), &[5], true, "the snapshot 5 sees it: it was taken right after write 5"),
         (5, Some(9), &[9], false, "the snapshot 9 sees version 9"),
         (5, Some(9), &[4], false, "it was written after the snapshot 4"),
         (5, Some(9), &[2, 8, 20], true, "the snapshot 8 sees it"),

@@ -1,7 +1,7 @@
 use super::super::step08_levels::{Db, LEVELS};
 use super::super::step14_snapshots::{Snapshot, Snapshots};
 use super::super::step15_compaction::*;
-use super::{assert_maypole_reads, key, sst_dump};
+use super::{assert_maypole_reads, key, random, sst_dump};
 use crate::check::{Check, Scratch, remark};
 use crate::given::split_key;
 
@@ -126,8 +126,8 @@ fn compacted(snapshots: &[u64]) -> Vec<String> {
     entries_of(&db, 1)
 }
 
-const WRITES: &str = "puts 1, 2 and 3 of `a`, put 4 and deletion 5 of `b`, deletion 6 of `c`. \
-                      Left: yours; right: expected";
+const WRITES: &str = "The writes are puts 1, 2 and 3 of `a`, put 4 and deletion 5 of `b`, and \
+                      deletion 6 of `c`. Left: yours; right: expected";
 
 fn keeps() {
     for (snapshots, expected) in [
@@ -140,7 +140,7 @@ fn keeps() {
         let found: Vec<&String> = found.iter().filter(|entry| entry.starts_with('a')).collect();
         assert_eq!(
             found, expected,
-            "versions of `a` in level 1 after a compaction with snapshots {snapshots:?}: {WRITES}"
+            "versions of `a` in level 1 after a compaction with snapshots {snapshots:?}. {WRITES}"
         );
     }
     // Level 1 has older versions than level 0.
@@ -168,7 +168,7 @@ fn drops() {
     assert_eq!(
         compacted(&[6]),
         ["a 3"],
-        "the snapshot 6 sees the same as a reader of today. {WRITES}"
+        "the snapshot 6 sees the same as a reader without a snapshot. {WRITES}"
     );
 }
 
@@ -182,14 +182,14 @@ fn tombstones() {
     assert_eq!(
         of_b(&[4]),
         ["b 5 deleted", "b 4"],
-        "`b` with a snapshot 4, which sees put 4. A reader of today must not: deletion 5 hides it. \
-         {WRITES}"
+        "`b` with a snapshot 4, which sees put 4. A reader without a snapshot must not see it: \
+         deletion 5 hides it. {WRITES}"
     );
     assert_eq!(
         of_b(&[4, 6]),
         ["b 5 deleted", "b 4"],
-        "`b` with the snapshots 4, which sees put 4, and 6, which must not: deletion 5 hides it. \
-         {WRITES}"
+        "`b` with the snapshots 4, which sees put 4, and 6, which must not see it: deletion 5 hides \
+         it. {WRITES}"
     );
     assert_eq!(
         of_b(&[5]),
@@ -264,7 +264,8 @@ fn rocksdb_reads_versions() {
     let places = lines.map(|line| scanned.find(line));
     assert!(
         places.is_sorted() && places[0].is_some(),
-        "sst_dump does not print {lines:?} in this order. It says:\n{scanned}"
+        "after a compaction with snapshots 1 and 4, sst_dump does not print {lines:?} in this order. \
+         It says:\n{scanned}"
     );
 }
 
@@ -300,9 +301,9 @@ fn every_snapshot() {
     let snapshots = Snapshots::default();
     let mut held = Vec::new();
     for i in 0..3000u64 {
-        let random = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let random = random(i);
         let name = key("key", random % 60);
-        match random % 3 {
+        match random / 60 % 3 {
             0 => db.delete(&name).expect("delete"),
             _ => db.put(&name, &i.to_le_bytes()).expect("put"),
         }

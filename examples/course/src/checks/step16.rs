@@ -6,7 +6,7 @@ use super::super::step07_memtable::payloads;
 use super::super::step08_levels::{Catalog, Edit, Listing};
 use super::super::step15_compaction::Limits;
 use super::super::step16_manifest::*;
-use super::{assert_maypole_reads, key};
+use super::{assert_maypole_reads, key, random};
 use crate::check::{Check, Scratch, remark};
 use crate::crash::{self, KINDS, Left};
 
@@ -217,9 +217,9 @@ fn state(store: &Store) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 /// Write number `i` of a workload.
 fn write_of(i: u64) -> (Vec<u8>, Option<Vec<u8>>) {
-    let random = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-    let value = (!random.is_multiple_of(4)).then(|| format!("value {i}").into_bytes());
-    (key("k", random % 20), value)
+    let random = random(i);
+    let is_put = !(random / 20).is_multiple_of(4);
+    (key("k", random % 20), is_put.then(|| format!("value {i}").into_bytes()))
 }
 
 /// What the database has after the first `writes` writes.
@@ -288,7 +288,8 @@ fn snapshots_stay() {
         let shown: Vec<(Vec<u8>, Vec<u8>)> = scan.map(|entry| entry.expect("an entry")).collect();
         assert!(
             shown == model(*writes),
-            "the snapshot that was taken after {writes} writes shows another state after 1500"
+            "the snapshot that was taken after {writes} writes shows another state after 1500. Do \
+             the compactions know of it?"
         );
     }
 }
@@ -336,7 +337,8 @@ fn assert_whole(directory: &Path, least: u64, most: u64, crash: &str) -> u64 {
     assert!(writes <= most, "{crash}: {writes} writes are there, and only {most} were begun");
     assert!(
         state(&store) == model(writes),
-        "{crash}: the last write is number {writes}, but the scan shows another state than then"
+        "{crash}: the last write is number {writes}, but the scan shows another state than the one \
+         after this write"
     );
     writes
 }

@@ -18,7 +18,7 @@ use crate::given::{DELETION, split_key};
 /// When a level is too large.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Level 0 is merged when it has this number of tables.
+    /// Level 0 is merged when it has this number of tables or more.
     pub level0_tables: usize,
     /// The most bytes that level 1 may have.
     pub level1_bytes: u64,

@@ -89,7 +89,7 @@ pub struct Store {
 impl Store {
     /// Opens or creates the database in `directory`.
     pub fn open(directory: &Path) -> io::Result<Store> {
-        todo!("step 8 with a MANIFEST as its catalog; 256 KiB of memtable")
+        todo!("step 8 with a MANIFEST as its catalog; `LIMITS`; 256 KiB of memtable")
     }
 
     /// Writes a value, or a tombstone. It survives the end of the program, but a power failure only
@@ -98,7 +98,7 @@ impl Store {
         todo!("step 8; if the memtable is full, flush it and settle")
     }
 
-    /// When this returns, all writes are on the disk.
+    /// When this returns, all writes are on the disk: in tables, or in the log.
     pub fn sync(&mut self) -> io::Result<()> {
         todo!("one line")
     }

@@ -109,7 +109,7 @@ pub struct Store {
 impl Store {
     /// Opens or creates the database in `directory`.
     pub fn open(directory: &Path) -> io::Result<Store> {
-        // yours: step 8 with a MANIFEST as its catalog; 256 KiB of memtable
+        // yours: step 8 with a MANIFEST as its catalog; `LIMITS`; 256 KiB of memtable
         let db = Db::open_with(directory, Box::new(Manifest::new(directory)))?;
         let snapshots = Snapshots::default();
         Ok(Store { db, snapshots, limits: LIMITS, memtable_bytes: 256 << 10 })
@@ -132,7 +132,7 @@ impl Store {
         // end
     }
 
-    /// When this returns, all writes are on the disk.
+    /// When this returns, all writes are on the disk: in tables, or in the log.
     pub fn sync(&mut self) -> io::Result<()> {
         // yours: one line
         self.db.log.sync()

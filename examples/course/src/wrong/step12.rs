@@ -55,7 +55,7 @@ pub const WRONG: &[Wrong] = &[
         self.next()?;
 ",
         new: "        self.rest = self.block.entries_from(low)?;\n",
-        says: "after 0 calls of next() the cursor is at the end",
+        says: "and 0 calls of next() the cursor is at the end",
     },
     Wrong {
         what: "next() stays at the last entry",

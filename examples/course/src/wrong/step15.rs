@@ -71,7 +71,7 @@ pub const WRONG: &[Wrong] = &[
         what: "tombstones stay as long as there is any snapshot",
         old: "kind != DELETION || sequence > oldest",
         new: "kind != DELETION || (oldest < u64::MAX && sequence > 0)",
-        says: "the snapshot 6 sees the same as a reader of today",
+        says: "the snapshot 6 sees the same as a reader without a snapshot",
     },
     Wrong {
         what: "a tombstone is compared with the newest snapshot",
@@ -83,7 +83,13 @@ pub const WRONG: &[Wrong] = &[
         what: "a tombstone of the oldest snapshot's own number stays",
         old: "sequence > oldest",
         new: "sequence >= oldest",
-        says: "the snapshot 6 sees the same as a reader of today",
+        says: "the snapshot 6 sees the same as a reader without a snapshot",
+    },
+    Wrong {
+        what: "snapshots count in level 1 only",
+        old: "kind != DELETION || sequence > oldest",
+        new: "kind != DELETION || (sequence > oldest && into == 1)",
+        says: "where it showed",
     },
     Wrong {
         what: "without snapshots no tombstone is dropped",
