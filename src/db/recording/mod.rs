@@ -60,7 +60,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if lookups are
+    /// Those of [`Db`]; [`Error::InvalidArgument`] if lookups are
     /// being recorded already, if `one_in` is 0, or if `path` is a directory, a device, or a file in
     /// the directory of the database.
     pub fn record_lookups(&self, path: impl AsRef<Path>, one_in: u32) -> Result<LookupRecording> {
@@ -81,7 +81,7 @@ impl LookupRecording {
     /// # Errors
     ///
     /// The error that has ended the recording before, or that ends it now. What was written before
-    /// the error stays. [`Error::Forked`](crate::Error::Forked) in a forked child.
+    /// the error stays. [`Error::Forked`] in a forked child.
     pub fn finish(self) -> Result<u64> {
         self.end()
     }
