@@ -60,9 +60,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]; [`Error::InvalidArgument`] if lookups are
-    /// being recorded already, if `one_in` is 0, or if `path` is a directory, a device, or a file in
-    /// the directory of the database.
+    /// Those of [`Db`]; [`Error::InvalidArgument`] if lookups are being recorded already, if `one_in`
+    /// is 0, or if `path` is a directory, a device, or a file in the directory of the database.
     pub fn record_lookups(&self, path: impl AsRef<Path>, one_in: u32) -> Result<LookupRecording> {
         let recorder = &self.inner.open_reading()?.recorder;
         let path = RealFs.absolute(path.as_ref())?;
