@@ -18,6 +18,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::checked_text::{checked_lines, with_checksum};
 use super::inner::Inner;
 use super::inner::database::Database;
 use crate::fs::{self, Fs};
@@ -33,7 +34,6 @@ const WRITE_EVERY: u64 = 1 << 18;
 /// A larger file is not read: one line for each of some million tables.
 const MAX_BYTES: u64 = 64 << 20;
 const FIRST_LINE: &str = "maypole asked 1\n";
-const LAST_LINE: &str = "crc32c ";
 
 impl Inner {
     /// Brings the asks of the tables of `version` up to date, if the policy uses them.
@@ -68,14 +68,12 @@ impl Inner {
 
 fn write(database: &Database, version: &Version) {
     let (fs, dir) = (&*database.store.fs, &database.store.dir);
-    let (path, temporary) = (names::asked_path(dir), names::asked_temporary_path(dir));
     let mut text = FIRST_LINE.to_string();
     for (_, file) in version.files() {
         text += &format!("{} {}\n", file.meta.number, file.asked.get());
     }
-    text += &format!("{LAST_LINE}{:08x}\n", crc32c::crc32c(text.as_bytes()));
     // After a failure an older file stays, which may be used all the same.
-    let _ = fs::replace_unsynced(fs, &path, &temporary, text.as_bytes());
+    let _ = fs::replace_unsynced(fs, &names::asked_path(dir), with_checksum(text).as_bytes());
 }
 
 /// Sets the asks of the tables of `version` to those that the last owner of the directory left.
@@ -94,29 +92,24 @@ fn read(fs: &dyn Fs, path: &Path) -> Option<BTreeMap<u64, f64>> {
     let bytes = usize::try_from(file.len()).ok().filter(|_| file.len() <= MAX_BYTES)?;
     let mut text = vec![0; bytes];
     file.read_exact_at(0, &mut text).ok()?;
-    parse(std::str::from_utf8(&text).ok()?)
+    parse(&text)
 }
 
-fn parse(text: &str) -> Option<BTreeMap<u64, f64>> {
-    let end = text.rfind(LAST_LINE)?;
-    let crc = u32::from_str_radix(text[end + LAST_LINE.len()..].strip_suffix('\n')?, 16).ok()?;
-    if crc32c::crc32c(&text.as_bytes()[..end]) != crc {
-        return None;
-    }
-    let line = |line: &str| {
+fn parse(bytes: &[u8]) -> Option<BTreeMap<u64, f64>> {
+    let line = |(_, line): (usize, &str)| {
         let (number, asked) = line.split_once(' ')?;
         let asked = asked.parse().ok().filter(|asked: &f64| asked.is_finite() && *asked >= 0.0)?;
         Some((number.parse().ok()?, asked))
     };
-    text[..end].strip_prefix(FIRST_LINE)?.lines().map(line).collect()
+    checked_lines(bytes.starts_with(FIRST_LINE.as_bytes()).then_some(bytes)?)?.map(line).collect()
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
-    fn with_crc(text: &str) -> String {
-        format!("{text}crc32c {:08x}\n", crc32c::crc32c(text.as_bytes()))
+    fn with_crc(text: &str) -> Vec<u8> {
+        format!("{text}crc32c {:08x}\n", crc32c::crc32c(text.as_bytes())).into_bytes()
     }
 
     #[test]

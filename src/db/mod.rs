@@ -3,7 +3,7 @@
 //! ```text
 //!   what happens          file
 //!   the public API        db.rs  snapshot.rs  options.rs   iter/ (iterators, cursors)
-//!   statistics            stats/
+//!   statistics            stats/  checked_text.rs (lines with a checksum)
 //!   open, recover, close  open/  closing.rs
 //!   read                  get.rs  iter/ (iter/marks/: what cursors jump over)
 //!                         explain/ (a lookup, watched)  recording/ (lookups, written down)
@@ -31,6 +31,7 @@ mod db;
 
 mod asked;
 mod background;
+mod checked_text;
 mod closing;
 mod events;
 pub mod explain;

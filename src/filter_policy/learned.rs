@@ -190,36 +190,28 @@ impl<'v> LearnedFilters<'v> {
         bits
     }
 
-    fn assumed(&self, level: usize, entries: u64) -> f64 {
-        match level {
-            0 => 1.0,
-            _ => entries as f64 / self.level_entries[level].max(1) as f64,
-        }
+    /// A table with so many keys in this level.
+    fn share(&self, level: usize, keys: f64, asked: Option<f64>) -> Share {
+        let is_run = level == 0;
+        let of_run = self.level_entries[level].max(1) as f64;
+        Share { keys, assumed: if is_run { 1.0 } else { keys / of_run }, asked, is_run }
     }
 
     fn share_of(&self, level: usize, file: &TableFile) -> Share {
-        let entries = file.meta.entries;
-        let assumed = self.assumed(level, entries);
-        let asked = Some(file.asked.get());
-        Share { keys: entries as f64, assumed, asked, is_run: level == 0 }
+        self.share(level, file.meta.entries as f64, Some(file.asked.get()))
     }
 
     /// An estimate of the new tables: each like one that it replaces in the deepest of their levels.
     fn new_shares(&self, new_entries: u64) -> Vec<Share> {
         let Some(deepest) = self.replaced.iter().map(|(level, _)| *level).max() else {
-            let assumed = self.assumed(self.level, new_entries);
-            let is_run = self.level == 0;
-            return vec![Share { keys: new_entries as f64, assumed, asked: None, is_run }];
+            return vec![self.share(self.level, new_entries as f64, None)];
         };
         let all: u64 = self.replaced.iter().map(|(_, file)| file.meta.entries).sum();
         let models = self.replaced.iter().filter(|(level, _)| *level == deepest);
         let of_models: u64 = models.clone().map(|(_, file)| file.meta.entries).sum();
         let grown = all as f64 / of_models.max(1) as f64;
         let share = |(_, file): &(usize, &TableFile)| {
-            let keys = file.meta.entries as f64 * grown;
-            let assumed = self.assumed(self.level, keys as u64);
-            let asked = Some(file.asked.get());
-            Share { keys, assumed, asked, is_run: self.level == 0 }
+            self.share(self.level, file.meta.entries as f64 * grown, Some(file.asked.get()))
         };
         models.map(share).collect()
     }
@@ -265,9 +257,7 @@ impl<'v> LearnedFilters<'v> {
 impl ChooseFilter for LearnedFilters<'_> {
     fn choose(&self, keys: &NewKeys<'_>) -> Chosen {
         let asked = self.asked_of(keys);
-        let assumed = self.assumed(self.level, keys.entries);
-        let is_run = self.level == 0;
-        let rate = self.rate(Share { keys: keys.entries as f64, assumed, asked, is_run });
+        let rate = self.rate(self.share(self.level, keys.entries as f64, asked));
         let spec = spec_of_rate(rate, self.family);
         Chosen { spec, asked: asked.unwrap_or(0.0) }
     }

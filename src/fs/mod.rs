@@ -375,9 +375,7 @@ pub trait FileLock: Send + Sync + fmt::Debug {}
 /// The errors of the methods of [`Fs`] and [`WritableFile`]. After an error `path` names either the
 /// old file or the new one, which is then complete but may not be durable.
 pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut name = OsString::from(path);
-    name.push(".tmp");
-    let temporary = PathBuf::from(name);
+    let temporary = with_suffix(path, ".tmp");
     let mut file = fs.create(&temporary)?;
     file.append(bytes)?;
     // The sync comes before the rename, because otherwise the new name could point to bytes that a
@@ -387,24 +385,26 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
     fs.sync_dir(parent(path))
 }
 
-/// Replaces the file at `path` by one that holds `bytes`, as a whole, but not durably. First writes
-/// the file `temporary`, which is removed after a failure.
-pub(crate) fn replace_unsynced(
-    fs: &dyn Fs,
-    path: &Path,
-    temporary: &Path,
-    bytes: &[u8],
-) -> Result<()> {
+/// Like [`write_atomic`], but not durably. Removes the temporary file after a failure.
+pub(crate) fn replace_unsynced(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = with_suffix(path, ".tmp");
     let write = || {
-        let mut file = fs.create(temporary)?;
+        let mut file = fs.create(&temporary)?;
         file.append(bytes)?;
         file.flush()?;
         drop(file);
-        fs.rename(temporary, path)
+        fs.rename(&temporary, path)
     };
     write().inspect_err(|_| {
-        tidy_away(fs, temporary);
+        tidy_away(fs, &temporary);
     })
+}
+
+/// The path with `suffix` appended to the name.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// Creates a directory and its missing parents, and makes their names durable.

@@ -115,7 +115,7 @@ impl FileCounts {
     /// Lookups that reached the table, for a key that it does not hold: those that the filter has
     /// avoided, those that it has not, and those without a filter.
     pub(crate) fn asked_in_vain(&self) -> u64 {
-        self.filter.useful + self.filter.false_positive() + self.unfiltered
+        self.filter.absent() + self.unfiltered
     }
 }
 

@@ -92,16 +92,8 @@ pub(crate) fn stats_path(dir: &Path) -> PathBuf {
     dir.join("STATS")
 }
 
-pub(crate) fn stats_temporary_path(dir: &Path) -> PathBuf {
-    dir.join("STATS.tmp")
-}
-
 pub(crate) fn asked_path(dir: &Path) -> PathBuf {
     dir.join("ASKED")
-}
-
-pub(crate) fn asked_temporary_path(dir: &Path) -> PathBuf {
-    dir.join("ASKED.tmp")
 }
 
 /// The kind of the file `name`. `None` for `CURRENT`, `LOCK`, `STATS`, `ASKED` and every file that is

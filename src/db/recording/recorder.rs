@@ -23,13 +23,12 @@
 //! read the lines, and no code of the user runs under the locks here.
 
 use std::cell::Cell;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::encoding::text::escape;
 use crate::error::{Error, Result};
-use crate::fs::{Fs, RealFs, WritableFile};
+use crate::fs::{Fs, RealFs, WritableFile, with_suffix};
 use crate::lookup::Outcome;
 use crate::stats::{Counters, Ticker};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -160,19 +159,9 @@ impl LookupRecorder {
             // The multiplier is odd, so that the product is not 0.
             random = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         }
-        let mut left = geometric(one_in, &mut random);
-        let ends = match of == one_in {
-            true => true,
-            // This lookup is the first of the countdown.
-            false if left == 1 => {
-                left = geometric(one_in, &mut random);
-                true
-            }
-            false => {
-                left -= 1;
-                false
-            }
-        };
+        // The first lookup of a recording is a trial of its own, and what follows it begins anew.
+        let ends = of == one_in || geometric(one_in, &mut random) == 1;
+        let left = geometric(one_in, &mut random);
         countdown.set(Countdown { of: one_in, left, random });
         ends
     }
@@ -252,9 +241,7 @@ struct LinesFile {
 impl LinesFile {
     fn create(fs: Arc<dyn Fs>, path: &Path) -> Result<LinesFile> {
         let path = fs.absolute(path)?;
-        let mut older = OsString::from(&path);
-        older.push(".old");
-        let older = PathBuf::from(older);
+        let older = with_suffix(&path, ".old");
         if fs.exists(&path)? {
             fs.rename(&path, &older)?;
         }

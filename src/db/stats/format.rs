@@ -31,6 +31,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::published::PublishedStats;
 use super::report::{HeldByCursors, LevelStats, Stats};
 use crate::cache::{BlockKind, KindUsage};
+use crate::db::checked_text::{checked_lines, last_line_at, with_checksum};
 use crate::error::{Damage, Error, Result};
 use crate::stats::Ticker;
 use crate::version::LEVELS;
@@ -63,9 +64,7 @@ pub(super) fn write(stats: &PublishedStats) -> String {
     let mut text = format!("{FIRST_LINE}{VERSION}\n");
     // Writing to a string cannot fail.
     let _ = write_lines(stats, &mut text);
-    let crc = crc32c::crc32c(text.as_bytes());
-    let _ = writeln!(text, "crc32c {crc:08x}");
-    text
+    with_checksum(text)
 }
 
 fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
@@ -172,29 +171,6 @@ fn empty() -> PublishedStats {
 fn quoted(bytes: &[u8]) -> String {
     let start = &bytes[..bytes.len().min(40)];
     format!("\"{}\"", start.escape_ascii())
-}
-
-fn last_line_at(bytes: &[u8]) -> usize {
-    let end = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    end.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)
-}
-
-/// The lines between the first and the checksum, each with its offset. `None` if the checksum is
-/// wrong or missing, or the bytes are not UTF-8.
-fn checked_lines(bytes: &[u8]) -> Option<impl Iterator<Item = (usize, &str)>> {
-    let (checked, last) = bytes.split_at(last_line_at(bytes));
-    let last = str::from_utf8(last).ok()?;
-    if last != format!("crc32c {:08x}\n", crc32c::crc32c(checked)) {
-        return None;
-    }
-    let text = str::from_utf8(checked).ok()?;
-    let mut offset = 0;
-    let lines = text.split_terminator('\n').map(move |line| {
-        let at = offset;
-        offset += line.len() + 1;
-        (at, line)
-    });
-    Some(lines.skip(1))
 }
 
 fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), Wrong> {

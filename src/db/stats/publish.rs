@@ -42,8 +42,7 @@ pub(crate) fn publish_stats(database: &Database, tree: &Tree, is_open: bool) {
     let published = PublishedStats::new(stats(database, tree), publishing, is_open);
     let bytes = format::write(&published);
     let (fs, dir) = (&*database.store.fs, &database.store.dir);
-    let (path, temporary) = (names::stats_path(dir), names::stats_temporary_path(dir));
-    if fs::replace_unsynced(fs, &path, &temporary, bytes.as_bytes()).is_ok() {
+    if fs::replace_unsynced(fs, &names::stats_path(dir), bytes.as_bytes()).is_ok() {
         *written = Some(current);
     }
 }
