@@ -46,7 +46,7 @@ impl Inner {
     /// The result of the closing that another call has begun. The head of this file says which
     /// threads do not wait for it.
     fn wait_until_closed(&self) -> Result<()> {
-        let Database { status, store, jobs, .. } = &self.database;
+        let Database { status, store, jobs, .. } = &*self.database;
         let may_wait = !works_here(&self.database) && !store.obsolete.is_removing_here();
         if may_wait {
             jobs.wait_until(|_| status.closed().is_some());

@@ -145,13 +145,13 @@ use crate::table::SstReader;
 ///   was opened read-only.
 #[derive(Clone)]
 pub struct Db {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Inner,
     pub(super) handle: Arc<Handle>,
 }
 
 /// State that the clones of a [`Db`] share. Closes the database when the last clone is dropped.
 pub(super) struct Handle {
-    inner: Arc<Inner>,
+    inner: Inner,
     /// Held by the running [`Db::pop_first`] or [`Db::pop_last`].
     pub(super) pops: Mutex<(), rank::Pops>,
     /// What orders the updates of one key, such as [`Db::fetch_update`].
@@ -284,9 +284,9 @@ impl Db {
         Db::builder(path).published_stats()
     }
 
-    pub(super) fn of(inner: Arc<Inner>) -> Db {
+    pub(super) fn of(inner: Inner) -> Db {
         let (pops, turns) = (Mutex::new(()), Turns::new());
-        let handle = Handle { inner: Arc::clone(&inner), pops, turns };
+        let handle = Handle { inner: inner.clone(), pops, turns };
         Db { inner, handle: Arc::new(handle) }
     }
 

@@ -4,8 +4,6 @@
 //! the registered numbers. For each of these numbers, and for each key, it keeps the newest version
 //! whose sequence number is at most that number.
 
-use std::sync::Arc;
-
 use super::background::idle::needed_snapshot_released;
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
@@ -42,7 +40,7 @@ const RECENT_WRITES: u64 = 1 << 14;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Snapshot {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Inner,
     sequence: SequenceNumber,
 }
 
@@ -56,13 +54,13 @@ impl std::fmt::Debug for Snapshot {
 impl Clone for Snapshot {
     fn clone(&self) -> Snapshot {
         let sequence = self.inner.database.sequences.snapshots.register(|| self.sequence);
-        Snapshot { inner: Arc::clone(&self.inner), sequence }
+        Snapshot { inner: self.inner.clone(), sequence }
     }
 }
 
 impl Snapshot {
-    pub(super) fn new(inner: &Arc<Inner>) -> Snapshot {
-        let inner = Arc::clone(inner);
+    pub(super) fn new(inner: &Inner) -> Snapshot {
+        let inner = inner.clone();
         let sequence =
             inner.database.sequences.snapshots.register(|| inner.database.sequences.visible());
         Snapshot { inner, sequence }

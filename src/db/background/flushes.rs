@@ -125,7 +125,7 @@ impl Inner {
     /// Writes the oldest frozen memtable to tables of level 0.
     fn flush_oldest(&self) -> Result<()> {
         let began = Instant::now();
-        let Database { store, sequences, writing, .. } = &self.database;
+        let Database { store, sequences, writing, .. } = &*self.database;
         let (memtable, next_wal, version) = {
             let state = self.tree.lock();
             let Some(frozen) = state.frozen.front() else { return Ok(()) };

@@ -37,9 +37,8 @@ pub(super) fn watch_for_idle(inner: &Inner) {
     if inner.tree.idle.is_awaited() || !may_hold_dead(&inner.tree) {
         return;
     }
-    let Some(this) = inner.this() else { return };
-    if !inner.tree.idle.set_awaited(true) {
-        timer::add(&this, LOOK_EVERY, &LOOK);
+    if inner.database.starts_jobs() && !inner.tree.idle.set_awaited(true) {
+        timer::add(inner, LOOK_EVERY, &LOOK);
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn while_working_for<T>(database: &Database, work: impl FnOnce() -> T
 /// While this value lives, its thread works for the database and counts as one of the database's
 /// jobs.
 pub(crate) struct Working {
-    inner: Arc<Inner>,
+    inner: Inner,
     /// Dropped after `inner`, when the job holds no reference to the database any more. Closing
     /// waits for this drop.
     _holds: Arc<()>,
@@ -61,8 +61,8 @@ pub(crate) struct Working {
 
 impl Working {
     /// The value for a job that [`start`] or `work_if` has counted already.
-    fn counted(inner: Arc<Inner>) -> Working {
-        WORKS_FOR.with(|works_for| works_for.borrow_mut().push(&inner.database));
+    fn counted(inner: Inner) -> Working {
+        WORKS_FOR.with(|works_for| works_for.borrow_mut().push(Arc::as_ptr(&inner.database)));
         Working { _holds: inner.database.jobs.hold(), inner }
     }
 
@@ -83,11 +83,11 @@ impl Drop for Working {
 
 /// Starts `work` on a thread of `pool`. A panic in `work` makes the database read-only.
 pub(super) fn start(
-    inner: Arc<Inner>,
+    inner: Inner,
     pool: &'static Pool,
     work: impl FnOnce(&Inner) + Send + 'static,
 ) -> Result<()> {
-    let of_job = Arc::clone(&inner);
+    let of_job = inner.clone();
     let job = move || {
         let working = Working::counted(of_job);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&working.inner))) {
@@ -116,13 +116,15 @@ pub(crate) fn work_until_closed(inner: &Inner) -> Result<Working> {
 /// has no jobs, and its closing releases no directory, so there the call does not count as a job.
 pub(crate) fn read_in_this_thread(inner: &Inner) -> Result<Option<Working>> {
     inner.database.status.check_open()?;
-    inner.starts_jobs().then(|| work_until_closed(inner)).transpose()
+    inner.database.starts_jobs().then(|| work_until_closed(inner)).transpose()
 }
 
 fn work_if(inner: &Inner, check: fn(&Status) -> Result<()>) -> Result<Working> {
-    let inner = inner.this().ok_or(Error::Closed)?;
+    if !inner.database.starts_jobs() {
+        return Err(Error::Closed);
+    }
     inner.database.jobs.begin(|| check(&inner.database.status))?;
-    Ok(Working::counted(inner))
+    Ok(Working::counted(inner.clone()))
 }
 
 /// Whether this thread works for one of the jobs, or is closing the database.

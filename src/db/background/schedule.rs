@@ -1,13 +1,12 @@
 //! Which jobs start, and when. How callers wait for them. What cursors request of them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::cleanups::Cleanup;
 use super::pool::{COMPACTIONS, FLUSHES, Pool};
 use super::timer::TurnWork;
 use super::{idle, jobs, timer};
-use crate::db::inner::Inner;
+use crate::db::inner::{Inner, WeakInner};
 use crate::db::inner::tree::StateGuard;
 use crate::db::inner::tree_state::TreeState;
 use crate::db::iter::marks::Owner;
@@ -25,10 +24,9 @@ pub(crate) enum Awaited {
 }
 
 /// Lets the database start jobs, starts those that are due, and adds its turns to the timer.
-pub(crate) fn start(inner: &Arc<Inner>) {
-    inner.knows_itself();
-    let itself = Arc::downgrade(inner);
-    inner.tree.reading.marks().belong_to(itself);
+pub(crate) fn start(inner: &Inner) {
+    inner.database.starts_jobs.store(true, Ordering::Release);
+    inner.tree.reading.marks().belong_to(Box::new(inner.downgrade()));
     inner.schedule(&mut inner.tree.lock());
     if inner.database.publishing.is_some() {
         static PUBLISH: TurnWork = TurnWork(publish::turn);
@@ -91,7 +89,10 @@ impl Inner {
         pool: &'static Pool,
         work: impl FnOnce(&Inner) + Send + 'static,
     ) -> Result<()> {
-        jobs::start(self.this().ok_or(Error::Closed)?, pool, work)
+        match self.database.starts_jobs() {
+            true => jobs::start(self.clone(), pool, work),
+            false => Err(Error::Closed),
+        }
     }
 
     /// Called before a writer waits for the flush or the compaction that `cause` names. If the last
@@ -152,7 +153,17 @@ impl Inner {
 /// What cursors request of the database: to take in the *marks* that they propose, which are
 /// intervals of keys in which they saw nothing and over which later cursors jump (`iter/marks/`),
 /// and to compact a range in which they passed many hidden entries.
-impl Owner for Inner {
+impl Owner for WeakInner {
+    fn take_in_marks(&self) {
+        self.upgrade().iter().for_each(Inner::take_in_marks);
+    }
+
+    fn request_cleanup(&self, from: &[u8], end: Option<&[u8]>) {
+        self.upgrade().iter().for_each(|inner| inner.request_cleanup(from, end));
+    }
+}
+
+impl Inner {
     /// Accepts the proposed marks now, unless another thread leads the writers. Then that leader or
     /// the next one accepts them.
     fn take_in_marks(&self) {

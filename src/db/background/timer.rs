@@ -17,11 +17,10 @@
 //! no other work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::jobs::work_until_closed;
-use crate::db::inner::Inner;
+use crate::db::inner::{Inner, WeakInner};
 use crate::sync::time::Instant;
 use crate::sync::{Condvar, Mutex, PerProcess, lock, rank, thread};
 
@@ -48,16 +47,16 @@ pub(crate) struct TurnWork(pub fn(&Inner) -> Option<Duration>);
 /// A database that waits for its turn.
 struct Turn {
     at: Instant,
-    inner: Weak<Inner>,
+    inner: WeakInner,
     work: &'static TurnWork,
 }
 
 impl TimerState {
-    /// A database has at most one turn for each work. If it has one already, the earlier of the two
+    /// A tree has at most one turn for each work. If it has one already, the earlier of the two
     /// times counts.
     fn add(&mut self, turn: Turn) {
         let is_same = |other: &&mut Turn| {
-            std::ptr::eq(other.work, turn.work) && other.inner.ptr_eq(&turn.inner)
+            std::ptr::eq(other.work, turn.work) && other.inner.is_same(&turn.inner)
         };
         match self.turns.iter_mut().find(is_same) {
             Some(other) => other.at = other.at.min(turn.at),
@@ -69,11 +68,11 @@ impl TimerState {
 /// Runs `work` when `delay` is over, or earlier if the database already has an earlier turn for it.
 /// Each run returns the wait until the next one. The caller must hold no lock of the database,
 /// because the timer's thread locks the list of turns first and the database's state after it.
-pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: &'static TurnWork) {
+pub(crate) fn add(inner: &Inner, delay: Duration, work: &'static TurnWork) {
     let timer = TIMER.get();
     let mut state = lock(&timer.state);
     let at = Instant::now() + delay;
-    state.add(Turn { at, inner: Arc::downgrade(inner), work });
+    state.add(Turn { at, inner: inner.downgrade(), work });
     if !state.has_thread {
         // If the system refuses a thread, the next call of this function tries again.
         state.has_thread = thread::spawn("maypole-timer", work_by_turns).is_ok();
@@ -85,7 +84,7 @@ pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: &'static TurnWork) 
 pub(crate) fn cancel(inner: &Inner) {
     let timer = TIMER.get();
     let mut state = lock(&timer.state);
-    state.turns.retain(|turn| !std::ptr::eq(turn.inner.as_ptr(), inner));
+    state.turns.retain(|turn| !turn.inner.is_of(&inner.database));
     timer.changed.notify_one();
 }
 
@@ -94,13 +93,13 @@ pub(crate) fn cancel(inner: &Inner) {
 pub(super) fn turns(inner: &Inner, work: &'static TurnWork) -> Vec<Instant> {
     let state = lock(&TIMER.get().state);
     let of_work =
-        |turn: &&Turn| std::ptr::eq(turn.inner.as_ptr(), inner) && std::ptr::eq(turn.work, work);
+        |turn: &&Turn| turn.inner.is_of(&inner.database) && std::ptr::eq(turn.work, work);
     state.turns.iter().filter(of_work).map(|turn| turn.at).collect()
 }
 
 /// Cancels all turns of the database, and adds one with this work at the end of `wait`.
 #[cfg(test)]
-pub(super) fn set(inner: &Arc<Inner>, wait: Duration, work: &'static TurnWork) {
+pub(super) fn set(inner: &Inner, wait: Duration, work: &'static TurnWork) {
     cancel(inner);
     add(inner, wait, work);
 }

@@ -25,6 +25,7 @@ use crate::db::write::durability::Durability;
 use crate::error::Error;
 use crate::fs::FileLock;
 use crate::stats::Counters;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, lock, rank};
 use crate::version::TableStore;
 
@@ -37,6 +38,9 @@ pub(crate) struct Database {
     pub writing: Writing,
     pub catalog: Catalog,
     pub jobs: Jobs,
+    /// Whether jobs may start. Set once the opening is over; a database that was opened read-only
+    /// starts none.
+    pub starts_jobs: AtomicBool,
     /// What a write survives whose call names no durability.
     pub durability: Durability,
     /// `None`: the counters are not published.
@@ -48,6 +52,10 @@ pub(crate) struct Database {
 }
 
 impl Database {
+    pub fn starts_jobs(&self) -> bool {
+        self.starts_jobs.load(Ordering::Acquire)
+    }
+
     pub fn counters(&self) -> &Counters {
         &self.store.context.counters
     }

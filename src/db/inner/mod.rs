@@ -34,7 +34,7 @@ pub(in crate::db) mod tree;
 pub(in crate::db) mod tree_state;
 pub(in crate::db) mod writing;
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use self::database::Database;
 use self::reading::Reading;
@@ -46,34 +46,44 @@ use crate::error::{Error, Result};
 use crate::sync::pin;
 
 /// What the handles ([`Db`](crate::Db), [`Snapshot`](crate::Snapshot)) and the jobs of one database
-/// share.
+/// share: one of its trees, and the database.
+#[derive(Clone)]
 pub(crate) struct Inner {
-    /// A weak reference to this `Inner`, from which jobs get theirs. Empty in a database that
-    /// starts no jobs.
-    this: OnceLock<Weak<Inner>>,
-    pub(in crate::db) tree: Tree,
-    pub(in crate::db) database: Database,
+    pub(in crate::db) tree: Arc<Tree>,
+    pub(in crate::db) database: Arc<Database>,
+}
+
+/// An [`Inner`] that keeps nothing alive.
+#[derive(Clone)]
+pub(crate) struct WeakInner {
+    tree: Weak<Tree>,
+    database: Weak<Database>,
+}
+
+impl WeakInner {
+    /// `None` if the database was dropped.
+    pub fn upgrade(&self) -> Option<Inner> {
+        Some(Inner { tree: self.tree.upgrade()?, database: self.database.upgrade()? })
+    }
+
+    /// Whether both are the same tree of the same database.
+    pub fn is_same(&self, other: &WeakInner) -> bool {
+        self.tree.ptr_eq(&other.tree) && self.database.ptr_eq(&other.database)
+    }
+
+    /// Whether this is a tree of `database`.
+    pub fn is_of(&self, database: &Database) -> bool {
+        std::ptr::eq(self.database.as_ptr(), database)
+    }
 }
 
 impl Inner {
     pub fn new(tree: Tree, database: Database) -> Inner {
-        Inner { this: OnceLock::new(), tree, database }
+        Inner { tree: Arc::new(tree), database: Arc::new(database) }
     }
 
-    /// Sets `this`, from which jobs get their reference. Before this call no job can start.
-    pub fn knows_itself(self: &Arc<Inner>) {
-        let _ = self.this.set(Arc::downgrade(self));
-    }
-
-    /// A reference to this `Inner`, for a job. `None` if the database is being dropped, or was
-    /// opened so that it starts no jobs (read-only).
-    pub fn this(&self) -> Option<Arc<Inner>> {
-        self.this.get().and_then(Weak::upgrade)
-    }
-
-    /// Whether the database starts jobs. One that was opened read-only does not.
-    pub fn starts_jobs(&self) -> bool {
-        self.this.get().is_some()
+    pub fn downgrade(&self) -> WeakInner {
+        WeakInner { tree: Arc::downgrade(&self.tree), database: Arc::downgrade(&self.database) }
     }
 
     /// What a read uses.
@@ -116,10 +126,10 @@ impl Inner {
         if self.database.may_retry(&error) { error } else { self.latch(error) }
     }
 
-    /// Called in a forked child. Leaks a reference, so that this `Inner` is never dropped there:
-    /// the drop would truncate the log, delete tables and release the lock while the parent
-    /// continues.
-    pub fn leak(self: &Arc<Inner>) {
-        std::mem::forget(Arc::clone(self));
+    /// Called in a forked child. Leaks a reference, so that neither the tree nor the database is
+    /// ever dropped there: the drop would truncate the log, delete tables and release the lock
+    /// while the parent continues.
+    pub fn leak(&self) {
+        std::mem::forget(self.clone());
     }
 }

@@ -63,7 +63,7 @@ fn copy_tree(
     dir: &Path,
     copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
 ) -> Result<()> {
-    let Database { status, store, .. } = &inner.database;
+    let Database { status, store, .. } = &*inner.database;
     status.check_writable()?;
     // `close` waits for jobs. Without this one, another owner of the directory could already have a
     // table of its own under a name that is to be linked.

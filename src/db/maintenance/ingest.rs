@@ -89,7 +89,7 @@ const MAX_ATTEMPTS: u32 = 4;
 
 /// Copies `files` in and makes their entries one write.
 pub(in crate::db) fn ingest(inner: &Inner, files: &[&Path]) -> Result<()> {
-    let Database { status, store, .. } = &inner.database;
+    let Database { status, store, .. } = &*inner.database;
     status.check_writable()?;
     if files.is_empty() {
         return Ok(());
@@ -131,7 +131,7 @@ pub(in crate::db) fn ingest(inner: &Inner, files: &[&Path]) -> Result<()> {
 /// Makes the copied tables part of the tree. Empties `copied` if the MANIFEST may list them,
 /// because then none may be deleted.
 fn enter(inner: &Inner, copied: &mut Vec<FileMeta>) -> Result<()> {
-    let Database { store, writing, .. } = &inner.database;
+    let Database { store, writing, .. } = &*inner.database;
     copied.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
     if copied.windows(2).any(|pair| !pair[1].starts_after(&pair[0].largest)) {
         return Err(Error::InvalidArgument(

@@ -26,7 +26,7 @@ use crate::known_files;
 use crate::sync::time::Instant;
 
 /// The handle of a database that was just opened.
-fn opened(inner: Arc<Inner>, read_only: bool, began: Instant) -> Db {
+fn opened(inner: Inner, read_only: bool, began: Instant) -> Db {
     let tables = inner.tree.reading.current().sources.version.files().count();
     events::opened(&inner.database.store.dir, read_only, tables, began.elapsed());
     Db::of(inner)
@@ -51,7 +51,7 @@ impl Builder {
         self.check()?;
         self.at_its_path(|options| {
             let began = Instant::now();
-            let inner = Arc::new(writable::open(options)?);
+            let inner = writable::open(options)?;
             start(&inner);
             Ok(opened(inner, false, began))
         })
@@ -75,7 +75,7 @@ impl Builder {
         self.check()?;
         self.at_its_path(|options| {
             let began = Instant::now();
-            Ok(opened(Arc::new(read_only::open(options)?), true, began))
+            Ok(opened(read_only::open(options)?, true, began))
         })
     }
 

@@ -54,7 +54,7 @@ use crate::error::{Error, Result};
 use crate::fs;
 use crate::fs::{FileLock, Fs};
 use crate::memtable::Memtable;
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::{Manifest, TableStore, Version, names};
 use crate::wal::{LogKind, LogWriter};
 
@@ -178,6 +178,7 @@ fn assemble(
         writing: Writing::new(writer, wals, pending),
         catalog: Catalog::new(manifest, progress),
         jobs: Jobs::default(),
+        starts_jobs: AtomicBool::new(false),
         durability: options.durability,
         publishing,
         manifest_roll_bytes: options.manifest_roll_bytes,

@@ -3,7 +3,6 @@
 pub(in crate::db) mod recorder;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::db::Db;
 use super::inner::Inner;
@@ -13,7 +12,7 @@ use crate::fs::{Fs, RealFs};
 /// A recording of lookups, which [`Db::record_lookups`] has begun. It ends when this value is
 /// dropped, when the database is closed, or at the first error.
 pub struct LookupRecording {
-    inner: Arc<Inner>,
+    inner: Inner,
     number: u64,
 }
 
@@ -70,7 +69,7 @@ impl Db {
             return Err(Error::InvalidArgument(text));
         }
         let number = recorder.begin(&path, one_in)?;
-        Ok(LookupRecording { inner: Arc::clone(&self.inner), number })
+        Ok(LookupRecording { inner: self.inner.clone(), number })
     }
 }
 

@@ -110,7 +110,7 @@ impl RocksDb {
 }
 
 fn import(db: &Db, dir: &Path) -> Result<ImportReport> {
-    let Inner { database, tree, .. } = &*db.inner;
+    let Inner { database, tree } = &db.inner;
     let fs = &database.store.fs;
     let dir = lasting(&**fs, dir)?;
     let state = tree.reading.current();

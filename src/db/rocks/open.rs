@@ -196,7 +196,7 @@ impl FamilyTree {
         let FamilyTree { store, mut replayed } = self;
         let largest = replayed.version.files().map(|(_, file)| file.meta.largest_sequence).max();
         replayed.last_sequence = last_sequence.max(largest.unwrap_or(0));
-        Db::of(Arc::new(only_read(options.clone(), store, replayed)))
+        Db::of(only_read(options.clone(), store, replayed))
     }
 }
 

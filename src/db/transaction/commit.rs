@@ -18,12 +18,12 @@ use crate::stats::Ticker;
 pub(super) const MOST_ATTEMPTS: usize = 4;
 
 /// While it lives, leaders note what they write ([`crate::db::write::recent`]).
-pub(super) struct NotesWrites(Arc<Inner>);
+pub(super) struct NotesWrites(Inner);
 
 impl NotesWrites {
     pub fn begin(snapshot: &Snapshot) -> NotesWrites {
         snapshot.inner.database.writing.want_recent();
-        NotesWrites(Arc::clone(&snapshot.inner))
+        NotesWrites(snapshot.inner.clone())
     }
 }
 
@@ -64,7 +64,7 @@ impl Snapshot {
         mut notes: Option<NotesWrites>,
         durability: Durability,
     ) -> Result<()> {
-        let inner = &*self.inner;
+        let inner = &self.inner;
         let reads = Arc::new(reads.sorted());
         let mut checked_to = self.sequence();
         // Without a search, if the leader may know all that was written since the snapshot.

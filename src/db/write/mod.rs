@@ -351,7 +351,7 @@ impl Inner {
 
     /// Seals the WAL and starts the next one.
     fn start_wal(&self, writer: &mut Writer) -> Result<()> {
-        let Database { store, writing, .. } = &self.database;
+        let Database { store, writing, .. } = &*self.database;
         writing.next_wal(writer, store).map_err(|error| self.latch_unless_retried(error))
     }
 
@@ -567,7 +567,7 @@ impl Inner {
         match self.database.writing.sync_logs(writer, &self.database.store)? {
             first if first.is_empty() => Ok(()),
             first => {
-                let Database { catalog, store, .. } = &self.database;
+                let Database { catalog, store, .. } = &*self.database;
                 catalog.enter_durable_wals(store, &self.tree, first)
             }
         }

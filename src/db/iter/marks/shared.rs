@@ -2,7 +2,7 @@
 //! an interval of keys in which cursors show nothing. Cursors propose marks, and the leader accepts
 //! them (see the [module](super)).
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use crate::encoding::key::SequenceNumber;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -149,7 +149,7 @@ pub(crate) struct Marks {
     /// hidden. It is named by its smallest sequence number; 0: none.
     flush_wanted: AtomicU64,
     /// The database, through which a cursor reaches the lock of the writers.
-    owner: OnceLock<Weak<dyn Owner>>,
+    owner: OnceLock<Box<dyn Owner>>,
 }
 
 impl Marks {
@@ -165,7 +165,7 @@ impl Marks {
     }
 
     /// To be called once, before the first read.
-    pub fn belong_to(&self, owner: Weak<dyn Owner>) {
+    pub fn belong_to(&self, owner: Box<dyn Owner>) {
         let _ = self.owner.set(owner);
     }
 
@@ -241,7 +241,7 @@ impl Marks {
         }
         self.has_proposals.store(true, Ordering::Relaxed);
         drop(proposals);
-        if let Some(owner) = self.owner.get().and_then(Weak::upgrade) {
+        if let Some(owner) = self.owner.get() {
             owner.take_in_marks();
         }
     }
@@ -265,7 +265,7 @@ impl Marks {
 
     /// Requests a compaction of the tables of a range.
     pub fn ask_for_cleanup(&self, from: &[u8], end: Option<&[u8]>) {
-        if let Some(owner) = self.owner.get().and_then(Weak::upgrade) {
+        if let Some(owner) = self.owner.get() {
             owner.request_cleanup(from, end);
         }
     }
