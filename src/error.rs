@@ -104,6 +104,10 @@ pub enum Error {
     /// then on. To write, open it again.
     #[error("work for the database panicked: {0}")]
     Panicked(String),
+    /// The keyspace was dropped ([`Db::drop_keyspace`](crate::Db::drop_keyspace)), so nothing can be
+    /// written to it. Handles, snapshots and iterators that there are can still read it.
+    #[error("the keyspace was dropped: {0}")]
+    KeyspaceDropped(String),
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
@@ -229,7 +233,9 @@ impl Error {
     /// file must get no further bytes: a table is discarded, and a log ends before the failed
     /// record.
     pub(crate) fn changed_nothing(&self) -> bool {
-        let Error::Io { operation, source, .. } = self else { return false };
+        let Error::Io { operation, source, .. } = self else {
+            return matches!(self, Error::KeyspaceDropped(_));
+        };
         self.is_out_of_space()
             || READING.contains(operation)
             || (WRITING.contains(operation) && is_exhaustion(source))

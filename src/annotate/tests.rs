@@ -50,7 +50,7 @@ fn table(
         compression,
         ..TableOptions::default()
     };
-    let creator = Creator { db: DB_IDENTITY.into(), session: SESSION.into() };
+    let creator = Creator { db: DB_IDENTITY.into(), session: SESSION.into(), keyspace: None };
     let file = fs.create(Path::new(path)).unwrap();
     let dialect = Dialect::Database { file_number: 12 };
     let mut builder = TableBuilder::new(file, options, dialect).unwrap().created_by(&creator);

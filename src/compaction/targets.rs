@@ -44,7 +44,7 @@ const CHEAP_FRACTION: u64 = 16;
 const MAX_FILES: usize = 12;
 
 /// The sizes and counts that compaction aims for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TreeShape {
     /// Level 0 is compacted when it has this many files.
     pub l0_trigger: usize,

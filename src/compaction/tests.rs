@@ -66,7 +66,7 @@ pub(super) fn store(fs: Arc<dyn Fs>) -> TableStore {
             ..TableOptions::default()
         },
         creator: Creator::of_lone_table(),
-        next_file: AtomicU64::new(1),
+        next_file: Arc::new(AtomicU64::new(1)),
         obsolete: Arc::new(ObsoleteFiles::new(Arc::new(Counters::new()))),
     }
 }

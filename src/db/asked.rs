@@ -17,10 +17,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::checked_text::{checked_lines, with_checksum};
 use super::inner::Inner;
 use super::inner::database::Database;
+use super::inner::tree::Tree;
 use crate::fs::{self, Fs};
 use crate::stats::Ticker;
 use crate::sync::lock;
@@ -38,7 +40,7 @@ const FIRST_LINE: &str = "maypole asked 1\n";
 impl Inner {
     /// Brings the asks of the tables of `version` up to date, if the policy uses them.
     pub(in crate::db) fn count_asks(&self, version: &Version) {
-        if !self.tree.options.filter.learns() {
+        if !self.tree.options().filter.learns() {
             return;
         }
         let mut asking = lock(&self.tree.asking);
@@ -51,37 +53,50 @@ impl Inner {
         asking.counted_at = lookups;
         if lookups >= asking.written_at + WRITE_EVERY {
             asking.written_at = lookups;
-            write(&self.database, version);
+            write(&self.database);
         }
     }
 
     /// Leaves the asks for the next opening.
     pub(in crate::db) fn keep_asks(&self) {
-        if self.tree.options.filter.learns() && self.database.status.failure().is_none() {
-            let read_state = self.tree.reading.current();
-            let version = &read_state.sources.version;
-            self.count_asks(version);
-            write(&self.database, version);
+        let trees = self.database.trees.all();
+        let learning = trees.iter().filter(|tree| tree.options().filter.learns());
+        let learning: Vec<_> = learning.collect();
+        if learning.is_empty() || self.database.status.failure().is_some() {
+            return;
         }
+        for tree in learning {
+            let read_state = tree.reading.current();
+            self.with_tree(Arc::clone(tree)).count_asks(&read_state.sources.version);
+        }
+        write(&self.database);
     }
 }
 
-fn write(database: &Database, version: &Version) {
+fn write(database: &Database) {
     let (fs, dir) = (&*database.store.fs, &database.store.dir);
     let mut text = FIRST_LINE.to_string();
-    for (_, file) in version.files() {
-        text += &format!("{} {}\n", file.meta.number, file.asked.get());
+    for tree in database.trees.all() {
+        for (_, file) in tree.reading.current().sources.version.files() {
+            text += &format!("{} {}\n", file.meta.number, file.asked.get());
+        }
     }
     // After a failure an older file stays, which may be used all the same.
     let _ = fs::replace_unsynced(fs, &names::asked_path(dir), with_checksum(text).as_bytes());
 }
 
-/// Sets the asks of the tables of `version` to those that the last owner of the directory left.
-pub(in crate::db) fn restore(fs: &dyn Fs, dir: &Path, version: &Version) {
+/// Sets the asks of the tables to those that the last owner of the directory left, if a policy uses
+/// them.
+pub(in crate::db) fn restore(fs: &dyn Fs, dir: &Path, trees: &[Arc<Tree>]) {
+    if !trees.iter().any(|tree| tree.options().filter.learns()) {
+        return;
+    }
     let asked = read(fs, &names::asked_path(dir)).unwrap_or_default();
-    for (_, file) in version.files() {
-        if let Some(&asked) = asked.get(&file.meta.number) {
-            file.asked.set(asked);
+    for tree in trees {
+        for (_, file) in tree.reading.current().sources.version.files() {
+            if let Some(&asked) = asked.get(&file.meta.number) {
+                file.asked.set(asked);
+            }
         }
     }
 }

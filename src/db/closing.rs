@@ -32,11 +32,8 @@ impl Inner {
             return self.wait_until_closed();
         }
         timer::cancel(self);
-        {
-            // Jobs and callers that wait for the tree notice the closing.
-            let _state = self.tree.lock();
-            self.tree.notify();
-        }
+        // Jobs and callers that wait for a tree notice the closing.
+        self.database.wake_all();
         match wait_for_jobs(&self.database) {
             true => self.finish_closing(),
             false => Ok(()),
@@ -67,8 +64,11 @@ impl Inner {
 
     /// Syncs the WALs and releases the directory.
     fn release(&self) -> Result<()> {
-        // Its error is for the caller of `LookupRecording::finish`.
-        let _ = self.tree.reading.recorder.end(None, self.database.counters());
+        let trees = self.database.trees.all();
+        for tree in &trees {
+            // Its error is for the caller of `LookupRecording::finish`.
+            let _ = tree.reading.recorder.end(None, self.database.counters());
+        }
         // Frees the read states that were replaced, once running lookups have ended, so that
         // obsolete tables are deleted now rather than at the next opening.
         drain(READERS_PATIENCE);
@@ -82,7 +82,7 @@ impl Inner {
         };
         self.database.writing.drop_wals();
         self.database.store.obsolete.close();
-        self.tree.reading.keep_tables_of_readers_open();
+        trees.iter().for_each(|tree| tree.reading.keep_tables_of_readers_open());
         publish::publish_stats(&self.database, &self.tree, false);
         self.keep_asks();
         self.database.directory.release();

@@ -206,10 +206,10 @@ impl Db {
     ) -> Result<Option<(Slice, Slice)>> {
         // This check makes each call on a read-only database fail, not only a call that finds an
         // entry to remove.
-        self.inner.database.status.check_writable()?;
+        self.inner.check_writable()?;
         // Without this, calls at the same time would find the same entry, and all but one would
         // read again.
-        let _one_at_a_time = lock(&self.handle.pops);
+        let _one_at_a_time = lock(&self.inner.tree.pops);
         loop {
             let read = self.inner.read_point(None);
             let mut entries = DbIterator::at(read.clone(), Bounds::default());

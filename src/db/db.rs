@@ -32,7 +32,6 @@ use super::write::turns::Turns;
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
 use crate::slice::Slice;
-use crate::sync::{Mutex, rank};
 use crate::table::SstReader;
 
 /// An open database. Cheap to clone and to share between threads. Dropping the last clone closes
@@ -152,8 +151,6 @@ pub struct Db {
 /// State that the clones of a [`Db`] share. Closes the database when the last clone is dropped.
 pub(super) struct Handle {
     inner: Inner,
-    /// Held by the running [`Db::pop_first`] or [`Db::pop_last`].
-    pub(super) pops: Mutex<(), rank::Pops>,
     /// What orders the updates of one key, such as [`Db::fetch_update`].
     pub(super) turns: Turns,
 }
@@ -285,8 +282,7 @@ impl Db {
     }
 
     pub(super) fn of(inner: Inner) -> Db {
-        let (pops, turns) = (Mutex::new(()), Turns::new());
-        let handle = Handle { inner: inner.clone(), pops, turns };
+        let handle = Handle { inner: inner.clone(), turns: Turns::new() };
         Db { inner, handle: Arc::new(handle) }
     }
 

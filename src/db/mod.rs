@@ -39,6 +39,7 @@ mod flush;
 mod get;
 mod inner;
 mod iter;
+mod keyspaces;
 mod maintenance;
 mod open;
 mod options;
@@ -50,6 +51,7 @@ mod snapshot;
 mod snapshots;
 mod stats;
 mod transaction;
+mod tree_options;
 mod update;
 mod write;
 

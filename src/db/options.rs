@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::tree_options::TreeOptions;
 use super::write::durability::Durability;
 use crate::cache::{BlockCache, PinMetadata};
-use crate::compaction::TreeShape;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs::{Fs, RealFs};
@@ -35,13 +35,9 @@ pub struct Builder {
     pub(crate) tree: TreeOptions,
     /// Why the text given to [`Builder::filter`] was not understood.
     pub(crate) filter_error: Option<String>,
-    pub(crate) filter_keys: FilterKeys,
     pub(crate) cache: CacheChoice,
     pub(crate) pin_metadata: PinMetadata,
-    pub(crate) metadata: MetadataForm,
     pub(crate) reads_every_filter: bool,
-    pub(crate) compression: Compression,
-    pub(crate) block_bytes: usize,
     pub(crate) compaction_threads: usize,
     pub(crate) durability: Durability,
     pub(crate) salvage_logs: bool,
@@ -50,37 +46,10 @@ pub struct Builder {
     pub(crate) publish_interval: Option<Duration>,
 }
 
-/// The options of one tree, apart from those of its tables
-/// ([`TableStore::options`](crate::version::TableStore::options)).
-#[derive(Debug, Clone)]
-pub(crate) struct TreeOptions {
-    pub filter: FilterPolicy,
-    pub memtable_bytes: usize,
-    pub shape: TreeShape,
-    pub max_deletion_age: Duration,
-}
-
 #[derive(Debug, Clone)]
 pub(crate) enum CacheChoice {
     Own(usize),
     Shared(Arc<BlockCache>),
-}
-
-impl Default for TreeOptions {
-    fn default() -> TreeOptions {
-        TreeOptions {
-            filter: FilterPolicy::default(),
-            memtable_bytes: 16 << 20,
-            shape: TreeShape {
-                l0_trigger: 4,
-                level_base_bytes: 64 << 20,
-                level_multiplier: 10,
-                table_bytes: 64 << 20,
-                memtable_bytes: 16 << 20,
-            },
-            max_deletion_age: Duration::from_secs(30 * 24 * 60 * 60),
-        }
-    }
 }
 
 impl Builder {
@@ -91,13 +60,9 @@ impl Builder {
             create_if_missing: true,
             tree: TreeOptions::default(),
             filter_error: None,
-            filter_keys: FilterKeys::Whole,
             cache: CacheChoice::Own(64 << 20),
             pin_metadata: PinMetadata::default(),
-            metadata: MetadataForm::Auto,
             reads_every_filter: false,
-            compression: Compression::default(),
-            block_bytes: 4096,
             compaction_threads: thread::available_parallelism().map_or(2, usize::from).clamp(2, 8),
             durability: Durability::default(),
             salvage_logs: false,
@@ -166,8 +131,9 @@ impl Builder {
     /// ```
     #[doc(alias = "prefix_extractor")]
     #[doc(alias = "whole_key_filtering")]
-    pub fn filter_keys(self, keys: FilterKeys) -> Builder {
-        Builder { filter_keys: keys, ..self }
+    pub fn filter_keys(mut self, keys: FilterKeys) -> Builder {
+        self.tree.tables.filter_keys = keys;
+        self
     }
 
     /// The capacity of the block cache in bytes. Default 64 MiB.
@@ -217,8 +183,9 @@ impl Builder {
     #[doc(alias = "partition_filters")]
     #[doc(alias = "kTwoLevelIndexSearch")]
     #[doc(alias = "metadata_block_size")]
-    pub fn metadata(self, form: MetadataForm) -> Builder {
-        Builder { metadata: form, ..self }
+    pub fn metadata(mut self, form: MetadataForm) -> Builder {
+        self.tree.tables.metadata = form;
+        self
     }
 
     /// Whether a lookup reads every filter that is not in memory, and whole filters and indexes are
@@ -233,15 +200,17 @@ impl Builder {
 
     /// How data blocks are compressed. Default: LZ4 if the crate has the feature `lz4`, which is on
     /// by default, and otherwise none.
-    pub fn compression(self, compression: Compression) -> Builder {
-        Builder { compression, ..self }
+    pub fn compression(mut self, compression: Compression) -> Builder {
+        self.tree.tables.compression = compression;
+        self
     }
 
     /// The size at which a data block is full, in bytes before compression. Default 4096. Larger
     /// blocks compress better and need a smaller index, but a lookup that reaches the disk reads
     /// more.
-    pub fn block_bytes(self, bytes: usize) -> Builder {
-        Builder { block_bytes: bytes, ..self }
+    pub fn block_bytes(mut self, bytes: usize) -> Builder {
+        self.tree.tables.block_bytes = bytes;
+        self
     }
 
     /// The size at which a memtable is full and is flushed. Default 16 MiB. A memtable with 32,768
@@ -250,8 +219,7 @@ impl Builder {
     /// reader uses it. Larger memtables mean fewer, larger flushes and a longer recovery.
     #[doc(alias = "write_buffer_size")]
     pub fn memtable_bytes(mut self, bytes: usize) -> Builder {
-        self.tree.memtable_bytes = bytes;
-        self.tree.shape.memtable_bytes = bytes as u64;
+        self.tree.set_memtable_bytes(bytes);
         self
     }
 
@@ -391,6 +359,29 @@ impl Builder {
     /// may depend on writes that are lost. Default false.
     pub fn salvage_logs(self, salvage: bool) -> Builder {
         Builder { salvage_logs: salvage, ..self }
+    }
+
+    /// The name of an option of the database, and not of a keyspace, that differs from `before`.
+    pub(super) fn changed_of_database(&self, before: &Builder) -> Option<&'static str> {
+        let is_same_cache = match (&self.cache, &before.cache) {
+            (CacheChoice::Own(bytes), CacheChoice::Own(other)) => bytes == other,
+            (CacheChoice::Shared(cache), CacheChoice::Shared(other)) => Arc::ptr_eq(cache, other),
+            _ => false,
+        };
+        let same = [
+            ("the path", self.path == before.path),
+            ("create_if_missing", self.create_if_missing == before.create_if_missing),
+            ("the block cache", is_same_cache),
+            ("pin_metadata", self.pin_metadata == before.pin_metadata),
+            ("reads_every_filter", self.reads_every_filter == before.reads_every_filter),
+            ("compaction_threads", self.compaction_threads == before.compaction_threads),
+            ("durability", self.durability == before.durability),
+            ("salvage_logs", self.salvage_logs == before.salvage_logs),
+            ("manifest_roll_bytes", self.manifest_roll_bytes == before.manifest_roll_bytes),
+            ("max_open_files", self.max_open_files == before.max_open_files),
+            ("publish_stats", self.publish_interval == before.publish_interval),
+        ];
+        same.into_iter().find(|(_, is_same)| !is_same).map(|(name, _)| name)
     }
 
     /// Binds the file system to the directory that has the path now, so that renaming directories

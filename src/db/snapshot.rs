@@ -4,7 +4,10 @@
 //! the registered numbers. For each of these numbers, and for each key, it keeps the newest version
 //! whose sequence number is at most that number.
 
+use std::sync::Arc;
+
 use super::background::idle::needed_snapshot_released;
+use super::db::Db;
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
 use super::get;
@@ -14,7 +17,7 @@ use super::iter::bounds::{Bounds, KeyBounds};
 use super::iter::cursor::DbCursor;
 use super::read_state::ReadPoint;
 use crate::encoding::key::SequenceNumber;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::slice::Slice;
 
 /// A snapshot is recent as long as at most this many writes are newer than it. Marks that older ones
@@ -64,6 +67,35 @@ impl Snapshot {
         let sequence =
             inner.database.sequences.snapshots.register(|| inner.database.sequences.visible());
         Snapshot { inner, sequence }
+    }
+
+    /// The same moment of another keyspace: that of `db`, a handle of the same database.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let events = db.keyspace("events")?;
+    /// events.put("1", "began")?;
+    /// let snapshot = db.snapshot();
+    /// events.put("2", "ended")?;
+    /// assert_eq!(snapshot.keyspace(&events)?.iter().count(), 1);
+    /// # Ok::<(), maypole::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if `db` is another database.
+    pub fn keyspace(&self, db: &Db) -> Result<Snapshot> {
+        self.check_same_database(db)?;
+        let sequence = self.inner.database.sequences.snapshots.register(|| self.sequence);
+        Ok(Snapshot { inner: db.inner.clone(), sequence })
+    }
+
+    pub(super) fn check_same_database(&self, db: &Db) -> Result<()> {
+        match Arc::ptr_eq(&self.inner.database, &db.inner.database) {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument("a keyspace of another database".into())),
+        }
     }
 
     fn read_point(&self) -> ReadPoint {
@@ -164,7 +196,7 @@ impl Drop for Snapshot {
         match self.inner.database.status.process().is_current() {
             false => self.inner.leak(),
             true if self.inner.database.sequences.snapshots.release(self.sequence) => {
-                needed_snapshot_released(&self.inner);
+                needed_snapshot_released(&self.inner, self.sequence);
             }
             true => {}
         }

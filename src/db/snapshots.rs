@@ -13,8 +13,8 @@ use crate::sync::{Mutex, Process, lock, rank};
 pub(crate) struct SnapshotList {
     /// By ascending numbers. Most snapshots are young, so they come and go at the end.
     live: Mutex<Vec<Live>, rank::Snapshots>,
-    /// The largest sequence number of a snapshot that keeps something in a table from being freed;
-    /// 0: no snapshot does.
+    /// No snapshot with a larger sequence number keeps something in a table of any tree from being
+    /// freed. Changed under the lock of `live`.
     needed: AtomicU64,
     /// A snapshot that a forked child makes is not listed, because it returns only errors.
     process: Process,
@@ -59,11 +59,21 @@ impl SnapshotList {
         sequence <= self.needed.load(Ordering::Relaxed)
     }
 
-    /// Sets `needed`, the largest sequence number of a snapshot that keeps something from being
-    /// freed. A snapshot that is made later has a larger number, and keeps nothing in the existing
-    /// tables.
-    pub fn set_needed(&self, sequence: SequenceNumber) {
-        self.needed.store(sequence, Ordering::Relaxed);
+    /// Notes the largest sequence number of a snapshot that keeps something in the tables of a tree
+    /// from being freed. A snapshot that is made later has a larger number, and keeps nothing in the
+    /// existing tables.
+    pub fn note_needed(&self, sequence: SequenceNumber) {
+        if sequence > self.needed.load(Ordering::Relaxed) {
+            let _live = lock(&self.live);
+            self.needed.fetch_max(sequence, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets the bound of all trees to what `of_trees` returns: the largest number that any tree has
+    /// noted, which each tree stores before it notes it.
+    pub fn set_needed(&self, of_trees: impl FnOnce() -> SequenceNumber) {
+        let _live = lock(&self.live);
+        self.needed.store(of_trees(), Ordering::Relaxed);
     }
 
     /// The number of live snapshots.
@@ -99,7 +109,7 @@ mod tests {
         assert_eq!(list.sequences(), [3, 7]);
         list.release(7);
         assert_eq!(list.sequences(), [3, 7]);
-        list.set_needed(5);
+        list.set_needed(|| 5);
         assert!(!list.release(7), "nothing that 7 sees is needed by it alone");
         assert!(list.release(3));
         assert!(list.sequences().is_empty() && list.oldest().is_none());

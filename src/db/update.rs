@@ -84,7 +84,7 @@ impl Db {
         let key = key.as_ref();
         let expected = expected.as_ref().map(AsRef::as_ref);
         let new = new.as_ref().map(AsRef::as_ref);
-        self.inner.database.status.check_writable()?;
+        self.inner.check_writable()?;
         let _turn = self.handle.turns.take(key);
         loop {
             let (read, current) = self.inner.read_for_update(key)?;
@@ -189,7 +189,7 @@ impl Db {
         key: &[u8],
         mut update: impl FnMut(Option<&[u8]>) -> Option<V>,
     ) -> Result<(Option<Slice>, Option<V>)> {
-        self.inner.database.status.check_writable()?;
+        self.inner.check_writable()?;
         let _turn = self.handle.turns.take(key);
         let mut updated: Option<(Option<Slice>, Option<V>)> = None;
         loop {

@@ -62,6 +62,9 @@ ranks! {
     // Calls. A thread may wait for a device under each of these.
     /// `db/db.rs`: one `pop_first` or `pop_last` at a time. Held while it reads and deletes.
     Pops,
+    /// `db/inner/trees.rs`: one keyspace at a time is created, opened or dropped. Held while the
+    /// MANIFEST is written.
+    Keyspaces,
     /// `db/recording/recorder.rs`: the file of recorded lookups. Held while lines are written.
     Recording,
     /// `db/recording/recorder.rs`: the lines of a group of threads.
@@ -95,6 +98,10 @@ ranks! {
     Manifest,
     /// `db/inner/catalog.rs`: which writes are in tables. Locked only while the MANIFEST is locked.
     Progress,
+    /// `db/inner/wals.rs`: which WALs a replay needs. Asked while the MANIFEST is locked.
+    NeededWals,
+    /// `db/inner/trees.rs`: the keyspaces. Asked while the MANIFEST is locked.
+    Trees,
     /// `db/background/timer.rs`: the turns of all databases. Held while a turn becomes a job.
     Timer,
 
@@ -103,11 +110,17 @@ ranks! {
     TreeState,
     /// `db/inner/tree.rs`: the ranges that cursors want compacted. Planned with the state.
     Cleanups,
+    /// `db/inner/tree.rs`: until when delayed writers wait. Nobody sleeps under it.
+    PaidUntil,
+    /// `db/inner/tree.rs`: the options of one tree. Asked under the state.
+    TreeOptions,
     /// `db/snapshots.rs`: the live snapshots. Read while the state changes.
     Snapshots,
     /// `db/inner/reading.rs`: the read states that readers may hold. Extended while the state
     /// changes.
     ReadStates,
+    /// `db/inner/jobs.rs`: the idle threads of a database. Taken under the state.
+    Threads,
     /// `db/inner/jobs.rs`: how many jobs a database has. A job is counted under the state or under
     /// the timer's lock.
     Jobs,

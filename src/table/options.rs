@@ -18,7 +18,7 @@ use super::garbage::Garbage;
 /// let options = TableOptions { block_bytes: 16 << 10, ..TableOptions::default() };
 /// assert_eq!(options.restart_interval, 16);
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TableOptions {
     /// The size at which a data block ends, in bytes before compression, its trailer included.
     /// Default 4096. A lookup reads a whole block, so larger blocks cost more to read, but they

@@ -15,6 +15,13 @@
 //! 64   length-prefixed text                              identity of the database
 //! 65   length-prefixed: varint number, varint bytes      this many bytes of this WAL are durable
 //! 67   length-prefixed: varint first, varint last        no WAL holds these sequence numbers
+//! 69   length-prefixed: varint keyspace                  the following tables enter this keyspace
+//! 71   length-prefixed: varint keyspace,                 a keyspace is created, or gets other
+//!        length-prefixed name, options                     options
+//! 73   length-prefixed: varint keyspace                  a keyspace is dropped, with its tables
+//! 75   length-prefixed: varint keyspace, varint sequence every write of this keyspace up to it is
+//!                                                          in tables
+//! 77   length-prefixed: varint keyspace                  the number of the next new keyspace
 //!
 //! table        varint level, varint number, varint file bytes,
 //!              varint entries, varint deletions,
@@ -28,7 +35,12 @@
 //! ```
 //!
 //! The log version is in the header of the record log. This version of Maypole writes log version
-//! 2, and with it tag 6 instead of 5.
+//! 2, and with it tag 6 instead of 5. Once a MANIFEST has one of the tags from 69 to 77, its log
+//! version is 3.
+//!
+//! Keyspace 0 is the one that every database has, and is never created or dropped. Tables without a
+//! tag 69 before them in their edit are of keyspace 0. The number of a keyspace is never used again.
+//! So log records of a dropped keyspace are known as such.
 //!
 //! A later version of Maypole may add fields with tags from 64 on, and extra fields of a table with
 //! any tag. The content of both starts with its length, so that an older reader can skip it. The
@@ -62,6 +74,11 @@ pub(crate) const DURABLE_WAL: u64 = 65;
 /// The tag is odd, so that a reader that does not know this field rejects the edit. If it skipped
 /// the field, it would take the missing numbers for a gap in the WALs, and end the replay there.
 pub(crate) const SKIPPED: u64 = 67;
+pub(crate) const KEYSPACE: u64 = 69;
+pub(crate) const CREATED_KEYSPACE: u64 = 71;
+pub(crate) const DROPPED_KEYSPACE: u64 = 73;
+pub(crate) const FLUSHED_KEYSPACE: u64 = 75;
+pub(crate) const NEXT_KEYSPACE: u64 = 77;
 
 /// Tags of a table's extra fields.
 pub(crate) const NO_MORE: u64 = 0;
@@ -71,10 +88,28 @@ pub(crate) const TAIL_BYTES: u64 = 4;
 /// The largest number that a file may have.
 pub(crate) const MAX_FILE_NUMBER: u64 = 1 << 62;
 
+/// The number of a keyspace: 0 for the one that every database has.
+pub(crate) type KeyspaceId = u32;
+
+/// The most bytes of a keyspace's name.
+pub(crate) const MAX_NAME_BYTES: usize = 255;
+
+/// What the MANIFEST records of a keyspace when it is created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyspaceRecord {
+    pub id: KeyspaceId,
+    /// Any bytes, at most [`MAX_NAME_BYTES`].
+    pub name: Vec<u8>,
+    /// The options, as text (`db/tree_options.rs`).
+    pub options: String,
+}
+
 /// The record of a table in the MANIFEST.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FileMeta {
     pub number: u64,
+    /// The keyspace, in what a MANIFEST lists. In a tree it is not set, because a tree has one.
+    pub keyspace: KeyspaceId,
     pub file_bytes: u64,
     pub entries: u64,
     /// Entries that are deletions, range deletions included.
@@ -147,11 +182,42 @@ pub(crate) struct VersionEdit {
     pub durable_wals: Vec<(u64, u64)>,
     /// Sequence numbers that are in no WAL: the first of each range, and the last.
     pub skipped: Vec<(SequenceNumber, SequenceNumber)>,
+    /// Keyspaces that are created, or whose options change.
+    pub created: Vec<KeyspaceRecord>,
+    pub dropped: Vec<KeyspaceId>,
+    /// Every write of the keyspace up to this number is in tables.
+    pub flushed: Vec<(KeyspaceId, SequenceNumber)>,
+    pub next_keyspace: Option<KeyspaceId>,
 }
 
 impl VersionEdit {
+    /// Whether a build that knows no keyspaces must refuse the edit.
+    pub fn names_keyspaces(&self) -> bool {
+        !self.created.is_empty()
+            || !self.dropped.is_empty()
+            || !self.flushed.is_empty()
+            || self.next_keyspace.is_some()
+            || self.added.iter().any(|(_, file)| file.keyspace != 0)
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        if let Some(next) = self.next_keyspace {
+            put_numbers(&mut out, NEXT_KEYSPACE, &[next.into()]);
+        }
+        for KeyspaceRecord { id, name, options } in &self.created {
+            let mut value = Vec::new();
+            put_varint(&mut value, (*id).into());
+            put_length_prefixed(&mut value, name);
+            value.extend_from_slice(options.as_bytes());
+            put_field(&mut out, CREATED_KEYSPACE, &value);
+        }
+        for &id in &self.dropped {
+            put_numbers(&mut out, DROPPED_KEYSPACE, &[id.into()]);
+        }
+        for &(id, sequence) in &self.flushed {
+            put_numbers(&mut out, FLUSHED_KEYSPACE, &[id.into(), sequence]);
+        }
         for (tag, value) in [
             (NEXT_FILE, self.next_file),
             (FLUSHED_SEQUENCE, self.flushed_sequence),
@@ -167,7 +233,12 @@ impl VersionEdit {
                 put_varint(&mut out, field);
             }
         }
+        let mut keyspace = 0;
         for (level, file) in &self.added {
+            if file.keyspace != keyspace {
+                keyspace = file.keyspace;
+                put_numbers(&mut out, KEYSPACE, &[keyspace.into()]);
+            }
             for field in [
                 ADDED,
                 *level as u64,
@@ -205,6 +276,7 @@ impl VersionEdit {
 
     pub fn decode(bytes: &[u8]) -> Result<VersionEdit, Damage> {
         let mut edit = VersionEdit::default();
+        let mut keyspace = 0;
         let mut decoder = Decoder::new(bytes);
         while !decoder.is_empty() {
             let start = decoder.position();
@@ -220,7 +292,26 @@ impl VersionEdit {
                     let level = level(&mut decoder)?;
                     let mut meta = file_meta(&mut decoder)?;
                     extra_fields(&mut decoder, &mut meta)?;
-                    edit.added.push((level, meta));
+                    edit.added.push((level, FileMeta { keyspace, ..meta }));
+                }
+                KEYSPACE => {
+                    keyspace = field(&mut decoder, "keyspace of tables", keyspace_id)?;
+                }
+                CREATED_KEYSPACE => {
+                    edit.created.push(field(&mut decoder, "new keyspace", keyspace_record)?);
+                }
+                DROPPED_KEYSPACE => {
+                    edit.dropped.push(field(&mut decoder, "dropped keyspace", keyspace_id)?);
+                }
+                FLUSHED_KEYSPACE => {
+                    let what = "flushed writes of a keyspace";
+                    edit.flushed.push(field(&mut decoder, what, |decoder| {
+                        Ok((keyspace_id(decoder)?, sequence(decoder)?))
+                    })?);
+                }
+                NEXT_KEYSPACE => {
+                    edit.next_keyspace =
+                        Some(field(&mut decoder, "number of the next keyspace", keyspace_id)?);
                 }
                 DB_IDENTITY => {
                     let value = decoder.length_prefixed("identity of the database")?;
@@ -229,13 +320,13 @@ impl VersionEdit {
                     edit.db_identity = Some(text.to_owned());
                 }
                 DURABLE_WAL => {
-                    edit.durable_wals.push(pair(&mut decoder, "durable WAL", |decoder| {
+                    edit.durable_wals.push(field(&mut decoder, "durable WAL", |decoder| {
                         Ok((file_number(decoder)?, decoder.varint("durable bytes of a WAL")?))
                     })?);
                 }
                 SKIPPED => {
                     let what = "sequence numbers that no WAL holds";
-                    edit.skipped.push(pair(&mut decoder, what, skipped)?);
+                    edit.skipped.push(field(&mut decoder, what, skipped)?);
                 }
                 tag if tag >= FIRST_WITH_LENGTH && tag.is_multiple_of(2) => {
                     decoder.length_prefixed("field of a later version")?;
@@ -259,20 +350,40 @@ fn file_number(decoder: &mut Decoder) -> Result<u64, Damage> {
     decoder.varint_up_to(MAX_FILE_NUMBER, "file number", expected)
 }
 
-/// Decodes a field whose value has a length and consists of two numbers, which `read` decodes.
-fn pair(
+/// Decodes a field whose value has a length. `read` decodes all of the value.
+fn field<T>(
     decoder: &mut Decoder,
     what: &str,
-    read: impl FnOnce(&mut Decoder) -> Result<(u64, u64), Damage>,
-) -> Result<(u64, u64), Damage> {
+    read: impl FnOnce(&mut Decoder) -> Result<T, Damage>,
+) -> Result<T, Damage> {
     let value = decoder.length_prefixed(what)?;
     let value_start = decoder.position() - value.len();
     let mut inner = Decoder::new(value);
-    let pair = read(&mut inner).and_then(|pair| match inner.is_empty() {
-        true => Ok(pair),
-        false => Err(Damage::new(inner.position(), "two numbers", "more")),
+    let content = read(&mut inner).and_then(|content| match inner.is_empty() {
+        true => Ok(content),
+        false => Err(Damage::new(inner.position(), "the end of the field", "more")),
     });
-    pair.map_err(|damage| damage.moved_by(value_start))
+    content.map_err(|damage| damage.moved_by(value_start))
+}
+
+fn keyspace_id(decoder: &mut Decoder) -> Result<KeyspaceId, Damage> {
+    let most = u64::from(KeyspaceId::MAX);
+    let id = decoder.varint_up_to(most, "keyspace", "a keyspace below 2^32")?;
+    Ok(id as KeyspaceId)
+}
+
+fn keyspace_record(decoder: &mut Decoder) -> Result<KeyspaceRecord, Damage> {
+    let id = keyspace_id(decoder)?;
+    let start = decoder.position();
+    let name = decoder.length_prefixed("name of a keyspace")?.to_vec();
+    if id == 0 || name.len() > MAX_NAME_BYTES {
+        let expected = "a keyspace above 0 with a name of up to 255 bytes";
+        return Err(Damage::new(start, expected, format_args!("{id}, {} bytes", name.len())));
+    }
+    let start = decoder.position();
+    let options = std::str::from_utf8(decoder.bytes(decoder.remaining().len(), "options")?)
+        .map_err(|_| Damage::new(start, "the options of a keyspace as text", "bytes"))?;
+    Ok(KeyspaceRecord { id, name, options: options.to_owned() })
 }
 
 fn skipped(decoder: &mut Decoder) -> Result<(SequenceNumber, SequenceNumber), Damage> {
@@ -376,6 +487,7 @@ mod tests {
     fn edit() -> VersionEdit {
         let file = |number, global_sequence| FileMeta {
             number,
+            keyspace: (number % 2) as u32,
             file_bytes: 1 << 33,
             entries: 300,
             deletions: 2,
@@ -397,6 +509,14 @@ mod tests {
             db_identity: Some("a database".into()),
             durable_wals: vec![(11, 28), (12, u64::MAX)],
             skipped: vec![(8, 8), (10, MAX_SEQUENCE)],
+            created: vec![KeyspaceRecord {
+                id: 1,
+                name: vec![0, 0xff],
+                options: "filter none".into(),
+            }],
+            dropped: vec![7, KeyspaceId::MAX],
+            flushed: vec![(0, 8), (1, MAX_SEQUENCE)],
+            next_keyspace: Some(8),
         }
     }
 
@@ -432,7 +552,9 @@ mod tests {
     fn what_a_later_version_adds_is_passed_over_or_refused() {
         let with = |field: &[u8]| VersionEdit::decode(&[&edit().encode()[..], field].concat());
         assert_eq!(with(&[66, 2, 7, 7]).unwrap(), edit());
-        assert!(with(&[69, 2, 7, 7]).is_err());
+        assert!(with(&[79, 2, 7, 7]).is_err());
+        // Keyspace 0 is never created.
+        assert!(with(&[71, 2, 0, 0]).is_err());
         // A known tag with impossible numbers.
         assert!(with(&[67, 2, 7, 6]).is_err());
         assert!(with(&[67, 3, 7, 7, 7]).is_err());

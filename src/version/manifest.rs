@@ -14,17 +14,17 @@
 //! ([`Error::changed_nothing`]), the edit is not recorded. After any other error it is unknown
 //! whether the edit is recorded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::edit::MAX_FILE_NUMBER;
-use super::{FileMeta, Skipped, VersionEdit, names};
+use super::{FileMeta, KeyspaceId, KeyspaceRecord, Skipped, VersionEdit, names};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
 use crate::fs;
 use crate::fs::Fs;
-use crate::wal::{LogKind, LogReader, LogWriter};
+use crate::wal::{LogKind, LogReader, LogVersion, LogWriter};
 
 /// A MANIFEST is replaced when the edits after its first edit take more than this many bytes, and
 /// also more bytes than the first edit. This limits the size of the file. The first edit repeats
@@ -43,6 +43,8 @@ pub(crate) struct Manifest {
     number: u64,
     log: LogWriter,
     first_edit_bytes: u64,
+    /// Whether edits may name keyspaces.
+    version: LogVersion,
 }
 
 impl Manifest {
@@ -57,8 +59,10 @@ impl Manifest {
     ) -> Result<Self> {
         let name = names::manifest_name(number);
         let path = dir.join(&name);
+        let version = log_version(tree);
         let start = || {
-            let mut log = LogWriter::create(&**fs, &path, LogKind::Manifest, number)?;
+            let kind = LogKind::Manifest;
+            let mut log = LogWriter::create_in_version(&**fs, &path, kind, number, version)?;
             log.append(&[&tree.encode()])?;
             log.sync()?;
             fs.sync_dir(dir)?;
@@ -75,7 +79,7 @@ impl Manifest {
         })?;
         let first_edit_bytes = log.len();
         let (fs, dir) = (Arc::clone(fs), dir.to_owned());
-        Ok(Manifest { fs, dir, roll_after_bytes, number, log, first_edit_bytes })
+        Ok(Manifest { fs, dir, roll_after_bytes, number, log, first_edit_bytes, version })
     }
 
     /// Makes `edit` durable, in this MANIFEST or in a new one. A new MANIFEST gets the number that
@@ -89,7 +93,8 @@ impl Manifest {
     ) -> Result<Option<PathBuf>> {
         let grown = self.log.len() - self.first_edit_bytes;
         let is_large = grown > self.roll_after_bytes.max(self.first_edit_bytes);
-        if !is_large && !self.log.has_ended() {
+        let fits = log_version(edit) as u32 <= self.version as u32;
+        if fits && !is_large && !self.log.has_ended() {
             self.log.append(&[&edit.encode()])?;
             return self.log.sync().map(|()| None);
         }
@@ -99,6 +104,20 @@ impl Manifest {
         *self = Manifest::create(&self.fs, &self.dir, number, &tree(number), roll_after)?;
         Ok(Some(old))
     }
+}
+
+fn log_version(edit: &VersionEdit) -> LogVersion {
+    match edit.names_keyspaces() {
+        true => LogVersion::WithKeyspaces,
+        false => LogVersion::OneKeyspace,
+    }
+}
+
+/// What a MANIFEST records of a keyspace other than 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RecoveredKeyspace {
+    pub name: Vec<u8>,
+    pub options: String,
 }
 
 /// The state that a MANIFEST records.
@@ -118,6 +137,13 @@ pub(crate) struct Recovered {
     /// The tables by file number, each with its level.
     pub files: BTreeMap<u64, (usize, FileMeta)>,
     pub db_identity: Option<String>,
+    /// All keyspaces but 0.
+    pub keyspaces: BTreeMap<KeyspaceId, RecoveredKeyspace>,
+    /// The number of the next new keyspace; 0: there was never one.
+    pub next_keyspace: KeyspaceId,
+    /// By keyspace: every write of it up to this number is in tables. Only numbers above
+    /// `flushed_sequence` are of interest.
+    pub flushed: BTreeMap<KeyspaceId, SequenceNumber>,
 }
 
 impl Recovered {
@@ -171,6 +197,20 @@ pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Rec
         tree.durable_wals.extend(edit.durable_wals);
         edit.skipped.iter().for_each(|&(first, last)| tree.skipped.add(first, last));
         tree.skipped.forget(tree.flushed_sequence);
+        tree.next_keyspace = edit.next_keyspace.unwrap_or(tree.next_keyspace);
+        for KeyspaceRecord { id, name, options } in edit.created {
+            tree.next_keyspace = tree.next_keyspace.max(id.saturating_add(1));
+            tree.keyspaces.insert(id, RecoveredKeyspace { name, options });
+        }
+        for id in edit.dropped {
+            if tree.keyspaces.remove(&id).is_none() {
+                let expected = format_args!("keyspace {id} to drop");
+                return Err(Damage::new(0, expected, "no such keyspace").in_file(path, offset));
+            }
+            tree.flushed.remove(&id);
+            tree.files.retain(|_, (_, file)| file.keyspace != id);
+        }
+        tree.flushed.extend(edit.flushed);
         for (level, file) in edit.removed {
             match tree.files.remove(&file) {
                 Some((found, _)) if found == level => {}
@@ -183,6 +223,11 @@ pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Rec
         }
         for (level, file) in edit.added {
             let number = file.number;
+            if file.keyspace != 0 && !tree.keyspaces.contains_key(&file.keyspace) {
+                let expected = format_args!("a keyspace for table {number}");
+                let found = format_args!("none with number {}", file.keyspace);
+                return Err(Damage::new(0, expected, found).in_file(path, offset));
+            }
             if let Some((other, _)) = tree.files.insert(number, (level, file)) {
                 let expected = format_args!("table {number} to enter the tree once");
                 let found = format_args!("it in level {level}, while it is in level {other}");
@@ -194,6 +239,11 @@ pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Rec
     }
     tree.durable_wals.retain(|&number, _| number >= tree.oldest_wal);
     tree.manifest = (number, log.end());
+    let mut names = BTreeSet::new();
+    if let Some(twice) = tree.keyspaces.values().find(|known| !names.insert(&known.name)) {
+        let found = format_args!("two of the name \"{}\"", twice.name.escape_ascii());
+        return Err(Damage::new(0, "keyspaces of different names", found).in_file(path, 0));
+    }
     // The first edit is durable before CURRENT names the file, so a MANIFEST without it is damaged.
     if edits == 0 {
         return Err(Damage::new(0, "a first version edit", "none").in_file(path, 0));

@@ -41,10 +41,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use edit::{FileMeta, LEVELS, TableContents, VersionEdit};
+pub(crate) use edit::{
+    FileMeta, KeyspaceId, KeyspaceRecord, LEVELS, MAX_NAME_BYTES, TableContents, VersionEdit,
+};
 pub(crate) use level_cursor::LevelCursor;
 pub(crate) use manifest::{
-    Manifest, ROLL_AFTER_BYTES, Recovered, current_manifest, read_current, read_manifest,
+    Manifest, ROLL_AFTER_BYTES, Recovered, RecoveredKeyspace, current_manifest, read_current,
+    read_manifest,
 };
 pub(crate) use skipped::Skipped;
 pub(crate) use store::{ChooseFilter, Chosen, NewKeys, NewTable, TableStore, seconds_since_1970};

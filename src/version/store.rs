@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use super::table_file::{ObsoleteFiles, check_described};
-use super::{FileMeta, TableContents, TableFile, names};
+use super::{FileMeta, KeyspaceId, TableContents, TableFile, names};
 use crate::cache::PinMetadata;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
@@ -23,6 +23,7 @@ use crate::table::{
     property_names as property,
 };
 
+#[derive(Clone)]
 pub(crate) struct TableStore {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
@@ -36,17 +37,28 @@ pub(crate) struct TableStore {
     pub context: TableContext,
     /// Which tables' filters and indexes are pinned.
     pub pin_metadata: PinMetadata,
-    /// How tables are written. The filter of these options is not used: [`TableStore::create`] gets
-    /// the filter of each table.
+    /// How tables are written, by default those of the first tree. The filter of these options is
+    /// not used: [`TableStore::create`] gets the filter of each table.
     pub options: TableOptions,
     /// The identities of the database and of its session, which new tables record.
     pub creator: Creator,
-    pub next_file: AtomicU64,
+    pub next_file: Arc<AtomicU64>,
     /// Removes obsolete files.
     pub obsolete: Arc<ObsoleteFiles>,
 }
 
 impl TableStore {
+    /// The same store, which writes tables by other options.
+    pub fn with_options(&self, options: TableOptions) -> TableStore {
+        TableStore { options, ..self.clone() }
+    }
+
+    /// The same store, which writes tables of a keyspace other than 0.
+    pub fn in_keyspace(self, id: KeyspaceId, name: &[u8]) -> TableStore {
+        let creator = Creator { keyspace: Some((id, name.to_vec())), ..self.creator.clone() };
+        TableStore { creator, ..self }
+    }
+
     /// A file number that no file has had yet.
     pub fn new_number(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::Relaxed)

@@ -5,7 +5,7 @@
 //!
 //! OFFSET  SIZE  MEANING (file header, 28 bytes; all integers little-endian)
 //!      0     8  magic: 8d "Maypole"
-//!      8     4  format version: 2; 1 is read, too
+//!      8     4  format version: 2, or 3 in a database with keyspaces; 1 is read, too
 //!     12     4  kind: 1 = WAL, 2 = MANIFEST, 3 = recovered WAL
 //!     16     8  file number, as in the file's name
 //!     24     4  CRC-32 of bytes 0 to 23
@@ -42,7 +42,8 @@
 //! of the older WALs, which are then still there.
 //!
 //! Version 2 adds two things to version 1: recovered WALs, and more fields in the version edits of
-//! a MANIFEST (`version/edit.rs`).
+//! a MANIFEST (`version/edit.rs`). Version 3 adds keyspaces to both kinds of log. Only a database
+//! with a second keyspace writes it, so that builds that know no keyspaces open all others.
 //!
 //! Records are not cut into blocks as in LevelDB. The use of blocks is that a reader can skip
 //! damage and continue, but recovery must not continue after a hole.
@@ -56,8 +57,18 @@ use crate::error::{Damage, Error};
 
 /// The first bytes of a log.
 pub(crate) use crate::known_files::MAYPOLE_LOG as MAGIC;
-pub(super) const FORMAT_VERSION: u32 = 2;
 pub(super) const OLDEST_VERSION: u32 = 1;
+pub(super) const NEWEST_VERSION: u32 = LogVersion::WithKeyspaces as u32;
+
+/// The format version of a log that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub(crate) enum LogVersion {
+    #[default]
+    OneKeyspace = 2,
+    /// Operations and version edits may name keyspaces.
+    WithKeyspaces = 3,
+}
 
 /// Bytes of a log without any record.
 pub(crate) const FILE_HEADER_BYTES: usize = 28;
@@ -90,10 +101,14 @@ impl LogKind {
     }
 }
 
-pub(super) fn encode_file_header(kind: LogKind, number: u64) -> [u8; FILE_HEADER_BYTES] {
+pub(super) fn encode_file_header(
+    kind: LogKind,
+    number: u64,
+    version: LogVersion,
+) -> [u8; FILE_HEADER_BYTES] {
     let mut bytes = [0; FILE_HEADER_BYTES];
     bytes[..8].copy_from_slice(&MAGIC);
-    LittleEndian::write_u32(&mut bytes[8..], FORMAT_VERSION);
+    LittleEndian::write_u32(&mut bytes[8..], version as u32);
     LittleEndian::write_u32(&mut bytes[12..], kind as u32);
     LittleEndian::write_u64(&mut bytes[16..], number);
     let crc32 = crc32fast::hash(&bytes[..24]);
@@ -122,9 +137,9 @@ pub(super) fn check_file_header(
         return damage(0, format!("file header checksum {crc32:#010x}"), format!("{found:#010x}"));
     }
     let version = fixed32(&bytes[8..]);
-    if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
+    if !(OLDEST_VERSION..=NEWEST_VERSION).contains(&version) {
         let what = format!(
-            "log format version {version}; this build reads {OLDEST_VERSION} to {FORMAT_VERSION}: \
+            "log format version {version}; this build reads {OLDEST_VERSION} to {NEWEST_VERSION}: \
              open the database with the version of Maypole that wrote it"
         );
         return Err(Error::Unsupported { file: path.to_owned(), what });

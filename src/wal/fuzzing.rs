@@ -5,7 +5,7 @@ use std::path::Path;
 
 use byteorder::{ByteOrder, LittleEndian};
 
-use super::format::{RecordHeader, encode_file_header};
+use super::format::{LogVersion, RecordHeader, encode_file_header};
 use super::*;
 use crate::encoding::coding::{fixed32, fixed64};
 use crate::error::Error;
@@ -69,7 +69,7 @@ pub(crate) fn repaired(data: &[u8], kind: LogKind, number: u64) -> Vec<u8> {
 
 fn repair_header(bytes: &mut [u8], kind: LogKind, number: u64) {
     if let Some(header) = bytes.first_chunk_mut::<FILE_HEADER_BYTES>() {
-        *header = encode_file_header(kind, number);
+        *header = encode_file_header(kind, number, LogVersion::default());
     }
 }
 

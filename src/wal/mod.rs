@@ -8,7 +8,7 @@ mod reader;
 mod writer;
 
 pub(crate) use format::{
-    FILE_HEADER_BYTES, LogKind, MAGIC, RECORD_HEADER_BYTES, record_header_crc32,
+    FILE_HEADER_BYTES, LogKind, LogVersion, MAGIC, RECORD_HEADER_BYTES, record_header_crc32,
 };
 pub(crate) use reader::LogReader;
 #[cfg(any(test, fuzzing))]

@@ -9,7 +9,7 @@ use byteorder::{ByteOrder, LittleEndian};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
-use super::format::{RecordHeader, encode_file_header};
+use super::format::{LogVersion, RecordHeader, encode_file_header};
 use super::*;
 use crate::error::{Error, Result};
 use crate::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
@@ -253,7 +253,8 @@ fn records_of_another_file_or_place_are_no_records() {
     let twice = [&log[..FILE_HEADER_BYTES], record, record].concat();
     let torn = Tail::Torn { offset: (FILE_HEADER_BYTES + record.len()) as u64 };
     assert_eq!(read(&twice).unwrap(), (vec![b"one".to_vec()], torn, 0));
-    let renumbered = [&encode_file_header(LogKind::Wal, 14)[..], record].concat();
+    let renumbered =
+        [&encode_file_header(LogKind::Wal, 14, LogVersion::default())[..], record].concat();
     let fs = MemFs::new();
     let mut file = fs.create(path()).unwrap();
     file.append(&renumbered).unwrap();
@@ -299,7 +300,7 @@ fn a_foreign_file_header_is_a_clear_error() {
         read(&log).unwrap_err().to_string()
     };
     assert!(message(&|log| log[0] = b'x').contains("offset 0: expected a Maypole log"));
-    assert!(message(&|log| log[8] = 3).contains("not supported: log format version 3"));
+    assert!(message(&|log| log[8] = 4).contains("not supported: log format version 4"));
     assert!(message(&|log| log[8] = 0).contains("not supported: log format version 0"));
     let kind = message(&|log| log[12] = 2);
     assert!(kind.contains("offset 12: expected log kind 1 (Wal), found 2"), "{kind}");

@@ -19,7 +19,7 @@
 
 use std::path::Path;
 
-use super::format::{FILE_HEADER_BYTES, LogKind, RecordHeader, encode_file_header};
+use super::format::{FILE_HEADER_BYTES, LogKind, LogVersion, RecordHeader, encode_file_header};
 use crate::error::{Error, Result};
 use crate::fs::{self, Fs, WritableFile};
 use crate::sync::rank::assert_may_wait;
@@ -28,6 +28,7 @@ use crate::sync::rank::assert_may_wait;
 pub(crate) struct LogWriter {
     file: Box<dyn WritableFile>,
     number: u64,
+    version: LogVersion,
     /// All bytes before this offset are durable.
     synced_to: u64,
     /// Whether the file header or a record, other than a mark, was written after the last sync.
@@ -39,9 +40,21 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
+    /// [`LogWriter::create_in_version`], for a database of one keyspace.
+    #[cfg(test)]
+    pub fn create(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogWriter> {
+        LogWriter::create_in_version(fs, path, kind, number, LogVersion::default())
+    }
+
     /// Creates the log with its file header. [`LogWriter::sync`] makes the header durable, and
     /// [`Fs::sync_dir`] the file's name.
-    pub fn create(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogWriter> {
+    pub fn create_in_version(
+        fs: &dyn Fs,
+        path: &Path,
+        kind: LogKind,
+        number: u64,
+        version: LogVersion,
+    ) -> Result<LogWriter> {
         let mut file = match kind {
             LogKind::Wal => fs.create_log(path)?,
             // A memory-mapped file, as [`Fs::create_log`] may return, makes many small appends
@@ -49,7 +62,7 @@ impl LogWriter {
             // written in one go, and each record of a MANIFEST is synced.
             LogKind::Manifest | LogKind::RecoveredWal => fs.create(path)?,
         };
-        let header = encode_file_header(kind, number);
+        let header = encode_file_header(kind, number, version);
         if let Err(error) = file.append(&header).and_then(|()| file.flush()) {
             drop(file);
             // It does no harm if the file cannot be removed, because the file has no record and its
@@ -57,7 +70,12 @@ impl LogWriter {
             fs::tidy_away(fs, path);
             return Err(error);
         }
-        Ok(LogWriter { file, number, synced_to: 0, unsynced: true, ended: None, failed: None })
+        let (synced_to, unsynced) = (0, true);
+        Ok(LogWriter { file, number, version, synced_to, unsynced, ended: None, failed: None })
+    }
+
+    pub fn version(&self) -> LogVersion {
+        self.version
     }
 
     /// Appends one record and hands it to the operating system: when this returns, the record
@@ -205,8 +223,15 @@ mod tests {
     #[test]
     fn a_log_that_cannot_be_ended_does_not_promise_that_the_write_has_not_happened() {
         let file = Box::new(Stuck);
-        let mut writer =
-            LogWriter { file, number: 13, synced_to: 0, unsynced: true, ended: None, failed: None };
+        let mut writer = LogWriter {
+            file,
+            number: 13,
+            version: LogVersion::default(),
+            synced_to: 0,
+            unsynced: true,
+            ended: None,
+            failed: None,
+        };
         let error = writer.append(&[b"record"]).unwrap_err();
         assert!(!error.is_out_of_space() && !error.changed_nothing(), "{error}");
         assert!(!writer.has_ended() && writer.sync().is_err());

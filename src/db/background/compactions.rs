@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::attempts::LOOK_EVERY;
 use crate::compaction::run::Job;
-use crate::compaction::{Conditions, Gain, Plan, PlanKind, Planner, TreeShape, dead, run, split};
+use crate::compaction::{Conditions, Gain, Plan, PlanKind, Planner, dead, run, split};
 use crate::db::events;
 use crate::db::inner::Inner;
 use crate::db::inner::tree::Tree;
@@ -65,6 +65,8 @@ impl Inner {
                 compactions(&mut state);
                 state.work.retry_now();
             }
+            // The files of a dropped keyspace go with it.
+            Err(Error::KeyspaceDropped(_)) => compactions(&mut state),
             // The next compaction leaves the damaged file out.
             Err(error) if state.has_set_aside(&error) => compactions(&mut state),
             Err(error) if self.database.may_retry(&error) => {
@@ -93,16 +95,14 @@ impl Inner {
             let free = free.map(|free| free.saturating_sub(state.merging_bytes));
             let left = not_before.saturating_duration_since(Instant::now());
             state.work.compactions.note_free(free);
-            if left.is_zero()
-                || state.work.compactions.retry_now
-                || self.database.status.is_stopping()
-            {
+            if left.is_zero() || state.work.compactions.retry_now || self.is_stopping() {
                 match self.careful_plan(&mut state, free) {
                     Careful::Plan { plan, is_ample } => {
-                        let most_threads = if plan.level == 0 { state.idle_threads } else { 1 };
-                        let shape = &self.tree.options.shape;
-                        let compaction = state.start(plan, shape, most_threads, Caller::Job);
-                        return Some(Compaction { is_ample, ..compaction });
+                        if let Some(compaction) =
+                            self.start_compaction(&mut state, plan, Caller::Job)
+                        {
+                            return Some(Compaction { is_ample, ..compaction });
+                        }
                     }
                     Careful::End => {
                         state.work.retrying_compaction = false;
@@ -122,10 +122,10 @@ impl Inner {
     /// known.
     fn careful_plan(&self, state: &mut TreeState, free: Option<u64>) -> Careful {
         let is_careful = state.work.compactions.is_careful();
-        if self.database.status.is_stopping() || state.waits_for_space || !is_careful {
+        if self.is_stopping() || state.waits_for_space || !is_careful {
             return Careful::End;
         }
-        if state.idle_threads == 0 {
+        if self.database.jobs.compaction_threads.idle() == 0 {
             return Careful::Wait;
         }
         let Some(whole) = self.tree.next_plan(state, u64::MAX) else {
@@ -142,7 +142,8 @@ impl Inner {
         if whole.kind != PlanKind::Merge || compactions.may_fit(whole.input_bytes, free) {
             // A compaction of level 0 is the largest one: it may take all of the two levels.
             let metas = state.version.metas();
-            let planner = Planner::new(&metas, &self.tree.options.shape, &state.unavailable);
+            let options = self.tree.options();
+            let planner = Planner::new(&metas, &options.shape, &state.unavailable);
             let levels = [&metas[0], &metas[planner.next_level(0)]];
             let largest: u64 =
                 levels.iter().flat_map(|files| files.iter()).map(|f| f.file_bytes).sum();
@@ -164,13 +165,47 @@ impl Inner {
     /// Reserves files and threads for the next compaction that is due ([`TreeState::start`]).
     /// Returns `None` if none is due, no thread is idle, or the database must not compact now.
     pub(super) fn next_compaction(&self, state: &mut TreeState) -> Option<Compaction> {
-        if self.database.status.is_stopping() || state.waits_for_space || state.idle_threads == 0 {
+        let is_idle = || self.database.jobs.compaction_threads.idle() > 0;
+        // If other trees have the threads, this tree waits for its turn, but only if it needs one.
+        let may_wait = || self.database.trees.has_others();
+        if self.is_stopping() || state.waits_for_space || !(is_idle() || may_wait()) {
             return None;
         }
         let plan = self.tree.next_plan(state, u64::MAX)?;
+        self.start_compaction(state, plan, Caller::Job)
+    }
+
+    /// Starts the compaction of `plan`: reserves its files and the range of its output, and takes
+    /// idle threads, more of them for a larger input. [`Inner::compact`] then runs the compaction.
+    /// `None` if a job needs a thread and none is idle.
+    pub(super) fn start_compaction(
+        &self,
+        state: &mut TreeState,
+        plan: Plan,
+        caller: Caller,
+    ) -> Option<Compaction> {
+        let threads = &self.database.jobs.compaction_threads;
         // Writers may be waiting for a compaction of level 0, so it may use all idle threads.
-        let most_threads = if plan.level == 0 { state.idle_threads } else { 1 };
-        Some(state.start(plan, &self.tree.options.shape, most_threads, Caller::Job))
+        let may_split = caller == Caller::User || plan.level == 0;
+        let splits = may_split && plan.kind == PlanKind::Merge && plan.output_level > 0;
+        let wanted = match splits {
+            true => {
+                let table_bytes = self.tree.options().shape.table_bytes;
+                split::part_count(plan.input_bytes, table_bytes, threads.idle().max(1))
+            }
+            false => 1,
+        };
+        let (own, borrowed) = match caller {
+            Caller::Job => (0, threads.take(self.tree.id, wanted)),
+            Caller::User => (1, threads.take_idle(wanted - 1)),
+        };
+        (own + borrowed > 0).then(|| state.start(plan, own + borrowed, borrowed))
+    }
+
+    /// Undoes [`Inner::start_compaction`].
+    pub(super) fn release_compaction(&self, state: &mut TreeState, plan: &Plan, borrowed: usize) {
+        state.release(plan);
+        self.database.jobs.compaction_threads.give_back(borrowed);
     }
 
     /// Runs a compaction that [`TreeState::start`] has started. Returns the numbers of the tables
@@ -187,7 +222,7 @@ impl Inner {
         // obsolete files deleted: a file is deleted with the last version that holds it.
         drop(version);
         let mut state = self.tree.lock();
-        state.release(&plan, borrowed);
+        self.release_compaction(&mut state, &plan, borrowed);
         if compacted.is_ok() {
             state.work.could_read(&plan);
         }
@@ -197,6 +232,7 @@ impl Inner {
         }
         self.tree.notify();
         drop(state);
+        self.start_waiting(&self.database.jobs.compaction_threads);
         events::compacted(&self.database.store.dir, &plan, &compacted, began.elapsed());
         if let (true, Err(error)) = (sets_aside, &compacted) {
             events::set_aside(&self.database.store.dir, error);
@@ -215,7 +251,7 @@ impl Inner {
         });
         if plan.kind == PlanKind::Drop {
             let dropped = plan.inputs.len() as u64;
-            self.install(edit, Vec::new(), |_| {})?;
+            self.install(None, edit, Vec::new(), |_| {})?;
             self.database.counters().add(Ticker::TablesDropped, dropped);
             return Ok(Vec::new());
         }
@@ -226,16 +262,17 @@ impl Inner {
             let moved = version.levels[plan.level].iter();
             let moved = moved.filter(|file| plan.inputs.contains(&file.meta.number));
             edit.added.extend(moved.map(|file| (plan.output_level, file.meta.clone())));
-            return self.install(edit, Vec::new(), |_| {}).map(|()| Vec::new());
+            return self.install(None, edit, Vec::new(), |_| {}).map(|()| Vec::new());
         }
         let inputs: BTreeSet<u64> =
             plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
         self.count_asks(version);
-        let filters = self.tree.options.filter.filters(version, plan.output_level, &inputs, 0);
+        let options = self.tree.options();
+        let filters = options.filter.filters(version, plan.output_level, &inputs, 0);
         let job = Job {
-            store: &self.database.store,
+            store: &self.table_store(&options),
             version,
-            shape: &self.tree.options.shape,
+            shape: &options.shape,
             snapshots: self.database.sequences.snapshots.sequences(),
             filter: &*filters,
             cancelled: self.database.status.closing(),
@@ -254,7 +291,7 @@ impl Inner {
             .extend(outcome.outputs.iter().map(|file| (plan.output_level, file.meta.clone())));
         let numbers: Vec<u64> = outcome.outputs.iter().map(|file| file.meta.number).collect();
         let in_vain = made_nothing_smaller(plan, version, &outcome.outputs);
-        self.install_outputs(plan.output_level, edit, outcome.outputs, |state| {
+        self.install_outputs(plan.output_level, None, edit, outcome.outputs, |state| {
             if in_vain {
                 let listed = |number| state.version.files().any(|(_, it)| it.meta.number == number);
                 state.unavailable.vain.retain(|&(number, _)| listed(number));
@@ -272,14 +309,15 @@ impl Inner {
         let Some(file) = files.find(|file| plan.inputs.contains(&file.meta.number)) else {
             return Ok(Vec::new());
         };
-        let filter = self.tree.options.filter.filters_of_all(version).spec_at(level, file);
+        let options = self.tree.options();
+        let filter = options.filter.filters_of_all(version).spec_at(level, file);
         let goes_on = || database.status.check_open();
-        let new = database.store.refilter(file, level, filter, goes_on)?;
+        let new = self.table_store(&options).refilter(file, level, filter, goes_on)?;
         database.counters().add(Ticker::CompactReadBytes, plan.input_bytes);
         database.counters().add(Ticker::CompactWriteBytes, new.meta.file_bytes);
         edit.added.push((level, new.meta.clone()));
         let number = new.meta.number;
-        self.install_outputs(level, edit, vec![new], |_| {})?;
+        self.install_outputs(level, None, edit, vec![new], |_| {})?;
         Ok(vec![number])
     }
 }
@@ -296,7 +334,7 @@ impl Tree {
             settled: state.settlers > 0 || state.is_idle,
             hit_rate: state.deletion_hits.rate(),
             now: seconds_since_1970(),
-            max_deletion_age: self.options.max_deletion_age.as_secs(),
+            max_deletion_age: self.options().max_deletion_age.as_secs(),
             flushed_before: unflushed.min().unwrap_or(MAX_SEQUENCE),
         }
     }
@@ -309,11 +347,12 @@ impl Tree {
         let conditions = self.conditions(state);
         let claimed = state.claimed.as_ref().map(|plan| state.unavailable.with(plan));
         let unavailable = claimed.as_ref().unwrap_or(&state.unavailable);
-        let planner = Planner::new(&metas, &self.options.shape, unavailable).at_most(most_bytes);
+        let options = self.options();
+        let planner = Planner::new(&metas, &options.shape, unavailable).at_most(most_bytes);
         let due = planner.pick(&conditions);
         let due = due.or_else(|| lock(&self.cleanups).plan(&planner, &conditions));
         let due = due.filter(|plan| planner.fits(plan));
-        due.or_else(|| planner.plan_overspent(&self.options.filter, &state.version))
+        due.or_else(|| planner.plan_overspent(&options.filter, &state.version))
     }
 }
 
@@ -381,36 +420,20 @@ impl TreeState {
         file.is_some() && self.work.damaged.iter().any(|it| it.error.unreadable_file() == file)
     }
 
-    /// Starts the compaction of `plan`: reserves its files and the range of its output, and takes
-    /// idle threads, more of them for a larger input. [`Inner::compact`] then runs the compaction.
-    pub(super) fn start(
-        &mut self,
-        plan: Plan,
-        shape: &TreeShape,
-        most_threads: usize,
-        caller: Caller,
-    ) -> Compaction {
+    /// Reserves the files of `plan` and the range of its output.
+    fn start(&mut self, plan: Plan, threads: usize, borrowed: usize) -> Compaction {
         self.unavailable.reserve(&plan);
         self.compactions += 1;
         self.merging_bytes += written_bytes(&plan);
-        let splits = plan.kind == PlanKind::Merge && plan.output_level > 0;
-        let most = if splits { most_threads } else { 1 };
-        let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);
-        let borrowed = match caller {
-            Caller::Job => threads,
-            Caller::User => threads - 1,
-        };
-        self.idle_threads -= borrowed;
         let attempt = self.work.compactions.start();
         let version = Arc::clone(&self.version);
         Compaction { plan, version, threads, borrowed, attempt, is_ample: false }
     }
 
     /// Undoes [`TreeState::start`].
-    pub(super) fn release(&mut self, plan: &Plan, borrowed: usize) {
+    fn release(&mut self, plan: &Plan) {
         self.compactions -= 1;
         self.merging_bytes -= written_bytes(plan);
-        self.idle_threads += borrowed;
         self.unavailable.release(plan);
     }
 }

@@ -8,11 +8,14 @@ use super::schedule::Awaited;
 use crate::db::events;
 use crate::db::flush::Flush;
 use crate::db::inner::Inner;
+use crate::db::inner::cut::Cut;
 use crate::db::inner::database::Database;
+use crate::db::inner::tree::Tree;
 use crate::db::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::stats::Ticker;
+use crate::sync::atomic::Ordering;
 use crate::sync::time::Instant;
 use crate::version::{VersionEdit, names};
 
@@ -23,7 +26,8 @@ impl Inner {
         let memtable = {
             let mut writer = self.database.writing.lead();
             self.ensure_taken_over(&mut writer)?;
-            if writer.tree.memtable.is_empty() {
+            self.tree.check_exists()?;
+            if writer.of(self.tree.id)?.memtable.is_empty() {
                 None
             } else {
                 self.rotate(&mut writer)?;
@@ -39,8 +43,47 @@ impl Inner {
         Ok(())
     }
 
+    /// Flushes the memtables of all keyspaces, and waits until this is done.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        for tree in self.database.trees.all() {
+            let flushed = self.with_tree(Arc::clone(&tree)).flush();
+            flushed.or_else(|error| if tree.is_dropped() { Ok(()) } else { Err(error) })?;
+        }
+        Ok(())
+    }
+
+    /// The tables of all keyspaces at one moment, with all writes before it.
+    pub(in crate::db) fn cut(&self) -> Result<Cut> {
+        let trees = &self.database.trees;
+        let _changes = trees.lock_changes();
+        if !trees.has_others() {
+            let home = self.with_tree(Arc::clone(trees.default_tree()));
+            let (read_state, last_sequence) = home.flushed_tree()?;
+            let trees = vec![(Arc::clone(&home.tree), read_state)];
+            return Ok(Cut { trees, keyspaces: self.database.trees.records(), last_sequence });
+        }
+        // Writers go on during the first flush, and wait during the second, which has little to do.
+        self.flush_all()?;
+        let _ingesting = self.database.writing.lock_ingestions();
+        let mut writer = self.database.writing.lead();
+        self.ensure_taken_over(&mut writer)?;
+        for tree in trees.all() {
+            if !writer.of(tree.id)?.memtable.is_empty() {
+                self.with_tree(tree).rotate(&mut writer)?;
+            }
+        }
+        let mut cut = Vec::new();
+        for tree in trees.all() {
+            let inner = self.with_tree(tree);
+            drop(inner.wait_until(Awaited::Flushes, |state| state.frozen.is_empty())?);
+            let read_state = inner.tree.reading.current();
+            cut.push((inner.tree, read_state));
+        }
+        Ok(Cut { trees: cut, keyspaces: trees.records(), last_sequence: writer.last_sequence })
+    }
+
     /// The tree after a flush, and a sequence number: the tree holds every write up to this number,
-    /// and no later write.
+    /// and no later write. The database has no other keyspace.
     pub(in crate::db) fn flushed_tree(&self) -> Result<(Arc<ReadState>, SequenceNumber)> {
         self.flush()?;
         let current = || {
@@ -60,12 +103,21 @@ impl Inner {
         Ok(tree)
     }
 
-    /// The job: flushes until nothing is frozen.
+    /// The job: flushes until nothing is frozen, or another tree waits for the thread.
     pub(super) fn flush_job(&self) {
+        self.flush_frozen();
+        let threads = &self.database.jobs.flush_threads;
+        threads.give_back(1);
+        self.start_waiting(threads);
+        self.schedule(&mut self.tree.lock());
+    }
+
+    fn flush_frozen(&self) {
+        let threads = &self.database.jobs.flush_threads;
         loop {
             let attempt = {
                 let mut state = self.tree.lock();
-                if state.frozen.is_empty() || self.database.status.is_stopping() {
+                if state.frozen.is_empty() || threads.has_waiting() || self.is_stopping() {
                     state.flushing = false;
                     state.work.flushes.is_over();
                     self.tree.notify();
@@ -114,7 +166,7 @@ impl Inner {
             flushes.note_free(free);
             let left = not_before.saturating_duration_since(Instant::now());
             let may_start = left.is_zero() && flushes.may_fit(needed, free);
-            if self.database.status.is_stopping() || flushes.retry_now || may_start {
+            if self.is_stopping() || flushes.retry_now || may_start {
                 return;
             }
             let pause = if left.is_zero() { LOOK_EVERY } else { left.min(LOOK_EVERY) };
@@ -125,15 +177,16 @@ impl Inner {
     /// Writes the oldest frozen memtable to tables of level 0.
     fn flush_oldest(&self) -> Result<()> {
         let began = Instant::now();
-        let Database { store, sequences, writing, .. } = &*self.database;
-        let (memtable, next_wal, version) = {
+        let Database { sequences, writing, .. } = &*self.database;
+        let (memtable, version) = {
             let state = self.tree.lock();
             let Some(frozen) = state.frozen.front() else { return Ok(()) };
-            (Arc::clone(&frozen.memtable), frozen.next_wal, Arc::clone(&state.version))
+            (Arc::clone(&frozen.memtable), Arc::clone(&state.version))
         };
         self.count_asks(&version);
-        let policy = &self.tree.options.filter;
-        let filters = policy.filters(&version, 0, &BTreeSet::new(), memtable.len() as u64);
+        let options = self.tree.options();
+        let store = &self.table_store(&options);
+        let filters = options.filter.filters(&version, 0, &BTreeSet::new(), memtable.len() as u64);
         let flush = Flush {
             store,
             // `version` has everything that is older than the memtable. Nothing older is added
@@ -146,25 +199,42 @@ impl Inner {
         let files = flush.run(&memtable)?;
         drop(filters);
         drop(version);
-        let mut edit = VersionEdit {
-            flushed_sequence: Some(memtable.largest_sequence()),
-            oldest_wal: Some(next_wal),
-            ..VersionEdit::default()
-        };
+        let mut edit = VersionEdit::default();
+        if self.others_have_unflushed(memtable.largest_sequence()) {
+            edit.durable_wals = writing.sync_sealed(store).map_err(|error| self.latch(error))?;
+        }
+        let durable_wals = edit.durable_wals.clone();
         for file in &files {
             edit.added.push((0, file.meta.clone()));
             self.database.counters().add(Ticker::FlushWriteBytes, file.meta.file_bytes);
         }
         self.database.counters().add(Ticker::FlushCount, u64::from(!memtable.is_empty()));
         let (tables, bytes) = (files.len(), files.iter().map(|file| file.meta.file_bytes).sum());
-        self.install_outputs(0, edit, files, |state| {
+        self.install_outputs(0, Some(&memtable), edit, files, |state| {
             state.frozen.pop_front();
+        })
+        .inspect_err(|_| {
+            // The WALs were synced although this change failed, so a later MANIFEST must list them.
+            self.database.catalog.enter_durable_wals_later(durable_wals);
         })?;
+        self.database.frozen_bytes.fetch_sub(memtable.bytes() as u64, Ordering::Relaxed);
         events::flushed(&store.dir, tables, bytes, began.elapsed());
         // Tables hold all writes of the older WALs now.
-        for obsolete in writing.drop_wals_before(next_wal) {
+        let oldest = self.database.catalog.between_changes(|progress| progress.oldest_wal);
+        writing.drop_wals_before(oldest);
+        for obsolete in self.database.wals.take_before(oldest) {
             store.remove_obsolete(&names::wal_path(&store.dir, obsolete));
         }
         Ok(())
+    }
+
+    /// Whether another tree has a write before `sequence` that is in no table. Then the WALs must be
+    /// durable up to there before the MANIFEST lists a table with this write: otherwise a power loss
+    /// could leave this write and take an earlier one, or a part of a batch.
+    fn others_have_unflushed(&self, sequence: SequenceNumber) -> bool {
+        let trees = &self.database.trees;
+        let is_other = |tree: &&Arc<Tree>| tree.id != self.tree.id;
+        trees.has_others()
+            && trees.all().iter().filter(is_other).any(|it| it.oldest_unflushed(None) < sequence)
     }
 }

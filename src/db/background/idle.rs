@@ -14,12 +14,14 @@
 //! overlap it, that a merge would free ([`dead`]). In a database without deletions and overwrites
 //! the timer never looks at the tree.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::timer::{self, TurnWork};
 use crate::compaction::dead;
 use crate::db::inner::Inner;
 use crate::db::inner::tree::Tree;
+use crate::encoding::key::SequenceNumber;
 
 /// The time between two looks of the timer at the tree. The tree counts as idle after one to two of
 /// these intervals without a write.
@@ -47,7 +49,7 @@ fn look(inner: &Inner) -> Option<Duration> {
     let is_idle = inner.tree.idle.look(inner.database.sequences.visible());
     let mut state = inner.tree.lock();
     state.is_idle = is_idle;
-    if inner.database.status.is_stopping() {
+    if inner.is_stopping() {
         return None;
     }
     inner.schedule(&mut state);
@@ -71,8 +73,18 @@ fn look(inner: &Inner) -> Option<Duration> {
     wait
 }
 
-/// Called when a snapshot for which tables kept something was released.
-pub(in crate::db) fn needed_snapshot_released(inner: &Inner) {
+/// Called when a snapshot for which tables may have kept something was released.
+pub(in crate::db) fn needed_snapshot_released(inner: &Inner, sequence: SequenceNumber) {
+    let trees = inner.database.trees.all();
+    for tree in trees.iter().filter(|tree| sequence <= tree.reading.needed_snapshot()) {
+        look_for_freed(&inner.with_tree(Arc::clone(tree)));
+    }
+    let of_trees = || trees.iter().map(|tree| tree.reading.needed_snapshot()).max().unwrap_or(0);
+    inner.database.sequences.snapshots.set_needed(of_trees);
+}
+
+/// Starts the compactions that may now drop what a snapshot kept.
+fn look_for_freed(inner: &Inner) {
     let mut state = inner.tree.lock();
     inner.tree.reading.note_needed_snapshot(&state.version);
     // What a rewrite could not drop for this snapshot it may drop now.

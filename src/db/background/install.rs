@@ -19,6 +19,7 @@ use super::idle;
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
 use crate::error::Result;
+use crate::memtable::Memtable;
 use crate::sync::drain;
 use crate::version::{TableFile, VersionEdit};
 
@@ -29,10 +30,12 @@ pub(crate) const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Inner {
     /// Makes a change of the tree durable, then visible. `opened` holds the tables that `edit` adds
-    /// and that are not in the tree yet: a table that only moves is in `edit` alone. `also` changes
-    /// the rest of the state in the same step. The head of this file says what an error means.
+    /// and that are not in the tree yet: a table that only moves is in `edit` alone. `flushed`: the
+    /// memtable whose entries they hold. `also` changes the rest of the state in the same step. The
+    /// head of this file says what an error means.
     pub(crate) fn install(
         &self,
+        flushed: Option<&Arc<Memtable>>,
         edit: VersionEdit,
         opened: Vec<Arc<TableFile>>,
         also: impl FnOnce(&mut TreeState),
@@ -40,7 +43,7 @@ impl Inner {
         if !opened.is_empty() {
             self.database.store.fs.sync_dir(&self.database.store.dir)?;
         }
-        self.change_tree(opened, |_| edit, also, || {})?;
+        self.change_tree(flushed, opened, |_| edit, also, || {})?;
         // Frees the replaced read state, and with it a flushed memtable and obsolete tables.
         drain(READERS_PATIENCE);
         Ok(())
@@ -52,13 +55,15 @@ impl Inner {
     /// compaction can start from it.
     pub(crate) fn change_tree(
         &self,
+        flushed: Option<&Arc<Memtable>>,
         opened: Vec<Arc<TableFile>>,
         edit: impl FnOnce(&mut TreeState) -> VersionEdit,
         also: impl FnOnce(&mut TreeState),
         published: impl FnOnce(),
     ) -> Result<()> {
         let database = &self.database;
-        database.catalog.change(&database.store, &self.tree, opened, edit, |state| {
+        let parts = database.parts();
+        database.catalog.change(parts, &self.tree, flushed, opened, edit, |state| {
             also(state);
             self.tree.publish(state);
             published();
@@ -73,11 +78,12 @@ impl Inner {
     pub(super) fn install_outputs(
         &self,
         level: usize,
+        flushed: Option<&Arc<Memtable>>,
         edit: VersionEdit,
         outputs: Vec<Arc<TableFile>>,
         also: impl FnOnce(&mut TreeState),
     ) -> Result<()> {
-        self.install(edit, outputs.clone(), also).inspect_err(|error| {
+        self.install(flushed, edit, outputs.clone(), also).inspect_err(|error| {
             if self.database.may_retry(error) {
                 outputs.iter().for_each(|file| file.mark_obsolete(level));
             }

@@ -141,7 +141,7 @@ impl Inner {
         loop {
             let free = self.database.free_bytes();
             let mut state = self.tree.lock();
-            self.database.status.check_writable()?;
+            self.check_writable()?;
             // What running compactions may write is not free for this one.
             let free = free.map_or(u64::MAX, |free| free.saturating_sub(state.merging_bytes));
             let plan = |most_bytes, unavailable: &Unavailable| {
@@ -155,8 +155,7 @@ impl Inner {
             if let Some(plan) = next.or_else(|| plan(most_bytes, &state.unavailable)) {
                 state.claimed = None;
                 let plan = Plan { kind: PlanKind::Merge, gain: Gain::Requested, ..plan };
-                let most = state.idle_threads;
-                return Ok(Some(state.start(plan, &self.tree.options.shape, most, Caller::User)));
+                return Ok(self.start_compaction(&mut state, plan, Caller::User));
             }
             let unblocked = state.unavailable.without_running();
             state.claimed = plan(free, &unblocked).or_else(|| plan(u64::MAX, &unblocked));
@@ -179,8 +178,8 @@ impl Inner {
     ) -> Option<Plan> {
         let metas = state.version.metas();
         let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
-        let planner =
-            Planner::new(&metas, &self.tree.options.shape, unavailable).at_most(most_bytes);
+        let options = self.tree.options();
+        let planner = Planner::new(&metas, &options.shape, unavailable).at_most(most_bytes);
         let output_level = match level {
             // The deepest level is rewritten in place, to drop what no snapshot can see.
             _ if Some(level) == last_used => level,
@@ -203,8 +202,7 @@ impl Inner {
         let files = state.version.overlapping(level, lower, upper);
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
-        let step_bytes =
-            self.tree.options.shape.table_bytes.saturating_mul(STEP_TABLES).min(most_bytes);
+        let step_bytes = options.shape.table_bytes.saturating_mul(STEP_TABLES).min(most_bytes);
         // A step takes adjacent files only, because its outputs may cover all keys from its first
         // input to its last, and must not overlap a file that stays in their level.
         let mut steps = files.split(is_done).flat_map(|files| steps(files, below, step_bytes));

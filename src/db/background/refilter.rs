@@ -111,11 +111,10 @@ impl Inner {
         self.schedule(&mut self.tree.lock());
         let mut state = self.tree.lock();
         loop {
-            self.database.status.check_writable()?;
+            self.check_writable()?;
             match self.judge_tables(&state, pass) {
                 Next::Step(plan) => {
-                    let shape = &self.tree.options.shape;
-                    return Ok(Some(state.start(plan, shape, 1, Caller::User)));
+                    return Ok(self.start_compaction(&mut state, plan, Caller::User));
                 }
                 Next::Wait => state = self.tree.wait(state),
                 Next::End => return Ok(None),
@@ -126,7 +125,8 @@ impl Inner {
     /// Finds a table that does not fit the policy. Notes in `pass` the tables that need no work.
     fn judge_tables(&self, state: &TreeState, pass: &mut Pass) -> Next {
         let mut waits = false;
-        let mut filters = self.tree.options.filter.filters_of_all(&state.version);
+        let options = self.tree.options();
+        let mut filters = options.filter.filters_of_all(&state.version);
         for level in (0..LEVELS).rev() {
             for file in state.version.levels[level].iter().rev() {
                 let number = file.meta.number;
@@ -153,8 +153,9 @@ impl Inner {
     /// Whether the table was written with the filter that the policy gives it, or about with it.
     fn has_filter(&self, file: &TableFile, wanted: FilterSpec) -> bool {
         let holds_wanted_keys = wanted.is_none()
-            || file.table.properties().filter_keys() == self.database.store.options.filter_keys;
+            || file.table.properties().filter_keys() == self.tree.options().tables.filter_keys;
         let has = file.table.requested_filter();
-        holds_wanted_keys && has.is_some_and(|has| self.tree.options.filter.is_met_by(has, wanted))
+        holds_wanted_keys
+            && has.is_some_and(|has| self.tree.options().filter.is_met_by(has, wanted))
     }
 }

@@ -1,14 +1,16 @@
 //! Which jobs start, and when. How callers wait for them. What cursors request of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::cleanups::Cleanup;
 use super::pool::{COMPACTIONS, FLUSHES, Pool};
 use super::timer::TurnWork;
 use super::{idle, jobs, timer};
-use crate::db::inner::{Inner, WeakInner};
+use crate::db::inner::jobs::Threads;
 use crate::db::inner::tree::StateGuard;
 use crate::db::inner::tree_state::TreeState;
+use crate::db::inner::{Inner, WeakInner};
 use crate::db::iter::marks::Owner;
 use crate::db::stats::publish;
 use crate::db::write::write_stall::WriteStallCause;
@@ -23,15 +25,23 @@ pub(crate) enum Awaited {
     FlushesAndCompactions,
 }
 
-/// Lets the database start jobs, starts those that are due, and adds its turns to the timer.
+/// Lets the database start jobs, starts those that are due, and adds its turns to the timer. `inner`
+/// has the tree of keyspace 0.
 pub(crate) fn start(inner: &Inner) {
     inner.database.starts_jobs.store(true, Ordering::Release);
-    inner.tree.reading.marks().belong_to(Box::new(inner.downgrade()));
-    inner.schedule(&mut inner.tree.lock());
+    for tree in inner.database.trees.all() {
+        start_tree(&inner.with_tree(tree));
+    }
     if inner.database.publishing.is_some() {
         static PUBLISH: TurnWork = TurnWork(publish::turn);
         timer::add(inner, Duration::ZERO, &PUBLISH);
     }
+}
+
+/// Starts the jobs that are due for a tree, which nobody has used before.
+pub(crate) fn start_tree(inner: &Inner) {
+    inner.tree.reading.marks().belong_to(Box::new(inner.downgrade()));
+    inner.schedule(&mut inner.tree.lock());
     idle::watch_for_idle(inner);
 }
 
@@ -44,12 +54,15 @@ impl Inner {
 
     /// Starts the jobs that `state` requires. Called after each change that may require one.
     pub(crate) fn schedule(&self, state: &mut TreeState) {
-        if self.database.status.is_stopping() {
+        if self.is_stopping() {
             return;
         }
-        if !state.frozen.is_empty() && !state.flushing && !state.waits_for_space {
+        let threads = &self.database.jobs.flush_threads;
+        let must_flush = !state.frozen.is_empty() && !state.flushing && !state.waits_for_space;
+        if must_flush && threads.take(self.tree.id, 1) == 1 {
             state.flushing = true;
             if let Err(error) = self.start_job(&FLUSHES, Inner::flush_job) {
+                threads.give_back(1);
                 state.flushing = false;
                 state.work.flushes.refused(error);
             }
@@ -62,9 +75,19 @@ impl Inner {
             let (plan, borrowed) = (compaction.plan.clone(), compaction.borrowed);
             let work = |inner: &Inner| inner.compaction_job(compaction);
             if let Err(error) = self.start_job(&COMPACTIONS, work) {
-                state.release(&plan, borrowed);
+                self.release_compaction(state, &plan, borrowed);
                 state.work.compactions.refused(error);
                 return;
+            }
+        }
+    }
+
+    /// Starts the jobs of the trees that wait for one of these threads, as long as one is idle. The
+    /// caller holds no lock of a tree.
+    pub(super) fn start_waiting(&self, threads: &Threads) {
+        while let Some(keyspace) = threads.next_waiting() {
+            if let Ok(tree) = self.database.trees.get(keyspace) {
+                self.with_tree(Arc::clone(&tree)).schedule(&mut tree.lock());
             }
         }
     }
@@ -135,7 +158,7 @@ impl Inner {
             self.schedule(&mut state);
         }
         while !done(&state) {
-            self.database.status.check_writable()?;
+            self.check_writable()?;
             let failure = state.work.flushes.failure_after(flushes);
             let failure = failure.or_else(|| match awaited {
                 Awaited::Flushes => None,
@@ -169,7 +192,9 @@ impl Inner {
     fn take_in_marks(&self) {
         if let Some(mut writer) = self.database.writing.try_lead() {
             let last = writer.last_sequence;
-            writer.tree.marks.take_in(self.tree.reading.marks(), last);
+            if let Ok(of_tree) = writer.of(self.tree.id) {
+                of_tree.marks.take_in(self.tree.reading.marks(), last);
+            }
         }
     }
 

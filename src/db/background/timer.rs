@@ -92,8 +92,7 @@ pub(crate) fn cancel(inner: &Inner) {
 #[cfg(test)]
 pub(super) fn turns(inner: &Inner, work: &'static TurnWork) -> Vec<Instant> {
     let state = lock(&TIMER.get().state);
-    let of_work =
-        |turn: &&Turn| turn.inner.is_of(&inner.database) && std::ptr::eq(turn.work, work);
+    let of_work = |turn: &&Turn| turn.inner.is_of(&inner.database) && std::ptr::eq(turn.work, work);
     state.turns.iter().filter(of_work).map(|turn| turn.at).collect()
 }
 

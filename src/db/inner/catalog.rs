@@ -23,13 +23,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::progress::{Progress, whole_tree};
+use super::progress::{Progress, tables_of, whole_database};
 use super::tree::Tree;
 use super::tree_state::TreeState;
+use super::trees::{Keyspace, Trees};
+use super::wals::NeededWals;
+use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::{Error, Result};
+use crate::memtable::Memtable;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, MutexGuard, lock, rank};
-use crate::version::{Manifest, TableFile, TableStore, Version, VersionEdit, order};
+use crate::version::{
+    KeyspaceId, KeyspaceRecord, Manifest, TableFile, TableStore, Version, VersionEdit, order,
+};
 
 /// See the module.
 pub(crate) struct Catalog {
@@ -40,6 +46,54 @@ pub(crate) struct Catalog {
     progress: Mutex<Progress, rank::Progress>,
 }
 
+/// What the catalog needs of the other parts of the database.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    pub store: &'a TableStore,
+    pub trees: &'a Trees,
+    pub wals: &'a NeededWals,
+}
+
+impl Parts<'_> {
+    /// Completes the edit of a flush of `memtable`: which WALs are still needed, and up to which
+    /// write everything is in tables.
+    fn note_flushed(&self, tree: &Tree, memtable: &Arc<Memtable>, edit: &mut VersionEdit) {
+        // In this order (`NeededWals::oldest_needed`).
+        let newest = self.wals.newest();
+        let unflushed = self.trees.all().into_iter().map(|it| {
+            let flushed = (it.id == tree.id).then_some(memtable);
+            it.oldest_unflushed(flushed)
+        });
+        let unflushed = unflushed.min().unwrap_or(MAX_SEQUENCE);
+        if let Some(oldest) = self.wals.oldest_needed(newest, unflushed) {
+            edit.oldest_wal = Some(oldest.number);
+            edit.flushed_sequence = Some(oldest.first - 1);
+        }
+        edit.flushed = vec![(tree.id, memtable.largest_sequence())];
+    }
+
+    /// The first record of a new MANIFEST. `changed`: a tree whose version is about to change to
+    /// this one.
+    fn whole_database(
+        &self,
+        progress: &Progress,
+        changed: Option<(KeyspaceId, &Version)>,
+        next_file: u64,
+    ) -> VersionEdit {
+        let mut tables = Vec::new();
+        for tree in self.trees.all() {
+            match changed {
+                Some((id, version)) if id == tree.id => tables.extend(tables_of(id, version)),
+                _ => {
+                    let version = Arc::clone(&tree.lock().version);
+                    tables.extend(tables_of(tree.id, &version));
+                }
+            }
+        }
+        whole_database(self.store, tables, self.trees.records(), progress, next_file)
+    }
+}
+
 type ManifestGuard<'a> = MutexGuard<'a, Option<Manifest>, rank::Manifest>;
 
 impl Catalog {
@@ -48,14 +102,19 @@ impl Catalog {
     }
 
     /// Changes the tree: calls `edit`, makes the edit durable in the MANIFEST, sets the new version
-    /// in the state, and calls `changed` with the state. No other change of the tree begins
-    /// meanwhile. `opened` holds the tables that the edit adds. The caller has synced the
-    /// directory, so the names of these tables are durable. Debug builds then check the new tree,
-    /// for the live snapshots too.
+    /// in the state, and calls `changed` with the state. No other change of a tree begins meanwhile.
+    /// `opened` holds the tables that the edit adds. `flushed`: the memtable whose entries these
+    /// tables hold, if the change is a flush. The caller has synced the directory, so the names of
+    /// these tables are durable. Debug builds then check the new tree, for the live snapshots too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyspaceDropped`] if the tree's keyspace was dropped. Then nothing is recorded.
     pub fn change(
         &self,
-        store: &TableStore,
+        parts: Parts<'_>,
         tree: &Tree,
+        flushed: Option<&Arc<Memtable>>,
         opened: Vec<Arc<TableFile>>,
         edit: impl FnOnce(&mut TreeState) -> VersionEdit,
         changed: impl FnOnce(&mut TreeState),
@@ -63,13 +122,18 @@ impl Catalog {
         let opened: BTreeMap<u64, Arc<TableFile>> =
             opened.into_iter().map(|file| (file.meta.number, file)).collect();
         let manifest = lock(&self.manifest);
-        let (old, edit) = {
+        tree.check_exists()?;
+        let (old, mut edit) = {
             let mut state = tree.lock();
             (Arc::clone(&state.version), edit(&mut state))
         };
+        if let Some(memtable) = flushed {
+            parts.note_flushed(tree, memtable, &mut edit);
+        }
+        edit.added.iter_mut().for_each(|(_, file)| file.keyspace = tree.id);
         let new = Arc::new(old.apply(&edit, &opened));
         let only_compacts = !edit.removed.is_empty();
-        let manifest = self.record(store, manifest, edit, &new)?;
+        let manifest = self.record(parts, manifest, edit, Some((tree.id, &new)))?;
         {
             let mut state = tree.lock();
             state.version = Arc::clone(&new);
@@ -86,18 +150,45 @@ impl Catalog {
         Ok(())
     }
 
+    /// Adds a keyspace, or replaces the options of one, in the MANIFEST and then in `parts.trees`.
+    pub fn put_keyspace(&self, parts: Parts<'_>, keyspace: Keyspace) -> Result<()> {
+        let manifest = lock(&self.manifest);
+        let Keyspace { id, name, options, .. } = &keyspace;
+        let (id, before) = (*id, parts.trees.find(name));
+        let record = KeyspaceRecord { id, name: name.to_vec(), options: options.to_string() };
+        let next_keyspace = before.is_none().then_some(id + 1);
+        let edit = VersionEdit { created: vec![record], next_keyspace, ..VersionEdit::default() };
+        // A new MANIFEST, if one begins with this edit, lists the keyspaces of `parts.trees`.
+        parts.trees.insert(keyspace);
+        let recorded = self.record(parts, manifest, edit, None).map(drop);
+        recorded.inspect_err(|_| match before {
+            Some(before) => parts.trees.insert(before),
+            None => parts.trees.remove(id),
+        })
+    }
+
+    /// Removes a keyspace from the MANIFEST and from `parts.trees`. Its tables are obsolete then.
+    pub fn drop_keyspace(&self, parts: Parts<'_>, keyspace: &Keyspace) -> Result<()> {
+        let manifest = lock(&self.manifest);
+        parts.trees.remove(keyspace.id);
+        let edit = VersionEdit { dropped: vec![keyspace.id], ..VersionEdit::default() };
+        let recorded = self.record(parts, manifest, edit, None);
+        let manifest = recorded.inspect_err(|_| parts.trees.insert(keyspace.clone()))?;
+        let Some(tree) = &keyspace.tree else { return Ok(()) };
+        // While the MANIFEST is locked, no job can add a table.
+        tree.mark_dropped();
+        let version = Arc::clone(&tree.lock().version);
+        version.files().for_each(|(level, file)| file.mark_obsolete(level));
+        drop(manifest);
+        Ok(())
+    }
+
     /// Enters WALs into the MANIFEST, each as its number and its durable bytes, so that later
     /// openings detect if one of them is missing or shorter.
-    pub fn enter_durable_wals(
-        &self,
-        store: &TableStore,
-        tree: &Tree,
-        wals: Vec<(u64, u64)>,
-    ) -> Result<()> {
+    pub fn enter_durable_wals(&self, parts: Parts<'_>, wals: Vec<(u64, u64)>) -> Result<()> {
         let manifest = lock(&self.manifest);
-        let version = Arc::clone(&tree.lock().version);
         let edit = VersionEdit { durable_wals: wals.clone(), ..VersionEdit::default() };
-        match self.record(store, manifest, edit, &version) {
+        match self.record(parts, manifest, edit, None) {
             // Without space for this record the call succeeds all the same, because the WALs are
             // synced, so their writes are durable.
             Err(error) if error.changed_nothing() => {
@@ -116,26 +207,28 @@ impl Catalog {
         lock(&self.progress).durable_wals.extend(wals);
     }
 
-    /// Appends `edit`, which turns the tree into `version`, to the MANIFEST, and syncs it. Returns
-    /// the MANIFEST, still locked.
+    /// Appends `edit` to the MANIFEST, and syncs it. `changed`: the tree that the edit changes, and
+    /// its version after it. Returns the MANIFEST, still locked.
     fn record<'a>(
         &self,
-        store: &TableStore,
+        parts: Parts<'_>,
         mut manifest: ManifestGuard<'a>,
         mut edit: VersionEdit,
-        version: &Version,
+        changed: Option<(KeyspaceId, &Version)>,
     ) -> Result<ManifestGuard<'a>> {
+        let store = parts.store;
         edit.next_file = Some(store.next_file.load(Ordering::Relaxed));
         let before = lock(&self.progress).clone();
         let progress = before.after(&edit);
         edit.flushed_sequence = (progress.flushed_sequence > before.flushed_sequence)
             .then_some(progress.flushed_sequence);
         edit.skipped.retain(|&(_, last)| last > progress.flushed_sequence);
+        edit.flushed.retain(|(keyspace, _)| progress.flushed.contains_key(keyspace));
         let Some(open) = &mut *manifest else { return Err(Error::OpenedReadOnly) };
         let replaced = open.append(
             &edit,
             || store.new_number(),
-            |number| whole_tree(store, version, &progress, number + 1),
+            |number| parts.whole_database(&progress, changed, number + 1),
         )?;
         *lock(&self.progress) = progress;
         if let Some(replaced) = replaced {

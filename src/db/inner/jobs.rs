@@ -1,9 +1,16 @@
-//! [`Jobs`]: how many jobs a database has. `background/jobs.rs` starts and ends them.
+//! [`Jobs`]: how many jobs a database has, and which threads they may use. `background/jobs.rs`
+//! starts and ends them.
+//!
+//! The trees of a database share its threads: those for compactions
+//! ([`Builder::compaction_threads`](crate::Builder::compaction_threads)), and as many for flushes. A
+//! tree that wants a thread when none is free waits in a queue, so that each tree gets its turn.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::sync::{Condvar, Mutex, lock, rank};
+use crate::version::KeyspaceId;
 
 /// See the module.
 #[derive(Default)]
@@ -13,6 +20,66 @@ pub(crate) struct Jobs {
     changed: Condvar,
     /// Each job holds a clone of this, and closing waits until all clones are dropped.
     holds: Arc<()>,
+    pub compaction_threads: Threads,
+    pub flush_threads: Threads,
+}
+
+/// Threads that the trees share.
+#[derive(Default)]
+pub(crate) struct Threads(Mutex<Shares, rank::Threads>);
+
+#[derive(Default)]
+struct Shares {
+    idle: usize,
+    /// The trees that wait for a thread, each once, and the longest wait first.
+    waiting: VecDeque<KeyspaceId>,
+}
+
+impl Threads {
+    pub fn new(idle: usize) -> Threads {
+        Threads(Mutex::new(Shares { idle, waiting: VecDeque::new() }))
+    }
+
+    pub fn idle(&self) -> usize {
+        lock(&self.0).idle
+    }
+
+    /// Takes up to `wanted` idle threads for a tree, and returns how many these are. If there is
+    /// none, the tree waits for its turn.
+    pub fn take(&self, keyspace: KeyspaceId, wanted: usize) -> usize {
+        let mut shares = lock(&self.0);
+        let taken = wanted.min(shares.idle);
+        shares.idle -= taken;
+        if taken == 0 && wanted > 0 && !shares.waiting.contains(&keyspace) {
+            shares.waiting.push_back(keyspace);
+        }
+        taken
+    }
+
+    /// Like [`Threads::take`], but never waits.
+    pub fn take_idle(&self, wanted: usize) -> usize {
+        let mut shares = lock(&self.0);
+        let taken = wanted.min(shares.idle);
+        shares.idle -= taken;
+        taken
+    }
+
+    pub fn give_back(&self, count: usize) {
+        lock(&self.0).idle += count;
+    }
+
+    pub fn has_waiting(&self) -> bool {
+        !lock(&self.0).waiting.is_empty()
+    }
+
+    /// The tree whose turn it is, if a thread is free.
+    pub fn next_waiting(&self) -> Option<KeyspaceId> {
+        let mut shares = lock(&self.0);
+        match shares.idle {
+            0 => None,
+            _ => shares.waiting.pop_front(),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -25,6 +92,15 @@ struct Count {
 }
 
 impl Jobs {
+    /// `threads`: how many threads may compact at a time.
+    pub fn new(threads: usize) -> Jobs {
+        Jobs {
+            compaction_threads: Threads::new(threads),
+            flush_threads: Threads::new(threads),
+            ..Jobs::default()
+        }
+    }
+
     /// Counts one more job if `start` succeeds. `start` fails once closing has begun, and closing
     /// waits for the jobs after it has begun, so it misses none.
     pub fn begin(&self, start: impl FnOnce() -> Result<()>) -> Result<()> {

@@ -8,13 +8,14 @@
 //!                             jobs, whether it may be used                       database.rs
 //! ```
 //!
-//! A database has one tree. A tree knows nothing of the directory, the WALs and the jobs, and the
-//! parts of a database get the tree as an argument, so this is where more trees would be added.
+//! A database has a tree for each keyspace ([`trees`]). An `Inner` is one of the trees with the
+//! database, so a function that works for one tree takes an `Inner`, whichever tree that is. A tree
+//! knows nothing of the directory, the WALs and the jobs, and the parts of a database get the tree as
+//! an argument.
 //!
 //! Most fields of the parts are private. A function takes only the part that it needs: a tree, the
 //! database, or a part of either. Only what leads a write, a flush, a compaction or the closing from
-//! start to end takes the `Inner`, because each may start jobs or make the database read-only. The
-//! `Inner` contains the parts by value, so a lookup follows one pointer.
+//! start to end takes the `Inner`, because each may start jobs or make the database read-only.
 //!
 //! **Order of locks:** [`crate::sync::rank`]. It names all locks of the crate, and debug builds check
 //! it.
@@ -24,6 +25,7 @@
 //! process cannot open the database while this one still uses its files.
 
 pub(in crate::db) mod catalog;
+pub(in crate::db) mod cut;
 pub(in crate::db) mod database;
 pub(in crate::db) mod jobs;
 pub(in crate::db) mod progress;
@@ -32,6 +34,8 @@ pub(in crate::db) mod sequences;
 pub(in crate::db) mod status;
 pub(in crate::db) mod tree;
 pub(in crate::db) mod tree_state;
+pub(in crate::db) mod trees;
+pub(in crate::db) mod wals;
 pub(in crate::db) mod writing;
 
 use std::sync::{Arc, Weak};
@@ -41,9 +45,11 @@ use self::reading::Reading;
 use self::tree::Tree;
 use super::read_state::ReadPoint;
 use crate::db::events;
+use crate::db::tree_options::TreeOptions;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::sync::pin;
+use crate::version::TableStore;
 
 /// What the handles ([`Db`](crate::Db), [`Snapshot`](crate::Snapshot)) and the jobs of one database
 /// share: one of its trees, and the database.
@@ -78,12 +84,34 @@ impl WeakInner {
 }
 
 impl Inner {
-    pub fn new(tree: Tree, database: Database) -> Inner {
-        Inner { tree: Arc::new(tree), database: Arc::new(database) }
-    }
-
     pub fn downgrade(&self) -> WeakInner {
         WeakInner { tree: Arc::downgrade(&self.tree), database: Arc::downgrade(&self.database) }
+    }
+
+    /// The same database, with another of its trees.
+    pub fn with_tree(&self, tree: Arc<Tree>) -> Inner {
+        Inner { tree, database: Arc::clone(&self.database) }
+    }
+
+    /// Whether no job of the tree may start.
+    pub fn is_stopping(&self) -> bool {
+        self.database.status.is_stopping() || self.tree.is_dropped()
+    }
+
+    /// Checks that the tree may be written to.
+    #[inline]
+    pub fn check_writable(&self) -> Result<()> {
+        self.database.status.check_writable()?;
+        self.tree.check_exists()
+    }
+
+    /// Writes the tables of the tree.
+    pub fn table_store(&self, options: &TreeOptions) -> TableStore {
+        let store = self.database.store.with_options(options.tables.clone());
+        match self.tree.id {
+            0 => store,
+            id => store.in_keyspace(id, &self.tree.name),
+        }
     }
 
     /// What a read uses.
@@ -112,10 +140,7 @@ impl Inner {
             if self.database.status.latch(&error) {
                 events::made_read_only(&self.database.store.dir, &error);
             }
-            // The lock of the state is held while the sleeping threads are woken, so that a thread
-            // that has just checked the status and is about to sleep does not miss the change.
-            let _state = self.tree.lock();
-            self.tree.notify();
+            self.database.wake_all();
         }
         error
     }

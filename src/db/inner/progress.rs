@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::encoding::key::SequenceNumber;
-use crate::version::{Skipped, TableStore, Version, VersionEdit};
+use crate::version::{
+    FileMeta, KeyspaceId, KeyspaceRecord, Skipped, TableStore, Version, VersionEdit,
+};
 
 /// Which writes are in tables, and which WALs hold the other writes. It is part of the first record
-/// of a new MANIFEST ([`whole_tree`]).
+/// of a new MANIFEST ([`whole_database`]).
 #[derive(Default, Clone)]
 pub(crate) struct Progress {
     /// Every write up to this number is in a table.
@@ -17,15 +19,23 @@ pub(crate) struct Progress {
     pub durable_wals: BTreeMap<u64, u64>,
     /// Sequence numbers above `flushed_sequence` that are in no WAL: those of ingested tables.
     pub skipped: Skipped,
+    /// By keyspace: every write of it up to this number, which is above `flushed_sequence`, is in a
+    /// table, although it may be in a WAL that a replay reads.
+    pub flushed: BTreeMap<KeyspaceId, SequenceNumber>,
 }
 
 impl Progress {
     pub fn after(&self, edit: &VersionEdit) -> Progress {
         let mut after = self.clone();
-        after.oldest_wal = edit.oldest_wal.unwrap_or(self.oldest_wal);
+        after.oldest_wal = edit.oldest_wal.unwrap_or(0).max(self.oldest_wal);
         after.durable_wals.extend(edit.durable_wals.iter().copied());
         let flushed = edit.flushed_sequence.unwrap_or(0);
         after.flushed_sequence = self.flushed_sequence.max(flushed);
+        for &(keyspace, flushed) in &edit.flushed {
+            let known = after.flushed.entry(keyspace).or_default();
+            *known = flushed.max(*known);
+        }
+        after.flushed.retain(|keyspace, _| !edit.dropped.contains(keyspace));
         edit.skipped.iter().for_each(|&(first, last)| after.skipped.add(first, last));
         after.settled()
     }
@@ -37,25 +47,40 @@ impl Progress {
         self.durable_wals.retain(|&number, _| number >= self.oldest_wal);
         self.flushed_sequence = self.skipped.after(self.flushed_sequence);
         self.skipped.forget(self.flushed_sequence);
+        self.flushed.retain(|_, flushed| *flushed > self.flushed_sequence);
         self
     }
 }
 
-/// The edit that makes `version` out of an empty tree: the first record of a MANIFEST.
-pub(crate) fn whole_tree(
-    store: &TableStore,
+/// The tables of one keyspace, as a MANIFEST lists them.
+pub(crate) fn tables_of(
+    keyspace: KeyspaceId,
     version: &Version,
+) -> impl Iterator<Item = (usize, FileMeta)> {
+    version.files().map(move |(level, file)| (level, FileMeta { keyspace, ..file.meta.clone() }))
+}
+
+/// The first record of a MANIFEST, which makes the database with these tables out of nothing.
+/// `keyspaces`: those other than 0, and the number of the next new one.
+pub(crate) fn whole_database(
+    store: &TableStore,
+    tables: Vec<(usize, FileMeta)>,
+    keyspaces: (Vec<KeyspaceRecord>, Option<KeyspaceId>),
     progress: &Progress,
     next_file: u64,
 ) -> VersionEdit {
+    let (created, next_keyspace) = keyspaces;
     VersionEdit {
         next_file: Some(next_file),
         flushed_sequence: Some(progress.flushed_sequence),
         oldest_wal: Some(progress.oldest_wal),
-        removed: Vec::new(),
-        added: version.files().map(|(level, file)| (level, file.meta.clone())).collect(),
+        added: tables,
         db_identity: Some(store.creator.db.clone()),
         durable_wals: progress.durable_wals.clone().into_iter().collect(),
         skipped: progress.skipped.ranges().collect(),
+        created,
+        flushed: progress.flushed.clone().into_iter().collect(),
+        next_keyspace,
+        ..VersionEdit::default()
     }
 }

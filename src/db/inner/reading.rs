@@ -26,6 +26,7 @@ use crate::db::snapshots::SnapshotList;
 use crate::encoding::key::SequenceNumber;
 use crate::fs::OverlappedReader;
 use crate::stats::Counters;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::time::Instant;
 use crate::sync::{ArcCell, Guard, Held, Mutex, collect, lock, pin, rank};
 use crate::version::{TableStore, Version};
@@ -43,6 +44,8 @@ pub(crate) struct Reading {
     overlapped: OverlappedReader,
     /// Records lookups, if the user wants that.
     pub recorder: LookupRecorder,
+    /// See [`Reading::needed_snapshot`].
+    needed: AtomicU64,
     /// Those of the database.
     sequences: Arc<Sequences>,
     counters: Arc<Counters>,
@@ -71,6 +74,7 @@ impl Reading {
             marks,
             overlapped: OverlappedReader::new(&store.descriptors),
             recorder: LookupRecorder::new(),
+            needed: AtomicU64::new(0),
             sequences: Arc::clone(sequences),
             counters,
         }
@@ -154,7 +158,14 @@ impl Reading {
                 dead::newest_needed_snapshot(files, &snapshots)
             }
         };
-        self.snapshots().set_needed(needed);
+        self.needed.store(needed, Ordering::Release);
+        self.snapshots().note_needed(needed);
+    }
+
+    /// The largest sequence number of a snapshot that keeps something in the tables from being freed,
+    /// when this was noted last; 0: no snapshot does.
+    pub fn needed_snapshot(&self) -> SequenceNumber {
+        self.needed.load(Ordering::Acquire)
     }
 
     #[inline]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::compaction::{DeletionHits, Plan, Unavailable};
 use crate::db::background::attempts::Work;
+use crate::db::tree_options::TreeOptions;
 use crate::db::write::write_stall::Pressure;
 use crate::memtable::Memtable;
 use crate::version::Version;
@@ -25,8 +26,6 @@ pub(crate) struct TreeState {
     pub compactions: usize,
     /// The bytes of the inputs of running merges, which is about what these may still write.
     pub merging_bytes: u64,
-    /// How many of the database's `compaction_threads` are free.
-    pub idle_threads: usize,
     /// The number of callers in `wait_for_compaction`. While there is one, a smaller share of dead
     /// data, which no reader can see any more, is enough for a compaction that removes it.
     pub settlers: usize,
@@ -48,10 +47,32 @@ pub(crate) struct TreeState {
     pub work: Work,
 }
 
-/// A memtable that waits for its flush.
+impl TreeState {
+    /// The state of a tree with these tables, on which no work has begun.
+    pub fn new(memtable: Arc<Memtable>, version: Arc<Version>, options: &TreeOptions) -> TreeState {
+        let unavailable = Unavailable::default();
+        TreeState {
+            memtable,
+            frozen: VecDeque::new(),
+            pressure: Pressure::of_tree(&version, &options.shape, &unavailable),
+            version,
+            unavailable,
+            flushing: false,
+            compactions: 0,
+            merging_bytes: 0,
+            settlers: 0,
+            is_idle: false,
+            deletion_hits: DeletionHits::default(),
+            manual: false,
+            claimed: None,
+            waits_for_space: false,
+            work: Work::default(),
+        }
+    }
+}
+
+/// A memtable that waits for its flush. All of its writes are in sealed WALs, and the next WAL has
+/// none of them.
 pub(crate) struct Frozen {
     pub memtable: Arc<Memtable>,
-    /// The WAL that took the writes after this memtable. Once the memtable is flushed, older WALs
-    /// can be deleted.
-    pub next_wal: u64,
 }

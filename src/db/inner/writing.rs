@@ -15,10 +15,11 @@
 //! wait for this lock. A *sealed* WAL gets no more records. The *take-over* is the part of an
 //! opening that makes the directory writable.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::tree::Tree;
+use super::wals::NeededWals;
 use crate::db::iter::marks::Keeper;
 use crate::db::open::recover::PendingWritable;
 use crate::db::read_state::ReadPoint;
@@ -32,8 +33,8 @@ use crate::memtable::MemtableWriter;
 use crate::stats::Ticker;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{CombiningLock, Leading, Mutex, MutexGuard, lock, rank};
-use crate::version::{TableStore, names};
-use crate::wal::{LogKind, LogWriter};
+use crate::version::{KeyspaceId, TableStore, names};
+use crate::wal::{LogKind, LogVersion, LogWriter};
 
 /// What only the leader of the writers uses (`write/mod.rs`).
 pub(crate) struct Writer {
@@ -46,15 +47,61 @@ pub(crate) struct Writer {
     pub last_ingestion: SequenceNumber,
     /// What was written last, while transactions want to know it.
     pub recent: RecentWrites,
-    /// How long writers must still sleep while writes are delayed
-    /// ([`WriteStall`](crate::WriteStall)). Each delayed group of writes adds the time that its
-    /// bytes take at the allowed speed.
-    pub owed_wait: Duration,
+    /// That of keyspace 0.
     pub tree: TreeWriter,
+    /// About the bytes of the memtables that take writes, if there are several keyspaces.
+    pub memtable_bytes: u64,
+    /// Those of the other keyspaces that are open.
+    pub others: BTreeMap<KeyspaceId, TreeWriter>,
+}
+
+impl TreeWriter {
+    /// `memtable`: the writer of the memtable that takes writes.
+    pub fn new(tree: &Arc<Tree>, memtable: MemtableWriter) -> TreeWriter {
+        let memtable_bytes = tree.options().memtable_bytes;
+        TreeWriter { tree: Arc::clone(tree), memtable_bytes, memtable, marks: Keeper::default() }
+    }
+
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.memtable.is_full(self.memtable_bytes)
+    }
+}
+
+impl Writer {
+    /// Like [`Writer::of`], to look at.
+    pub fn get(&self, keyspace: KeyspaceId) -> Option<&TreeWriter> {
+        match keyspace {
+            0 => Some(&self.tree),
+            other => self.others.get(&other),
+        }
+    }
+
+    /// What the leader changes in the tree of a keyspace.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyspaceDropped`].
+    #[inline(always)]
+    pub fn of(&mut self, keyspace: KeyspaceId) -> Result<&mut TreeWriter> {
+        match keyspace {
+            0 => Ok(&mut self.tree),
+            other => self.of_other(other),
+        }
+    }
+
+    #[cold]
+    fn of_other(&mut self, keyspace: KeyspaceId) -> Result<&mut TreeWriter> {
+        let tree = self.others.get_mut(&keyspace);
+        tree.ok_or_else(|| Error::KeyspaceDropped(format!("number {keyspace}")))
+    }
 }
 
 /// What the leader changes in one tree.
 pub(crate) struct TreeWriter {
+    pub tree: Arc<Tree>,
+    /// The size at which a memtable is full.
+    pub memtable_bytes: usize,
     /// The memtable that takes writes.
     pub memtable: MemtableWriter,
     /// The intervals of keys that cursors jump over, because they show nothing there. Each put cuts
@@ -90,7 +137,7 @@ pub(crate) enum Requirement {
     /// Nothing has changed the key of the batch, which has one operation, since this read.
     UnchangedKey(ReadPoint),
     /// No write after `checked_to` has changed what a transaction has read (`transaction/`).
-    UnchangedReads { reads: Arc<ReadSet>, checked_to: SequenceNumber },
+    UnchangedReads { reads: Arc<Vec<(KeyspaceId, ReadSet)>>, checked_to: SequenceNumber },
 }
 
 impl Precondition {
@@ -115,24 +162,34 @@ type WriterLock = CombiningLock<Writer, Write>;
 pub(crate) type IngestionsGuard<'a> = MutexGuard<'a, (), rank::Ingesting>;
 pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write>;
 
-#[derive(Default)]
 struct SealedWals {
     /// WALs that get no more records, oldest first. A WAL leaves the list once it is synced, or
     /// once tables hold all of its writes.
     logs: Vec<(u64, LogWriter)>,
     /// The newest WAL whose name is durable.
     named: u64,
-    /// The numbers of all WALs that are not obsolete, oldest first; the writer's WAL is the last
-    /// one. They are listed here because a flush cannot look for them in the directory: it may have
-    /// any number of files, and then the time of the flushes would be quadratic.
-    needed: VecDeque<u64>,
 }
 
 impl SealedWals {
-    /// No sealed WALs yet. `needed` as in [`Writing::new`].
-    fn of(needed: Vec<u64>) -> SealedWals {
-        let named = needed.last().copied().unwrap_or(0);
-        SealedWals { logs: Vec::new(), named, needed: needed.into() }
+    /// No sealed WALs yet. `named`: the writer's WAL, whose name is already durable.
+    fn none(named: u64) -> SealedWals {
+        SealedWals { logs: Vec::new(), named }
+    }
+
+    /// Makes the sealed WALs durable, oldest first, and their names. Returns them, each as its number
+    /// and its durable bytes. `newest`: the newest WAL that there is.
+    fn sync(&mut self, newest: u64, store: &TableStore) -> Result<Vec<(u64, u64)>> {
+        let mut synced = Vec::new();
+        for (number, log) in &mut self.logs {
+            log.sync()?;
+            synced.push((*number, log.synced_to()));
+        }
+        self.logs.clear();
+        if self.named < newest {
+            store.fs.sync_dir(&store.dir)?;
+            self.named = newest;
+        }
+        Ok(synced)
     }
 }
 
@@ -151,12 +208,12 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// `wals` holds the numbers of the WALs that are not obsolete, oldest first. The last one is the
-    /// writer's, whose name must already be durable. Empty before the take-over.
-    pub fn new(writer: Writer, wals: Vec<u64>, pending: Option<PendingWritable>) -> Writing {
+    /// The name of the writer's WAL, if there is one, must already be durable.
+    pub fn new(writer: Writer, pending: Option<PendingWritable>) -> Writing {
+        let sealed_wals = SealedWals::none(writer.wal_number);
         Writing {
             writer: CombiningLock::new(writer),
-            sealed_wals: Mutex::new(SealedWals::of(wals)),
+            sealed_wals: Mutex::new(sealed_wals),
             pending: Mutex::new(pending),
             recent_wanted: AtomicUsize::new(0),
             ingesting: Mutex::default(),
@@ -200,18 +257,40 @@ impl Writing {
         lock(&self.ingesting)
     }
 
-    /// Seals the WAL. The next write goes to a new WAL, and to the same memtable.
-    pub fn next_wal(&self, writer: &mut Writer, store: &TableStore) -> Result<()> {
+    /// Seals the WAL. The next write goes to a new WAL, and to the same memtables. `wals` gets the new
+    /// WAL.
+    pub fn next_wal(
+        &self,
+        writer: &mut Writer,
+        store: &TableStore,
+        wals: &NeededWals,
+        version: LogVersion,
+    ) -> Result<()> {
         let number = store.new_number();
         let path = names::wal_path(&store.dir, number);
-        let wal = LogWriter::create(&*store.fs, &path, LogKind::Wal, number)?;
+        let wal = LogWriter::create_in_version(&*store.fs, &path, LogKind::Wal, number, version)?;
         let mut sealed = lock(&self.sealed_wals);
+        let mut sealed_bytes = 0;
         if let Some(old) = writer.wal.replace(wal) {
+            sealed_bytes = old.len();
             sealed.logs.push((writer.wal_number, old));
         }
-        sealed.needed.push_back(number);
+        wals.push(number, writer.last_sequence + 1, sealed_bytes);
         writer.wal_number = number;
         Ok(())
+    }
+
+    /// Makes all WALs durable that get no more records, oldest first, and so every write up to the
+    /// newest one of any frozen memtable. Does not need the leader. Returns the WALs that the MANIFEST
+    /// is to list, each as its number and its durable bytes.
+    pub fn sync_sealed(&self, store: &TableStore) -> Result<Vec<(u64, u64)>> {
+        let mut sealed = lock(&self.sealed_wals);
+        let Some(newest) = sealed.logs.last().map(|(number, _)| *number) else {
+            return Ok(Vec::new());
+        };
+        let synced = sealed.sync(newest, store)?;
+        store.context.counters.add(Ticker::WalFileSynced, 1);
+        Ok(synced)
     }
 
     /// Makes all WALs durable, oldest first. Returns those that the MANIFEST is to list, each as
@@ -220,19 +299,10 @@ impl Writing {
     pub fn sync_logs(&self, writer: &mut Writer, store: &TableStore) -> Result<Vec<(u64, u64)>> {
         let Some(wal) = &mut writer.wal else { return Err(Error::OpenedReadOnly) };
         let mut sealed = lock(&self.sealed_wals);
-        let mut first = Vec::new();
         if sealed.logs.is_empty() && wal.is_empty() {
-            return Ok(first);
+            return Ok(Vec::new());
         }
-        for (number, log) in &mut sealed.logs {
-            log.sync()?;
-            first.push((*number, log.synced_to()));
-        }
-        sealed.logs.clear();
-        if sealed.named < writer.wal_number {
-            store.fs.sync_dir(&store.dir)?;
-            sealed.named = writer.wal_number;
-        }
+        let mut first = sealed.sync(writer.wal_number, store)?;
         drop(sealed);
         store.context.counters.add(Ticker::WalFileSynced, 1);
         let is_first = wal.synced_to() == 0;
@@ -254,12 +324,9 @@ impl Writing {
     }
 
     /// Closes the WALs with smaller numbers than `oldest_needed`, because tables hold all of their
-    /// writes. Returns the numbers of these WALs, whose files the caller removes.
-    pub fn drop_wals_before(&self, oldest_needed: u64) -> Vec<u64> {
-        let mut sealed = lock(&self.sealed_wals);
-        sealed.logs.retain(|&(number, _)| number >= oldest_needed);
-        let obsolete = sealed.needed.partition_point(|&number| number < oldest_needed);
-        sealed.needed.drain(..obsolete).collect()
+    /// writes.
+    pub fn drop_wals_before(&self, oldest_needed: u64) {
+        lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
     }
 
     /// Locks the take-over of the directory (`open/writable.rs`), which is `None` unless it waits
@@ -273,20 +340,13 @@ impl Writing {
         self.pending().as_ref().map(|pending| pending.error.clone())
     }
 
-    /// Called after the take-over of the directory: sets the WAL that it has made, and the memtable
-    /// for the writes that go to this WAL. `wals` as in [`Writing::new`].
-    pub fn take_over(
-        &self,
-        writer: &mut Writer,
-        wal: (u64, LogWriter),
-        wals: Vec<u64>,
-        memtable: MemtableWriter,
-    ) {
+    /// Called after the take-over of the directory: sets the WAL that it has made, whose name is
+    /// durable.
+    pub fn take_over(&self, writer: &mut Writer, wal: (u64, LogWriter)) {
         let (number, wal) = wal;
         writer.wal = Some(wal);
         writer.wal_number = number;
-        writer.tree.memtable = memtable;
-        *lock(&self.sealed_wals) = SealedWals::of(wals);
+        *lock(&self.sealed_wals) = SealedWals::none(number);
     }
 
     /// Drops the WALs. The closing of the database calls this, because a snapshot that outlives the
@@ -295,7 +355,7 @@ impl Writing {
     /// to the bytes written. By then the next owner of the directory may be reading this file.
     pub fn drop_wals(&self) {
         self.lead().wal = None;
-        *lock(&self.sealed_wals) = SealedWals::default();
+        lock(&self.sealed_wals).logs.clear();
     }
 }
 

@@ -21,22 +21,23 @@ use std::path::Path;
 use super::ingest::copy_open_file;
 use crate::db::background::jobs::work_in_this_thread;
 use crate::db::inner::Inner;
+use crate::db::inner::cut::Cut;
 use crate::db::inner::database::Database;
-use crate::db::inner::progress::{Progress, whole_tree};
+use crate::db::inner::progress::{Progress, whole_database};
+use crate::db::inner::tree::Tree;
 use crate::db::options::lasting;
-use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs::{self, Fs};
 use crate::known_files;
 use crate::rocksdb::is_rocksdbs_own;
 use crate::version::names::FileKind;
-use crate::version::{FileMeta, Manifest, TableFile, Version, VersionEdit, names};
+use crate::version::{FileMeta, Manifest, TableFile, Version, names};
 
 pub(in crate::db) fn checkpoint(inner: &Inner, dir: &Path) -> Result<()> {
     let mut shared = SharedTables::default();
     let fs = &*inner.database.store.fs;
-    copy_tree(inner, dir, |_, _, file, target| {
+    copy_tree(inner, dir, |_, _, _, file, target| {
         shared.add(fs, file, target)?;
         Ok(file.meta.clone())
     })
@@ -48,8 +49,8 @@ pub(in crate::db) fn copy_with_filters(
     dir: &Path,
     policy: &FilterPolicy,
 ) -> Result<()> {
-    let store = &inner.database.store;
-    copy_tree(inner, dir, |version, level, file, target| {
+    copy_tree(inner, dir, |tree, version, level, file, target| {
+        let store = inner.database.store.with_options(tree.options().tables.clone());
         let filter = policy.filters_of_all(version).spec_at(level, file);
         let goes_on = || inner.database.status.check_open();
         let meta = store.refilter_to(target, store.new_number(), file, filter, goes_on)?;
@@ -61,7 +62,7 @@ pub(in crate::db) fn copy_with_filters(
 fn copy_tree(
     inner: &Inner,
     dir: &Path,
-    copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
+    copy: impl FnMut(&Tree, &Version, usize, &TableFile, &Path) -> Result<FileMeta>,
 ) -> Result<()> {
     let Database { status, store, .. } = &*inner.database;
     status.check_writable()?;
@@ -69,36 +70,37 @@ fn copy_tree(
     // table of its own under a name that is to be linked.
     let _working = work_in_this_thread(inner)?;
     let dir = &lasting(&*store.fs, dir)?;
-    let fill = || {
-        let (read_state, flushed_sequence) = inner.flushed_tree()?;
-        fill(&inner.database, &read_state.sources.version, flushed_sequence, dir, copy)
-    };
+    let fill = || fill(&inner.database, inner.cut()?, dir, copy);
     // The flush comes before any file of the copy is made, so if this database cannot be written,
     // the call fails and leaves no file.
-    make_database(&*store.fs, &store.dir, dir, || inner.flush(), fill)
+    make_database(&*store.fs, &store.dir, dir, || inner.flush_all(), fill)
 }
 
-/// Makes the files of the copy. `version` holds every write up to `flushed_sequence`.
+/// Makes the files of the copy.
 fn fill(
     database: &Database,
-    version: &Version,
-    flushed_sequence: SequenceNumber,
+    cut: Cut,
     dir: &Path,
-    mut copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
+    mut copy: impl FnMut(&Tree, &Version, usize, &TableFile, &Path) -> Result<FileMeta>,
 ) -> Result<()> {
     let Database { status, store, .. } = database;
+    let Cut { trees, keyspaces, last_sequence } = cut;
     let mut added = Vec::new();
-    for (level, file) in version.files() {
-        // Checked for each table, so that closing the database waits for one table at most.
-        status.check_open()?;
-        let target = names::table_path(dir, file.meta.number);
-        added.push((level, copy(version, level, file, &target)?));
+    for (tree, read_state) in &trees {
+        let version = &read_state.sources.version;
+        for (level, file) in version.files() {
+            // Checked for each table, so that closing the database waits for one table at most.
+            status.check_open()?;
+            let target = names::table_path(dir, file.meta.number);
+            let meta = copy(tree, version, level, file, &target)?;
+            added.push((level, FileMeta { keyspace: tree.id, ..meta }));
+        }
     }
     let number = store.new_number();
+    let flushed_sequence = last_sequence;
     let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
-    let tree = whole_tree(store, version, &progress, number + 1);
-    let tree = VersionEdit { added, ..tree };
-    Manifest::create(&store.fs, dir, number, &tree, database.manifest_roll_bytes)?;
+    let whole = whole_database(store, added, keyspaces, &progress, number + 1);
+    Manifest::create(&store.fs, dir, number, &whole, database.options.manifest_roll_bytes)?;
     Ok(())
 }
 

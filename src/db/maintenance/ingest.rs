@@ -90,7 +90,7 @@ const MAX_ATTEMPTS: u32 = 4;
 /// Copies `files` in and makes their entries one write.
 pub(in crate::db) fn ingest(inner: &Inner, files: &[&Path]) -> Result<()> {
     let Database { status, store, .. } = &*inner.database;
-    status.check_writable()?;
+    inner.check_writable()?;
     if files.is_empty() {
         return Ok(());
     }
@@ -152,9 +152,9 @@ fn enter(inner: &Inner, copied: &mut Vec<FileMeta>) -> Result<()> {
     // The files may hold puts, so their keys are cut out of the marks (`iter/marks/`), which
     // are intervals of keys that cursors jump over.
     for FileMeta { smallest, largest, .. } in copied.iter() {
-        writer.tree.marks.wrote(user_key(smallest), user_key(largest));
+        writer.of(inner.tree.id)?.marks.wrote(user_key(smallest), user_key(largest));
     }
-    writer.tree.marks.publish(inner.tree.reading.marks());
+    writer.of(inner.tree.id)?.marks.publish(inner.tree.reading.marks());
     list(inner, &writer, synced, opened, sequence, copied)?;
     (writer.last_sequence, writer.last_ingestion) = (sequence, sequence);
     drop((writer, ingesting));
@@ -174,7 +174,7 @@ fn keep_writers_out<'a>(
     for attempt in 1.. {
         let ingesting = inner.database.writing.lock_ingestions();
         let mut writer = inner.database.writing.lead();
-        inner.database.status.check_writable()?;
+        inner.check_writable()?;
         let Some(overlapping) = freeze_overlapping(inner, &mut writer, files)? else {
             return Ok((ingesting, writer));
         };
@@ -250,7 +250,7 @@ fn list(
     // The files become visible before any compaction of the new tree can start, because such a
     // compaction may drop older entries that the files hide.
     let published = || inner.database.sequences.set_visible(sequence);
-    let listed = inner.change_tree(opened.clone(), edit, |_| {}, published);
+    let listed = inner.change_tree(None, opened.clone(), edit, |_| {}, published);
     let mut state = inner.tree.lock();
     reserved.iter().for_each(|span| state.unavailable.release_output(span));
     inner.schedule(&mut state);

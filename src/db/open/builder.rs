@@ -20,6 +20,7 @@ use crate::db::rocks;
 use crate::db::rocks::database::RocksDb;
 use crate::db::stats::publish::read;
 use crate::db::stats::published::PublishedStats;
+use crate::db::tree_options::check_ranges;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::known_files;
@@ -203,23 +204,12 @@ impl Builder {
         }
         let publish_millis = self.publish_interval.map_or(1000, |interval| interval.as_millis());
         let publish_millis = u64::try_from(publish_millis).unwrap_or(u64::MAX);
-        let ranges: [(&str, u64, u64, u64); 7] = [
-            ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
-            ("memtable_bytes", self.tree.memtable_bytes as u64, 4096, 2 << 30),
-            ("table_bytes", self.tree.shape.table_bytes, 4096, 1 << 40),
-            ("level_base_bytes", self.tree.shape.level_base_bytes, 4096, 1 << 50),
+        self.tree.check()?;
+        check_ranges(&[
             ("compaction_threads", self.compaction_threads as u64, 1, 64),
             ("max_open_files", self.max_open_files.unwrap_or(1) as u64, 1, 1 << 20),
             ("milliseconds of publish_stats", publish_millis, 10, 24 * 60 * 60 * 1000),
-        ];
-        for (name, value, least, most) in ranges {
-            if !(least..=most).contains(&value) {
-                return Err(Error::InvalidArgument(format!(
-                    "{name} must be between {least} and {most}, not {value}"
-                )));
-            }
-        }
-        Ok(())
+        ])
     }
 }
 

@@ -44,10 +44,11 @@ use crate::error::{Damage, Error, Result};
 use crate::fs::{self, DescriptorPool, Fs};
 use crate::stats::Counters;
 use crate::sync::atomic::AtomicU64;
+use crate::table::TableContext;
 use crate::table::format::identity::{Creator, new_db_identity};
-use crate::table::{TableContext, TableOptions};
 use crate::version::{
-    FileMeta, ObsoleteFiles, Recovered, TableFile, TableStore, Version, names, read_current,
+    FileMeta, KeyspaceId, ObsoleteFiles, Recovered, TableFile, TableStore, Version, names,
+    read_current,
 };
 use crate::wal::{LogKind, LogReader};
 
@@ -183,15 +184,9 @@ pub(crate) fn table_store(
             takes_leveldbs: false,
         },
         pin_metadata: options.pin_metadata,
-        options: TableOptions {
-            block_bytes: options.block_bytes,
-            filter_keys: options.filter_keys,
-            compression: options.compression,
-            metadata: options.metadata,
-            ..TableOptions::default()
-        },
+        options: options.tree.tables.clone(),
         creator: Creator::new(db_identity.unwrap_or_else(new_db_identity)),
-        next_file: AtomicU64::new(directory.next_number()),
+        next_file: Arc::new(AtomicU64::new(directory.next_number())),
         obsolete: Arc::new(ObsoleteFiles::new(counters)),
     }
 }
@@ -199,27 +194,33 @@ pub(crate) fn table_store(
 /// Tables that are open, by number.
 pub(crate) type OpenTables = BTreeMap<u64, Arc<TableFile>>;
 
-/// Opens the tables that the MANIFEST lists, and compares each with its description there. A table
+/// Opens the tables that the MANIFEST lists, by keyspace, and compares each with its description there. A table
 /// in `opened` is not opened again. Afterwards, even after an error, `opened` holds those listed
 /// tables that are open.
 pub(super) fn open_tables(
     store: &TableStore,
     recovered: &Recovered,
     opened: &mut OpenTables,
-) -> Result<Version> {
+) -> Result<BTreeMap<KeyspaceId, Version>> {
     let listed = |file: &TableFile| recovered.files.get(&file.meta.number);
     opened.retain(|_, file| listed(file).is_some_and(|(_, meta)| file.is_described_by(meta)));
-    let mut tables = Vec::new();
+    let mut tables = BTreeMap::from([(0, Vec::new())]);
     for (&number, (level, meta)) in &recovered.files {
         let file = match opened.entry(number) {
             btree_map::Entry::Occupied(open) => open.into_mut(),
             btree_map::Entry::Vacant(new) => new.insert(store.open(meta.clone(), *level)?),
         };
-        tables.push((*level, Arc::clone(file)));
+        let of_keyspace: &mut Vec<_> = tables.entry(meta.keyspace).or_default();
+        of_keyspace.push((*level, Arc::clone(file)));
     }
-    let version = Version::of(tables);
-    check_disjoint(&version, &store.dir.join(names::manifest_name(recovered.manifest.0)))?;
-    Ok(version)
+    let manifest = store.dir.join(names::manifest_name(recovered.manifest.0));
+    let mut versions = BTreeMap::new();
+    for (keyspace, tables) in tables {
+        let version = Version::of(tables);
+        check_disjoint(&version, &manifest)?;
+        versions.insert(keyspace, version);
+    }
+    Ok(versions)
 }
 
 /// Rejects a tree in which two files of a level from 1 on overlap. `manifest` is the file that
@@ -314,7 +315,7 @@ mod tests {
         assert_eq!(opened.len(), 2);
         // The third table is back, and the other two are gone.
         [first, second, third].into_iter().for_each(away);
-        let version = open_tables(&store, &recovered, &mut opened).unwrap();
+        let version = open_tables(&store, &recovered, &mut opened).unwrap().remove(&0).unwrap();
         assert_eq!(version.metas()[0].len(), 3);
         // The MANIFEST does not list the first table any more, and describes the second
         // differently.

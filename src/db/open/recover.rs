@@ -28,13 +28,17 @@ use std::sync::Arc;
 
 use super::directory::{Directory, OpenTables, open_tables};
 use crate::db::flush::Flush;
+use crate::db::inner::trees::DEFAULT_NAME;
 use crate::db::options::Builder;
+use crate::db::tree_options::TreeOptions;
 use crate::db::write::batch::parse_record;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
-use crate::filter_policy::{FilterContext, FilterPolicy};
+use crate::filter_policy::FilterContext;
 use crate::memtable::{Memtable, MemtableWriter};
-use crate::version::{Recovered, Skipped, TableStore, Version, names};
+use crate::version::{
+    KeyspaceId, Recovered, RecoveredKeyspace, Skipped, TableStore, Version, names,
+};
 use crate::wal::{LogKind, LogReader};
 
 /// Replayed writes go to memtables of at least this size, even if the database's own memtables are
@@ -48,19 +52,30 @@ const MAX_REWRITTEN_BYTES: usize = 1 << 20;
 
 /// What the tables and the WALs of a directory hold together.
 pub(crate) struct Replayed {
-    pub version: Arc<Version>,
-    /// Every write up to this one is in tables of `version`.
-    pub flushed_sequence: SequenceNumber,
-    /// Sequence numbers above `flushed_sequence` that no WAL holds: those of ingested tables.
+    /// By keyspace. Keyspace 0 has a tree, and so has each one with a table or an entry.
+    pub trees: BTreeMap<KeyspaceId, ReplayedTree>,
+    /// The keyspaces other than 0, and the number of the next new one; 0: there was never one.
+    pub keyspaces: BTreeMap<KeyspaceId, RecoveredKeyspace>,
+    pub next_keyspace: KeyspaceId,
+    /// Sequence numbers above `origin.before` that no WAL holds: those of ingested tables.
     pub skipped: Skipped,
     pub last_sequence: SequenceNumber,
+    /// What the memtables that are not full were filled from.
+    pub origin: Origin,
+}
+
+/// What the tables and the WALs hold of one keyspace.
+pub(crate) struct ReplayedTree {
+    pub options: TreeOptions,
+    pub name: Vec<u8>,
+    pub version: Arc<Version>,
+    /// Every write of the keyspace up to this one is in tables of `version`.
+    pub flushed: SequenceNumber,
     /// Full memtables that did not become tables, because the opening is read-only or there was no
     /// space, oldest first.
     pub full: Vec<Arc<Memtable>>,
     pub memtable: Arc<Memtable>,
     pub writer: MemtableWriter,
-    /// What `memtable` was filled from.
-    pub origin: Origin,
 }
 
 /// A take-over of a directory ([`super::writable`]) that found no space on the disk, and will be
@@ -78,6 +93,10 @@ pub(crate) struct Origin {
     pub records: Vec<Vec<u8>>,
     /// Bytes of all records.
     bytes: usize,
+    /// The sequence number before that of the first record. Every write up to it is in tables.
+    pub before: SequenceNumber,
+    /// Whether some of the records must not be written to a new WAL.
+    is_exceeded: bool,
     /// The WAL to which an earlier opening wrote all of the records (a *recovered WAL*): its
     /// number, and its size in bytes, all durable.
     pub recovered_wal: Option<(u64, u64)>,
@@ -88,14 +107,29 @@ impl Origin {
         self.bytes += payload.len();
         self.recovered_wal = None;
         match self.bytes <= most_bytes {
-            true => self.records.push(payload.to_vec()),
-            false => self.records = Vec::new(),
+            true if !self.is_exceeded => self.records.push(payload.to_vec()),
+            _ => self.exceed(),
         }
+    }
+
+    /// Whether there are no records.
+    fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Called when the memtables are empty: forgets the records.
+    fn begin_after(&mut self, before: SequenceNumber) {
+        *self = Origin { before, ..Origin::default() };
+    }
+
+    /// Lets no record be written to a new WAL.
+    fn exceed(&mut self) {
+        (self.records, self.recovered_wal, self.is_exceeded) = (Vec::new(), None, true);
     }
 
     /// Whether the records have too many bytes to be written to a new WAL.
     pub fn is_too_much(&self) -> bool {
-        self.bytes > 0 && self.records.is_empty()
+        self.is_exceeded
     }
 }
 
@@ -125,6 +159,8 @@ pub(crate) struct Replay<'a> {
     /// The disk had no space for the table of a memtable, so this and later memtables stay in
     /// memory.
     no_space: bool,
+    /// How often a memtable became full.
+    freezes: usize,
     /// The gap at which the replay stopped. It is no damage; `None` if there is no gap.
     gap: Option<Gap>,
 }
@@ -141,14 +177,25 @@ impl<'a> Replay<'a> {
     ) -> Result<(Replayed, Option<Gap>)> {
         let fresh = Recovered::default();
         let recovered = directory.recovered.as_ref().unwrap_or(&fresh);
-        let version = open_tables(store, recovered, opened)?;
-        let mut state = Replayed::new(version, options.tree.memtable_bytes);
-        state.flushed_sequence = recovered.flushed_sequence;
-        state.last_sequence = recovered.flushed_sequence;
-        state.skipped = recovered.skipped.clone();
-        let mut replay = Replay { store, options, flushes, state, no_space: false, gap: None };
+        let mut state = Replayed {
+            trees: BTreeMap::new(),
+            keyspaces: recovered.keyspaces.clone(),
+            next_keyspace: recovered.next_keyspace,
+            skipped: recovered.skipped.clone(),
+            last_sequence: recovered.flushed_sequence,
+            origin: Origin { before: recovered.flushed_sequence, ..Origin::default() },
+        };
+        let versions = open_tables(store, recovered, opened)?;
+        for (keyspace, version) in versions {
+            let tree = state.new_tree(keyspace, options, version)?;
+            let flushed = recovered.flushed.get(&keyspace).copied().unwrap_or(0);
+            let flushed = flushed.max(recovered.flushed_sequence);
+            state.trees.insert(keyspace, ReplayedTree { flushed, ..tree });
+        }
+        let no_space = false;
+        let mut replay = Replay { store, options, flushes, state, no_space, freezes: 0, gap: None };
         replay.wals(directory, recovered)?;
-        replay.check_skipped(recovered)?;
+        replay.check_end(recovered)?;
         Ok((replay.state, replay.gap))
     }
 
@@ -188,7 +235,8 @@ impl<'a> Replay<'a> {
             return Ok(true);
         }
         let most_rewritten = MAX_REWRITTEN_BYTES.min(self.options.tree.memtable_bytes / 2);
-        let (was_empty, full_before) = (self.state.memtable.is_empty(), self.state.full.len());
+        let was_first = self.state.origin.is_empty();
+        let freezes_before = self.freezes;
         let mut is_first = true;
         while let Some(record) = log.next()? {
             let offset = record.payload_offset;
@@ -203,10 +251,28 @@ impl<'a> Replay<'a> {
                 return Ok(false);
             }
             is_first = false;
+            let mut full = Vec::new();
             for (sequence, operation) in (first..).zip(operations) {
                 let op = operation.map_err(|damage| damage.in_file(&path, offset))?;
-                state.writer.insert(op.key, sequence, op.kind as u8, op.value);
                 state.last_sequence = sequence;
+                let keyspace = op.keyspace.unwrap_or(0);
+                if !state.has_keyspace(keyspace) {
+                    if keyspace < state.next_keyspace {
+                        // The keyspace was dropped.
+                        continue;
+                    }
+                    let damage = Damage::new(0, "a keyspace that the MANIFEST lists", keyspace);
+                    return Err(damage.in_file(&path, offset));
+                }
+                let tree = state.tree(keyspace, self.options)?;
+                if sequence <= tree.flushed {
+                    continue;
+                }
+                tree.writer.insert(op.key, sequence, op.kind as u8, op.value);
+                let most_bytes = tree.options.memtable_bytes.max(REPLAY_MEMTABLE_BYTES);
+                if tree.writer.is_full(most_bytes) && !full.contains(&keyspace) {
+                    full.push(keyspace);
+                }
             }
             if state.last_sequence != first + count - 1 {
                 let found = state.last_sequence + 1 - first;
@@ -214,9 +280,7 @@ impl<'a> Replay<'a> {
                 return Err(damage.in_file(&path, offset));
             }
             state.origin.add(record.payload, most_rewritten);
-            if state.writer.is_full(self.options.tree.memtable_bytes.max(REPLAY_MEMTABLE_BYTES)) {
-                self.memtable_is_full()?;
-            }
+            full.into_iter().try_for_each(|keyspace| self.memtable_is_full(keyspace))?;
         }
         // A torn record at the end of the log is dropped. If it was acknowledged, its sequence
         // numbers are missing before the next log, and the replay finds this gap there.
@@ -225,29 +289,36 @@ impl<'a> Replay<'a> {
             let expected = format_args!("intact records, as the first {bytes} bytes were synced");
             return Err(Damage::new(0, expected, "none").in_file(&path, end));
         }
-        let holds_all = was_empty && self.state.full.len() == full_before;
+        let holds_all = was_first && self.freezes == freezes_before;
         if holds_all && log.kind() == LogKind::RecoveredWal && durable_bytes == Some(end) {
             self.state.origin.recovered_wal = Some((number, end));
         }
         Ok(true)
     }
 
-    /// Checks that no write before an ingestion is missing, because these writes were synced before
-    /// the MANIFEST recorded the ingestion. If the sequence number of the ingestion directly
-    /// follows the last replayed write, no write before it is missing. If it is larger than that,
-    /// at least one is missing.
-    fn check_skipped(&mut self, recovered: &Recovered) -> Result<()> {
+    /// Checks that no write is missing that must have been durable: one before an ingestion, or one
+    /// before a write that is in a table although an earlier one of another keyspace is not. These
+    /// were synced before the MANIFEST recorded the ingestion, or the table.
+    fn check_end(&mut self, recovered: &Recovered) -> Result<()> {
         let state = &mut self.state;
         state.last_sequence = state.skipped.after(state.last_sequence);
-        let Some((first, _)) =
-            state.skipped.ranges().find(|&(first, _)| first > state.last_sequence)
-        else {
-            return Ok(());
+        let missing = |expected: std::fmt::Arguments<'_>| {
+            let path = self.store.dir.join(names::manifest_name(recovered.manifest.0));
+            let found = format_args!("logs that end at write {}", state.last_sequence);
+            Err(Damage::new(0, expected, found).in_file(&path, 0))
         };
-        let path = self.store.dir.join(names::manifest_name(recovered.manifest.0));
-        let expected = format_args!("logs with all writes before the ingestion {first}");
-        let found = format_args!("logs that end at write {}", state.last_sequence);
-        Err(Damage::new(0, expected, found).in_file(&path, 0))
+        let mut ranges = state.skipped.ranges();
+        if let Some((first, _)) = ranges.find(|&(first, _)| first > state.last_sequence) {
+            // If the sequence number of the ingestion directly follows the last replayed write, no
+            // write before it is missing. If it is larger than that, at least one is missing.
+            return missing(format_args!("logs with all writes before the ingestion {first}"));
+        }
+        match recovered.flushed.values().max() {
+            Some(&flushed) if flushed > state.last_sequence => {
+                missing(format_args!("logs with all writes up to {flushed}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Tells whether a gap is a lost tail or damage, which is an error. After the loss of a tail,
@@ -279,10 +350,11 @@ impl<'a> Replay<'a> {
         Err(Damage::new(0, expected, found).in_file(&gap.path, gap.offset))
     }
 
-    fn memtable_is_full(&mut self) -> Result<()> {
-        self.state.freeze(self.options.tree.memtable_bytes);
+    fn memtable_is_full(&mut self, keyspace: KeyspaceId) -> Result<()> {
+        self.freezes += 1;
+        self.state.freeze(keyspace);
         if self.flushes && !self.no_space {
-            match self.state.flush_full(self.store, &self.options.tree.filter, &[]) {
+            match self.state.flush_full(self.store, &[]) {
                 Err(error) if error.is_out_of_space() => self.no_space = true,
                 flushed => return flushed,
             }
@@ -292,47 +364,121 @@ impl<'a> Replay<'a> {
 }
 
 impl Replayed {
-    /// The state before the first log is read.
-    pub fn new(version: Version, memtable_bytes: usize) -> Replayed {
-        let (memtable, writer) = Memtable::new(memtable_bytes);
+    /// What there is of a database with one tree, before any log is read.
+    pub fn of_one(tree: ReplayedTree, last_sequence: SequenceNumber) -> Replayed {
         Replayed {
-            version: Arc::new(version),
-            flushed_sequence: 0,
+            trees: BTreeMap::from([(0, tree)]),
+            keyspaces: BTreeMap::new(),
+            next_keyspace: 0,
             skipped: Skipped::default(),
-            last_sequence: 0,
-            full: Vec::new(),
-            memtable,
-            writer,
-            origin: Origin::default(),
+            last_sequence,
+            origin: Origin { before: last_sequence, ..Origin::default() },
         }
     }
 
-    /// Adds the memtable to the full ones, and starts another.
-    pub fn freeze(&mut self, memtable_bytes: usize) {
-        let (memtable, writer) = Memtable::new(memtable_bytes);
-        self.full.push(std::mem::replace(&mut self.memtable, memtable));
-        self.writer = writer;
-        self.origin = Origin::default();
+    fn has_keyspace(&self, keyspace: KeyspaceId) -> bool {
+        keyspace == 0 || self.keyspaces.contains_key(&keyspace)
+    }
+
+    fn new_tree(
+        &self,
+        keyspace: KeyspaceId,
+        options: &Builder,
+        version: Version,
+    ) -> Result<ReplayedTree> {
+        Ok(match self.keyspaces.get(&keyspace) {
+            Some(known) => {
+                let options = TreeOptions::of_text(&known.options)?;
+                ReplayedTree::new(options, &known.name, version)
+            }
+            None => ReplayedTree::new(options.tree.clone(), DEFAULT_NAME, version),
+        })
+    }
+
+    /// The tree of a keyspace, which is made if there is none yet.
+    fn tree(&mut self, keyspace: KeyspaceId, options: &Builder) -> Result<&mut ReplayedTree> {
+        if !self.trees.contains_key(&keyspace) {
+            let tree = self.new_tree(keyspace, options, Version::default())?;
+            // It has no table.
+            let flushed = self.origin.before;
+            self.trees.insert(keyspace, ReplayedTree { flushed, ..tree });
+        }
+        Ok(self.trees.get_mut(&keyspace).expect("the tree was just made"))
+    }
+
+    /// Adds the memtable of a keyspace to the full ones, and starts another.
+    fn freeze(&mut self, keyspace: KeyspaceId) {
+        if let Some(tree) = self.trees.get_mut(&keyspace) {
+            tree.freeze();
+        }
+        match self.trees.values().all(|tree| tree.memtable.is_empty()) {
+            true => self.origin.begin_after(self.last_sequence),
+            // The records are in several memtables, of which one becomes a table now. So the others
+            // must become tables too.
+            false => self.origin.exceed(),
+        }
+    }
+
+    /// Adds all memtables to the full ones.
+    pub fn freeze_all(&mut self) {
+        self.trees.values_mut().filter(|tree| !tree.memtable.is_empty()).for_each(|it| it.freeze());
+        self.origin.begin_after(self.last_sequence);
     }
 
     /// Writes the full memtables to tables. No MANIFEST lists them yet.
-    pub fn flush_full(
-        &mut self,
-        store: &TableStore,
-        policy: &FilterPolicy,
-        snapshots: &[SequenceNumber],
-    ) -> Result<()> {
+    pub fn flush_full(&mut self, store: &TableStore, snapshots: &[SequenceNumber]) -> Result<()> {
+        for (&keyspace, tree) in &mut self.trees {
+            let store = store.with_options(tree.options.tables.clone());
+            let store = match keyspace {
+                0 => store,
+                _ => store.in_keyspace(keyspace, &tree.name),
+            };
+            tree.flush_full(&store, snapshots)?;
+        }
+        Ok(())
+    }
+}
+
+impl ReplayedTree {
+    /// A tree before the first log is read.
+    pub fn new(options: TreeOptions, name: &[u8], version: Version) -> ReplayedTree {
+        let (memtable, writer) = Memtable::new(options.memtable_bytes);
+        ReplayedTree {
+            options,
+            name: name.to_vec(),
+            version: Arc::new(version),
+            flushed: 0,
+            full: Vec::new(),
+            memtable,
+            writer,
+        }
+    }
+
+    /// The writer of the memtable, in whose place an unused one comes.
+    pub fn take_writer(&mut self) -> MemtableWriter {
+        let (_, unused) = Memtable::new(self.options.memtable_bytes);
+        std::mem::replace(&mut self.writer, unused)
+    }
+
+    /// Adds the memtable to the full ones, and starts another.
+    pub fn freeze(&mut self) {
+        let (memtable, writer) = Memtable::new(self.options.memtable_bytes);
+        self.full.push(std::mem::replace(&mut self.memtable, memtable));
+        self.writer = writer;
+    }
+
+    fn flush_full(&mut self, store: &TableStore, snapshots: &[SequenceNumber]) -> Result<()> {
         while let Some(memtable) = self.full.first() {
             let context = FilterContext::new(&self.version.metas(), 0, memtable.len() as u64);
             let flush = Flush {
                 store,
                 older: Some(&self.version),
                 snapshots: snapshots.to_vec(),
-                filter: &policy.spec_for(&context),
+                filter: &self.options.filter.spec_for(&context),
             };
             let files = flush.run(memtable)?;
             let memtable = self.full.remove(0);
-            self.flushed_sequence = self.flushed_sequence.max(memtable.largest_sequence());
+            self.flushed = self.flushed.max(memtable.largest_sequence());
             let older = self.version.files().map(|(level, file)| (level, Arc::clone(file)));
             let tables = older.chain(files.into_iter().map(|file| (0, file)));
             self.version = Arc::new(Version::of(tables));

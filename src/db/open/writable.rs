@@ -24,39 +24,37 @@
 //! entries of the WALs in memory. Each write then tries the steps again
 //! ([`take_over`]).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::directory::{Directory, OpenTables, no_database, table_store};
 use super::recover::{Origin, PendingWritable, Replay, Replayed};
-use crate::compaction::Unavailable;
 use crate::db::asked;
 use crate::db::inner::Inner;
 use crate::db::inner::catalog::Catalog;
-use crate::db::inner::database::{Database, DirectoryLock};
+use crate::db::inner::database::{Database, DirectoryLock, next_database_number};
 use crate::db::inner::jobs::Jobs;
-use crate::db::inner::progress::{Progress, whole_tree};
+use crate::db::inner::progress::{Progress, tables_of, whole_database};
 use crate::db::inner::reading::Reading;
 use crate::db::inner::sequences::Sequences;
 use crate::db::inner::status::Status;
 use crate::db::inner::tree::Tree;
 use crate::db::inner::tree_state::{Frozen, TreeState};
+use crate::db::inner::trees::Trees;
+use crate::db::inner::wals::{NeededWal, NeededWals};
 use crate::db::inner::writing::{TreeWriter, Writer, Writing};
-use crate::db::iter::marks::Keeper;
-use crate::db::options::{Builder, TreeOptions};
+use crate::db::options::Builder;
 use crate::db::stats::published::Publishing;
 use crate::db::write::recent::RecentWrites;
-use crate::db::write::write_stall::Pressure;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::fs;
 use crate::fs::{FileLock, Fs};
 use crate::memtable::Memtable;
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::version::{Manifest, TableStore, Version, names};
-use crate::wal::{LogKind, LogWriter};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::version::{KeyspaceId, KeyspaceRecord, Manifest, RecoveredKeyspace, TableStore, names};
+use crate::wal::{LogKind, LogVersion, LogWriter};
 
 /// What a take-over makes.
 struct TakenOver {
@@ -64,14 +62,17 @@ struct TakenOver {
     wal_number: u64,
     manifest: Manifest,
     progress: Progress,
+    /// The WALs that are not obsolete, oldest first: the recovered WAL, if there is one, and the new
+    /// one.
+    wals: Vec<NeededWal>,
 }
 
-impl TakenOver {
-    /// The numbers of the WALs that are not obsolete, oldest first: the recovered WAL, if there is
-    /// one, and the new one.
-    fn wals(&self) -> Vec<u64> {
-        self.progress.durable_wals.keys().copied().chain([self.wal_number]).collect()
-    }
+/// What does not change while the opening is tried.
+struct Opening<'a> {
+    store: &'a TableStore,
+    roll_after: u64,
+    /// Sequence numbers that snapshots hold, ascending.
+    snapshots: &'a [SequenceNumber],
 }
 
 pub(crate) fn open(options: Builder) -> Result<Inner> {
@@ -85,13 +86,14 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
     let store = table_store(&options, &directory, false);
     let (mut replayed, _) =
         Replay::run(&store, &options, &directory, &mut OpenTables::new(), true)?;
-    let taken =
-        match open_writable(&store, &options.tree, options.manifest_roll_bytes, &[], &mut replayed)
-        {
-            Ok(taken) => Ok(taken),
-            Err(error) if error.is_out_of_space() && directory.recovered.is_some() => Err(error),
-            Err(error) => return Err(error),
-        };
+    let roll_after = options.manifest_roll_bytes;
+    let opening = Opening { store: &store, roll_after, snapshots: &[] };
+    let keyspaces = replayed.records();
+    let taken = match opening.open_writable(&mut replayed, keyspaces) {
+        Ok(taken) => Ok(taken),
+        Err(error) if error.is_out_of_space() && directory.recovered.is_some() => Err(error),
+        Err(error) => return Err(error),
+    };
     Ok(assemble(options, store, replayed, taken.map_err(Some), Some(file_lock)))
 }
 
@@ -105,136 +107,168 @@ pub(crate) fn only_read(options: Builder, store: TableStore, replayed: Replayed)
 fn assemble(
     options: Builder,
     store: TableStore,
-    replayed: Replayed,
+    mut replayed: Replayed,
     taken: Result<TakenOver, Option<Error>>,
     lock: Option<Box<dyn FileLock>>,
 ) -> Inner {
     let last_sequence = replayed.last_sequence;
-    let version = Arc::clone(&replayed.version);
-    let frozen: VecDeque<Frozen> = replayed
-        .full
-        .iter()
-        .map(|memtable| Frozen { memtable: Arc::clone(memtable), next_wal: 0 })
-        .collect();
-    let (memtable, waits) = (Arc::clone(&replayed.memtable), taken.is_err());
+    let sequences = Arc::new(Sequences::new(last_sequence));
+    let waits_for_space = taken.is_err();
+    let trees = replayed.trees.iter().map(|(&id, it)| {
+        let frozen = it.full.iter().map(|it| Frozen { memtable: Arc::clone(it) });
+        let state = TreeState {
+            frozen: frozen.collect(),
+            waits_for_space,
+            ..TreeState::new(Arc::clone(&it.memtable), Arc::clone(&it.version), &it.options)
+        };
+        let reading = Reading::new(&store, &state, &sequences);
+        Arc::new(Tree::new(id, &it.name, it.options.clone(), state, reading))
+    });
+    let trees: Vec<_> = trees.collect();
+    if lock.is_some() {
+        asked::restore(&*store.fs, &store.dir, &trees);
+    }
+    let (keyspaces, next_keyspace) = (replayed.keyspaces.clone(), replayed.next_keyspace);
     let is_read_only = matches!(taken, Err(None));
-    let (taken, writing, pending) = match taken {
-        Ok(taken) => (Some(taken), replayed.writer, None),
-        Err(reason) => {
-            // No write is possible before the take-over, so until then the database has the writer
-            // of an unused memtable. The writer of the replayed memtable stays in `replayed`.
-            let (_, nowhere) = Memtable::new(options.tree.memtable_bytes);
-            match reason {
-                Some(error) => (None, nowhere, Some(PendingWritable { replayed, error })),
-                None => (None, nowhere, None),
-            }
-        }
+    let mut writers: BTreeMap<_, _> = trees
+        .iter()
+        .map(|tree| {
+            let writer = match (&taken, replayed.trees.get_mut(&tree.id)) {
+                (Ok(_), Some(replayed)) => replayed.take_writer(),
+                // No write is possible before the take-over, so until then the database has the
+                // writer of an unused memtable. The other one stays in `replayed`.
+                _ => Memtable::new(tree.options().memtable_bytes).1,
+            };
+            (tree.id, TreeWriter::new(tree, writer))
+        })
+        .collect();
+    let (taken, pending) = match taken {
+        Ok(taken) => (Some(taken), None),
+        Err(Some(error)) => (None, Some(PendingWritable { replayed, error })),
+        Err(None) => (None, None),
     };
-    let wals = taken.as_ref().map_or(Vec::new(), TakenOver::wals);
-    let (wal, wal_number, manifest, progress) = match taken {
-        Some(TakenOver { wal, wal_number, manifest, progress }) => {
-            (Some(wal), wal_number, Some(manifest), progress)
+    let (wal, wal_number, manifest, progress, wals) = match taken {
+        Some(TakenOver { wal, wal_number, manifest, progress, wals }) => {
+            (Some(wal), wal_number, Some(manifest), progress, wals)
         }
-        None => (None, 0, None, Progress::default()),
-    };
-    let state = TreeState {
-        memtable,
-        frozen,
-        pressure: Pressure::of_tree(&version, &options.tree.shape, &Unavailable::default()),
-        version,
-        unavailable: Unavailable::default(),
-        flushing: false,
-        compactions: 0,
-        merging_bytes: 0,
-        idle_threads: options.compaction_threads,
-        settlers: 0,
-        is_idle: false,
-        deletion_hits: Default::default(),
-        manual: false,
-        claimed: None,
-        waits_for_space: waits,
-        work: Default::default(),
+        None => (None, 0, None, Progress::default(), Vec::new()),
     };
     // Only the holder of the lock may write `STATS`, the file with the published counters.
     let publishing = lock.as_ref().and(options.publish_interval).map(Publishing::new);
-    if lock.is_some() && options.tree.filter.learns() {
-        asked::restore(&*store.fs, &store.dir, &state.version);
-    }
-    let sequences = Arc::new(Sequences::new(last_sequence));
-    let reading = Reading::new(&store, &state, &sequences);
+    let default = Arc::clone(&trees[0]);
     let writer = Writer {
         wal,
         wal_number,
         last_sequence,
         last_ingestion: 0,
         recent: RecentWrites::default(),
-        owed_wait: Duration::ZERO,
-        tree: TreeWriter { memtable: writing, marks: Keeper::default() },
+        tree: writers.remove(&0).expect("keyspace 0 has a tree"),
+        memtable_bytes: 0,
+        others: writers,
     };
     let database = Database {
+        number: next_database_number(),
+        trees: Trees::new(Arc::clone(&default), keyspaces, next_keyspace, trees),
         status: Status::new(is_read_only),
         store,
         sequences,
-        writing: Writing::new(writer, wals, pending),
+        writing: Writing::new(writer, pending),
+        wals: NeededWals::new(wals),
         catalog: Catalog::new(manifest, progress),
-        jobs: Jobs::default(),
+        frozen_bytes: AtomicU64::new(0),
+        jobs: Jobs::new(options.compaction_threads),
         starts_jobs: AtomicBool::new(false),
         durability: options.durability,
         publishing,
-        manifest_roll_bytes: options.manifest_roll_bytes,
+        options,
         directory: DirectoryLock::new(lock),
     };
-    Inner::new(Tree::new(options.tree, state, reading), database)
+    Inner { tree: default, database: Arc::new(database) }
 }
 
-/// Does the steps of a take-over after the replay: makes the replayed writes durable in tables or
-/// in a recovered WAL, and starts a WAL and a MANIFEST. If the disk has no space, it may be called
-/// again later.
-fn open_writable(
-    store: &TableStore,
-    options: &TreeOptions,
-    roll_after: u64,
-    snapshots: &[SequenceNumber],
-    replayed: &mut Replayed,
-) -> Result<TakenOver> {
-    if replayed.origin.is_too_much() {
-        replayed.freeze(options.memtable_bytes);
+impl Replayed {
+    /// The keyspaces other than 0, as a MANIFEST lists them, and the number of the next new one.
+    fn records(&self) -> (Vec<KeyspaceRecord>, Option<KeyspaceId>) {
+        let record = |(&id, known): (&KeyspaceId, &RecoveredKeyspace)| {
+            let RecoveredKeyspace { name, options } = known.clone();
+            KeyspaceRecord { id, name, options }
+        };
+        let next = (self.next_keyspace > 0).then_some(self.next_keyspace);
+        (self.keyspaces.iter().map(record).collect(), next)
     }
-    replayed.flush_full(store, &options.filter, snapshots)?;
-    let mut new = Vec::new();
-    let taken = start_logs(store, roll_after, replayed, &mut new);
-    if taken.as_ref().is_err_and(Error::is_out_of_space) {
-        // No MANIFEST lists these logs. The next successful take-over deletes those that cannot be
-        // removed now.
-        new.iter().for_each(|path| store.remove_obsolete(path));
-    }
-    taken
 }
 
-/// Creates the WALs and the MANIFEST for [`open_writable`]. `new` gets the paths of new WALs.
-fn start_logs(
-    store: &TableStore,
-    roll_after: u64,
-    replayed: &Replayed,
-    new: &mut Vec<PathBuf>,
-) -> Result<TakenOver> {
-    let recovered_wal = recovered_wal(store, &replayed.origin, new)?;
-    let wal_number = store.new_number();
-    let wal_path = names::wal_path(&store.dir, wal_number);
-    let wal = LogWriter::create(&*store.fs, &wal_path, LogKind::Wal, wal_number)?;
-    new.push(wal_path);
-    let progress = Progress {
-        flushed_sequence: replayed.flushed_sequence,
-        oldest_wal: recovered_wal.map_or(wal_number, |(number, _)| number),
-        durable_wals: BTreeMap::from_iter(recovered_wal),
-        skipped: replayed.skipped.clone(),
+impl Opening<'_> {
+    /// Does the steps of a take-over after the replay: makes the replayed writes durable in tables or
+    /// in a recovered WAL, and starts a WAL and a MANIFEST. If the disk has no space, it may be called
+    /// again later.
+    fn open_writable(
+        &self,
+        replayed: &mut Replayed,
+        keyspaces: (Vec<KeyspaceRecord>, Option<KeyspaceId>),
+    ) -> Result<TakenOver> {
+        if replayed.origin.is_too_much() {
+            replayed.freeze_all();
+        }
+        replayed.flush_full(self.store, self.snapshots)?;
+        let mut new = Vec::new();
+        let taken = self.start_logs(replayed, keyspaces, &mut new);
+        if taken.as_ref().is_err_and(Error::is_out_of_space) {
+            // No MANIFEST lists these logs. The next successful take-over deletes those that cannot
+            // be removed now.
+            new.iter().for_each(|path| self.store.remove_obsolete(path));
+        }
+        taken
     }
-    .settled();
-    let number = store.new_number();
-    let tree = whole_tree(store, &replayed.version, &progress, number + 1);
-    let manifest = Manifest::create(&store.fs, &store.dir, number, &tree, roll_after)?;
-    remove_unlisted(store, &replayed.version, progress.oldest_wal, number);
-    Ok(TakenOver { wal, wal_number, manifest, progress })
+
+    /// Creates the WALs and the MANIFEST for [`Opening::open_writable`]. `new` gets the paths of new
+    /// WALs.
+    fn start_logs(
+        &self,
+        replayed: &Replayed,
+        keyspaces: (Vec<KeyspaceRecord>, Option<KeyspaceId>),
+        new: &mut Vec<PathBuf>,
+    ) -> Result<TakenOver> {
+        let store = self.store;
+        let version = match keyspaces.0.is_empty() {
+            true => LogVersion::OneKeyspace,
+            false => LogVersion::WithKeyspaces,
+        };
+        let origin = &replayed.origin;
+        let recovered_wal = recovered_wal(store, origin, version, new)?;
+        let wal_number = store.new_number();
+        let wal_path = names::wal_path(&store.dir, wal_number);
+        let wal =
+            LogWriter::create_in_version(&*store.fs, &wal_path, LogKind::Wal, wal_number, version)?;
+        new.push(wal_path);
+        let flushed = replayed.trees.iter().map(|(&id, tree)| (id, tree.flushed));
+        let progress = Progress {
+            flushed_sequence: match recovered_wal {
+                Some(_) => origin.before,
+                None => replayed.last_sequence,
+            },
+            oldest_wal: recovered_wal.map_or(wal_number, |(number, _)| number),
+            durable_wals: BTreeMap::from_iter(recovered_wal),
+            skipped: replayed.skipped.clone(),
+            flushed: flushed.collect(),
+        }
+        .settled();
+        let recovered = recovered_wal.map(|(number, bytes)| NeededWal {
+            number,
+            first: progress.flushed_sequence + 1,
+            bytes,
+        });
+        let newest = NeededWal { number: wal_number, first: replayed.last_sequence + 1, bytes: 0 };
+        let number = store.new_number();
+        let tables = replayed.trees.iter().flat_map(|(&id, tree)| tables_of(id, &tree.version));
+        let tables: Vec<_> = tables.collect();
+        let listed = tables.iter().map(|(_, file)| file.number).collect();
+        let whole = whole_database(store, tables, keyspaces, &progress, number + 1);
+        let manifest = Manifest::create(&store.fs, &store.dir, number, &whole, self.roll_after)?;
+        remove_unlisted(store, &listed, progress.oldest_wal, number);
+        let wals = recovered.into_iter().chain([newest]).collect();
+        Ok(TakenOver { wal, wal_number, manifest, progress, wals })
+    }
 }
 
 /// Returns the recovered WAL, which holds the records of `origin`, as its number and its durable
@@ -243,6 +277,7 @@ fn start_logs(
 fn recovered_wal(
     store: &TableStore,
     origin: &Origin,
+    version: LogVersion,
     new: &mut Vec<PathBuf>,
 ) -> Result<Option<(u64, u64)>> {
     if origin.recovered_wal.is_some() || origin.records.is_empty() {
@@ -250,7 +285,8 @@ fn recovered_wal(
     }
     let number = store.new_number();
     let path = names::wal_path(&store.dir, number);
-    let mut wal = LogWriter::create(&*store.fs, &path, LogKind::RecoveredWal, number)?;
+    let kind = LogKind::RecoveredWal;
+    let mut wal = LogWriter::create_in_version(&*store.fs, &path, kind, number, version)?;
     new.push(path);
     origin.records.iter().try_for_each(|record| wal.append(&[record]).map(drop))?;
     wal.sync()?;
@@ -258,9 +294,8 @@ fn recovered_wal(
 }
 
 /// Deletes what a crash left behind: files of this database that the new MANIFEST does not list. A
-/// file that cannot be deleted stays until the next opening.
-fn remove_unlisted(store: &TableStore, version: &Version, oldest_wal: u64, manifest: u64) {
-    let listed: BTreeSet<u64> = version.files().map(|(_, file)| file.meta.number).collect();
+/// file that cannot be deleted stays until the next opening. `listed`: the numbers of its tables.
+fn remove_unlisted(store: &TableStore, listed: &BTreeSet<u64>, oldest_wal: u64, manifest: u64) {
     let most = store.next_file.load(Ordering::Relaxed);
     for name in fs::names_in(&*store.fs, &store.dir).unwrap_or_default() {
         let keep = match names::parse(&name) {
@@ -288,30 +323,35 @@ fn prepare_directory(fs: &dyn Fs, dir: &Path, create: bool) -> Result<()> {
     }
 }
 
-/// Takes the directory over if the opening could not do so, and changes the tree to what the
+/// Takes the directory over if the opening could not do so, and changes the trees to what the
 /// take-over has made. If the disk still has no space, the call may be repeated. After another error
 /// the caller makes the database read-only.
-pub(crate) fn take_over(database: &Database, tree: &Tree, writer: &mut Writer) -> Result<()> {
+pub(crate) fn take_over(database: &Database, writer: &mut Writer) -> Result<()> {
     let mut pending = database.writing.pending();
     let Some(PendingWritable { replayed, error }) = &mut *pending else { return Ok(()) };
-    let snapshots = database.sequences.snapshots.sequences();
-    let roll_after = database.manifest_roll_bytes;
-    let taken = open_writable(&database.store, &tree.options, roll_after, &snapshots, replayed);
+    let snapshots = &database.sequences.snapshots.sequences();
+    let roll_after = database.options.manifest_roll_bytes;
+    let opening = Opening { store: &database.store, roll_after, snapshots };
+    let taken = opening.open_writable(replayed, database.trees.records());
     let taken = taken.inspect_err(|again| {
         if again.is_out_of_space() {
             *error = again.clone();
         }
     })?;
-    let Some(PendingWritable { replayed, .. }) = pending.take() else { return Ok(()) };
-    let wals = taken.wals();
-    let wal = (taken.wal_number, taken.wal);
-    database.writing.take_over(writer, wal, wals, replayed.writer);
+    let Some(PendingWritable { mut replayed, .. }) = pending.take() else { return Ok(()) };
+    database.writing.take_over(writer, (taken.wal_number, taken.wal));
+    database.wals.replace(taken.wals);
     database.catalog.take_over(taken.manifest, taken.progress);
-    let mut state = tree.lock();
-    state.version = replayed.version;
-    state.memtable = replayed.memtable;
-    state.frozen.clear();
-    state.waits_for_space = false;
-    tree.publish(&mut state);
+    for tree in database.trees.all() {
+        let mut state = tree.lock();
+        state.waits_for_space = false;
+        if let Some(replayed) = replayed.trees.remove(&tree.id) {
+            writer.of(tree.id)?.memtable = replayed.writer;
+            state.version = replayed.version;
+            state.memtable = replayed.memtable;
+            state.frozen.clear();
+        }
+        tree.publish(&mut state);
+    }
     Ok(())
 }

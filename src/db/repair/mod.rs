@@ -102,7 +102,8 @@ fn look(options: &Builder) -> Result<RepairReport> {
     let (replayed, _) = Replay::run(&store, options, &directory, &mut OpenTables::new(), false)?;
     let mut report = RepairReport::default();
     let mut newest = 0;
-    for (_, file) in replayed.version.files() {
+    let versions: Vec<_> = replayed.trees.values().map(|tree| &tree.version).collect();
+    for (_, file) in versions.iter().flat_map(|version| version.files()) {
         let survey = tables::check_whole(&file.table)?;
         tables::check_sequences(&file.table, &file.meta, &survey)?;
         report.not_understood.extend(survey.not_understood(file.path()));
@@ -110,8 +111,10 @@ fn look(options: &Builder) -> Result<RepairReport> {
         report.entries += file.meta.entries;
         newest = newest.max(file.meta.largest_sequence);
     }
-    if let Some(disorder) = order::find_disorder(&replayed.version, || Ok(()))? {
-        return Err(disorder);
+    for version in versions {
+        if let Some(disorder) = order::find_disorder(version, || Ok(()))? {
+            return Err(disorder);
+        }
     }
     if newest > replayed.last_sequence {
         let path = options.path.join(names::manifest_name(manifest_number));
@@ -153,18 +156,8 @@ impl<'a> Repair<'a> {
             ..Directory::default()
         };
         let whole = table_store(options, &directory, false);
-        let store = TableStore {
-            fs: Arc::clone(&whole.fs),
-            dir: lost,
-            descriptors: Arc::clone(&whole.descriptors),
-            keeps_tables_open: false,
-            context: whole.context.clone(),
-            pin_metadata: whole.pin_metadata,
-            options: whole.options.clone(),
-            creator: whole.creator.clone(),
-            next_file: AtomicU64::new(whole.next_file.load(Ordering::Relaxed)),
-            obsolete: Arc::clone(&whole.obsolete),
-        };
+        let next_file = Arc::new(AtomicU64::new(whole.next_file.load(Ordering::Relaxed)));
+        let store = TableStore { dir: lost, next_file, ..whole.clone() };
         let tables = directory.files.iter().filter_map(|(_, kind)| kind.table());
         Ok(Repair {
             options,

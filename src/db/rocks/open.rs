@@ -22,7 +22,7 @@ use crate::cache::BlockCache;
 use crate::db::db::Db;
 use crate::db::open::directory::{Directory as NoFiles, check_disjoint, no_database, table_store};
 use crate::db::open::read_only::{OpenedTables, allow_open_files};
-use crate::db::open::recover::Replayed;
+use crate::db::open::recover::{Replayed, ReplayedTree};
 use crate::db::open::writable::only_read;
 use crate::db::options::{Builder, CacheChoice};
 use crate::encoding::key::SequenceNumber;
@@ -140,7 +140,7 @@ fn described(directory: &Directory, family: &Family) -> ColumnFamily {
 /// A column family being opened.
 struct FamilyTree {
     store: TableStore,
-    replayed: Replayed,
+    replayed: ReplayedTree,
 }
 
 impl FamilyTree {
@@ -182,20 +182,21 @@ impl FamilyTree {
             false => version,
         };
         check_disjoint(&version, &directory.manifest.path)?;
-        Ok(FamilyTree { store, replayed: Replayed::new(version, options.tree.memtable_bytes) })
+        let replayed = ReplayedTree::new(options.tree.clone(), &family.name, version);
+        Ok(FamilyTree { store, replayed })
     }
 
     fn insert(&mut self, sequence: SequenceNumber, op: Operation<'_>, memtable_bytes: usize) {
         self.replayed.writer.insert(op.key, sequence, op.kind, op.value);
         if self.replayed.writer.is_full(memtable_bytes) {
-            self.replayed.freeze(memtable_bytes);
+            self.replayed.freeze();
         }
     }
 
     fn into_db(self, options: &Builder, last_sequence: SequenceNumber) -> Db {
-        let FamilyTree { store, mut replayed } = self;
+        let FamilyTree { store, replayed } = self;
         let largest = replayed.version.files().map(|(_, file)| file.meta.largest_sequence).max();
-        replayed.last_sequence = last_sequence.max(largest.unwrap_or(0));
+        let replayed = Replayed::of_one(replayed, last_sequence.max(largest.unwrap_or(0)));
         Db::of(only_read(options.clone(), store, replayed))
     }
 }

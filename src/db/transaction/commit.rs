@@ -8,6 +8,7 @@ use super::validate::find_changed;
 use crate::db::inner::Inner;
 use crate::db::inner::writing::Requirement;
 use crate::db::snapshot::Snapshot;
+use crate::db::write::batch::WriteBatch;
 use crate::db::write::durability::Durability;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
@@ -33,57 +34,79 @@ impl Drop for NotesWrites {
     }
 }
 
-impl Snapshot {
-    /// Writes `writes` if no write after the snapshot has changed `reads`. `notes`: from some moment
-    /// of the transaction on, leaders have noted what they wrote.
-    pub(super) fn commit(
-        &self,
-        writes: &OwnWrites,
-        reads: ReadSet,
-        notes: Option<NotesWrites>,
-        durability: Durability,
-    ) -> Result<()> {
-        if writes.is_empty() {
-            // Also on a database that was opened read-only.
-            return self.inner.database.status.check_open();
-        }
-        let committed = self.commit_if_unchanged(writes, reads, notes, durability);
-        let counters = self.inner.database.counters();
-        match &committed {
-            Ok(()) => counters.add(Ticker::TransactionCommits, 1),
-            Err(Error::Conflict(_)) => counters.add(Ticker::TransactionConflicts, 1),
-            Err(_) => {}
-        }
-        committed
-    }
+/// What a transaction has read and written of one keyspace.
+pub(super) struct Part {
+    /// Lives until the commit has ended.
+    pub snapshot: Snapshot,
+    pub reads: ReadSet,
+    pub writes: OwnWrites,
+}
 
-    fn commit_if_unchanged(
-        &self,
-        writes: &OwnWrites,
-        reads: ReadSet,
-        mut notes: Option<NotesWrites>,
-        durability: Durability,
-    ) -> Result<()> {
-        let inner = &self.inner;
-        let reads = Arc::new(reads.sorted());
-        let mut checked_to = self.sequence();
-        // Without a search, if the leader may know all that was written since the snapshot.
-        let mut must_search = notes.is_none();
-        for _ in 0..MOST_ATTEMPTS {
-            if must_search {
-                checked_to = inner.validate(&reads, checked_to)?;
-            }
-            let requires = Requirement::UnchangedReads { reads: Arc::clone(&reads), checked_to };
-            if inner.commit_if(writes.to_batch(), durability, requires)? {
-                return Ok(());
-            }
-            notes.get_or_insert_with(|| NotesWrites::begin(self));
-            must_search = true;
-        }
-        inner.commit_leading(writes.to_batch(), durability, || {
-            inner.validate(&reads, checked_to).map(drop)
-        })
+/// Writes what the parts write if no write after the snapshot has changed what they have read. All
+/// parts have the same sequence number, and keyspaces of one database. `notes`: from some moment of
+/// the transaction on, leaders have noted what they wrote.
+pub(super) fn commit(
+    parts: Vec<Part>,
+    notes: Option<NotesWrites>,
+    durability: Durability,
+) -> Result<()> {
+    let database = Arc::clone(&parts[0].snapshot.inner.database);
+    if parts.iter().all(|part| part.writes.is_empty()) {
+        // Also on a database that was opened read-only.
+        return database.status.check_open();
     }
+    let committed = commit_if_unchanged(parts, notes, durability);
+    match &committed {
+        Ok(()) => database.counters().add(Ticker::TransactionCommits, 1),
+        Err(Error::Conflict(_)) => database.counters().add(Ticker::TransactionConflicts, 1),
+        Err(_) => {}
+    }
+    committed
+}
+
+fn commit_if_unchanged(
+    parts: Vec<Part>,
+    mut notes: Option<NotesWrites>,
+    durability: Durability,
+) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    let is_one = parts.len() == 1;
+    let (mut trees, mut reads) = (Vec::new(), Vec::new());
+    let mut snapshots = Vec::new();
+    for Part { snapshot, reads: of_part, writes } in parts {
+        let inner = snapshot.inner.clone();
+        inner.tree.check_exists()?;
+        if !is_one {
+            batch.aim(inner.database.number, inner.tree.id);
+        }
+        writes.add_to(&mut batch);
+        reads.push((inner.tree.id, of_part.sorted()));
+        trees.push(inner);
+        snapshots.push(snapshot);
+    }
+    let (inner, snapshot, reads) = (&trees[0], &snapshots[0], Arc::new(reads));
+    let validate = |since: SequenceNumber| {
+        let mut checked_to = SequenceNumber::MAX;
+        for (inner, (_, reads)) in trees.iter().zip(&*reads) {
+            checked_to = checked_to.min(inner.validate(reads, since)?);
+        }
+        Ok(checked_to)
+    };
+    let mut checked_to = snapshot.sequence();
+    // Without a search, if the leader may know all that was written since the snapshot.
+    let mut must_search = notes.is_none();
+    for _ in 0..MOST_ATTEMPTS {
+        if must_search {
+            checked_to = validate(checked_to)?;
+        }
+        let requires = Requirement::UnchangedReads { reads: Arc::clone(&reads), checked_to };
+        if inner.commit_if(batch.clone(), durability, requires)? {
+            return Ok(());
+        }
+        notes.get_or_insert_with(|| NotesWrites::begin(snapshot));
+        must_search = true;
+    }
+    inner.commit_leading(batch, durability, || validate(checked_to).map(drop))
 }
 
 impl Inner {

@@ -101,9 +101,8 @@ impl OwnWrites {
         (!is_before).then_some((key, value.as_ref()))
     }
 
-    /// The writes as one batch.
-    pub fn to_batch(&self) -> WriteBatch {
-        let mut batch = WriteBatch::new();
+    /// Adds the writes to a batch.
+    pub fn add_to(&self, batch: &mut WriteBatch) {
         for (start, end) in &self.deleted.0 {
             match end {
                 Some(end) => batch.delete_range(start..end),
@@ -116,7 +115,6 @@ impl OwnWrites {
                 None => batch.delete(key),
             };
         }
-        batch
     }
 }
 

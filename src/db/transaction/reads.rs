@@ -20,6 +20,7 @@ use std::ops::Range;
 
 use crate::db::iter::bounds::{Bounds, after};
 use crate::db::write::batch::{BatchOperation, WriteBatch};
+use crate::version::KeyspaceId;
 
 /// The most bytes that the reads of a transaction take.
 const MOST_BYTES: usize = 8 << 20;
@@ -150,11 +151,17 @@ impl ReadSet {
         self.ranges.get(next).is_some_and(|range| !range.is_before(key))
     }
 
-    /// Whether a write of the batch changes something that was read. The set is sorted.
-    pub fn is_concerned_by(&self, batch: &WriteBatch) -> bool {
-        batch.iter().any(|write| match write {
-            BatchOperation::Put { key, .. } | BatchOperation::Delete { key } => self.holds(key),
-            BatchOperation::DeleteRange { start, end } => self.overlaps(start, end),
+    /// Whether a write of the batch changes something that was read of this keyspace. The set is
+    /// sorted.
+    pub fn is_concerned_by(&self, keyspace: KeyspaceId, batch: &WriteBatch) -> bool {
+        batch.writes().any(|(of, write)| {
+            of.unwrap_or(0) == keyspace
+                && match write {
+                    BatchOperation::Put { key, .. } | BatchOperation::Delete { key } => {
+                        self.holds(key)
+                    }
+                    BatchOperation::DeleteRange { start, end } => self.overlaps(start, end),
+                }
         })
     }
 
@@ -242,7 +249,7 @@ mod tests {
             assert!(reads.ranges.windows(2).all(|pair| pair[0].upper() < pair[1].lower()));
             assert!(reads.keys().is_sorted_by(|a, b| a < b));
             for key in &keys {
-                let concerned = reads.is_concerned_by(WriteBatch::new().put(key, ""));
+                let concerned = reads.is_concerned_by(0, WriteBatch::new().put(key, ""));
                 assert!(concerned || !read.contains(key), "seed {seed}: {key:?} is missed");
                 assert!(!concerned || is_shrunk || read.contains(key), "seed {seed}: {key:?}");
             }
@@ -251,7 +258,7 @@ mod tests {
                 let batch = delete_of(&range);
                 let hits = |key: &Vec<u8>| !range.is_before(key) && !range.is_past(key);
                 if !batch.is_empty() && read.iter().any(hits) {
-                    assert!(reads.is_concerned_by(&batch), "seed {seed}: {range:?}");
+                    assert!(reads.is_concerned_by(0, &batch), "seed {seed}: {range:?}");
                 }
             }
         }
@@ -266,9 +273,9 @@ mod tests {
         assert!(reads.heap_bytes() <= MOST_BYTES);
         let reads = reads.sorted();
         for i in [0, 123_456, 399_999_u32] {
-            assert!(reads.is_concerned_by(WriteBatch::new().put(i.to_be_bytes(), "")));
+            assert!(reads.is_concerned_by(0, WriteBatch::new().put(i.to_be_bytes(), "")));
         }
-        assert!(!reads.is_concerned_by(WriteBatch::new().put(400_000_u32.to_be_bytes(), "")));
+        assert!(!reads.is_concerned_by(0, WriteBatch::new().put(400_000_u32.to_be_bytes(), "")));
         // Repeated reads of few keys never make a range of them.
         let mut reads = ReadSet::default();
         for i in 0..1_000_000_u32 {

@@ -1,7 +1,9 @@
 //! [`Transaction`]: the public type, and [`Db::transaction`] and [`Db::transact`], which make one.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::commit::{Part, commit};
 use super::cursor::TransactionCursor;
 use super::view::View;
 use crate::db::db::Db;
@@ -13,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::range_tombstones::reversed_range;
 use crate::slice::Slice;
 use crate::sync::thread;
+use crate::version::KeyspaceId;
 
 /// How often [`Db::transact`] runs its closure at most.
 const MOST_RUNS: u32 = 100;
@@ -113,6 +116,10 @@ pub struct Transaction {
     view: View,
     /// The error of a write that cannot be part of a batch.
     refused: Option<Error>,
+    /// What the transaction reads and writes in other keyspaces.
+    others: BTreeMap<KeyspaceId, Transaction>,
+    /// Whether this is one of the `others` of a transaction.
+    is_part: bool,
 }
 
 impl std::fmt::Debug for Transaction {
@@ -140,7 +147,7 @@ impl Db {
     #[doc(alias = "begin_write")]
     #[doc(alias = "OptimisticTransactionDB")]
     pub fn transaction(&self) -> Transaction {
-        Transaction { view: View::of(self.snapshot()), refused: None }
+        Transaction::of(self.snapshot())
     }
 
     /// Runs `body` in a transaction and commits it. After a conflict `body` runs again, in a new
@@ -217,6 +224,53 @@ impl Db {
 
 /// Reading. The errors are those of [`Db`].
 impl Transaction {
+    fn of(snapshot: Snapshot) -> Transaction {
+        let others = BTreeMap::new();
+        Transaction { view: View::of(snapshot), refused: None, others, is_part: false }
+    }
+
+    /// The part of the transaction that reads and writes another keyspace: that of `db`, a handle of
+    /// the same database. All parts see the same moment, and are committed together by
+    /// [`Transaction::commit`] of the whole.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let names = db.keyspace("names")?;
+    /// db.transact(|tx| -> maypole::Result<()> {
+    ///     if tx.keyspace(&names)?.get("ada")?.is_none() {
+    ///         tx.keyspace(&names)?.put("ada", "user/1");
+    ///         tx.put("user/1", "Ada");
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert!(names.contains_key("ada")? && db.contains_key("user/1")?);
+    /// # Ok::<(), maypole::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if `db` is another database, or if this is a part itself.
+    /// [`Error::KeyspaceDropped`] if the keyspace was dropped.
+    pub fn keyspace(&mut self, db: &Db) -> Result<&mut Transaction> {
+        let id = db.inner.tree.id;
+        if id == self.view.snapshot.inner.tree.id {
+            self.view.snapshot.check_same_database(db)?;
+            return Ok(self);
+        }
+        if self.is_part {
+            let text = "a part of a transaction has no parts: ask the whole transaction for them";
+            return Err(Error::InvalidArgument(text.into()));
+        }
+        if !self.others.contains_key(&id) {
+            db.inner.tree.check_exists()?;
+            let part = Transaction::of(self.view.snapshot.keyspace(db)?);
+            self.others.insert(id, Transaction { is_part: true, ..part });
+        }
+        self.view.snapshot.check_same_database(db)?;
+        Ok(self.others.get_mut(&id).expect("the part is there"))
+    }
+
     /// What the own writes make of `key`: its value, or nothing. `None`: they do not concern it. Then
     /// the caller reads the snapshot, which is remembered here.
     fn own_or_remembered(&self, key: &[u8]) -> Option<Option<&Slice>> {
@@ -431,12 +485,18 @@ impl Transaction {
     ///
     /// Those of [`Transaction::commit`].
     pub fn commit_opt(self, durability: Durability) -> Result<()> {
-        let Transaction { view: View { snapshot, reads, writes, notes }, refused } = self;
-        if let Some(error) = refused {
-            return Err(error);
+        let (mut parts, mut notes) = (Vec::new(), None);
+        let Transaction { view, refused, others, .. } = self;
+        let others = others.into_values().map(|part| (part.view, part.refused));
+        for (view, refused) in std::iter::once((view, refused)).chain(others) {
+            if let Some(error) = refused {
+                return Err(error);
+            }
+            let View { snapshot, reads, writes, notes: of_part } = view;
+            notes = notes.or(of_part.into_inner());
+            parts.push(Part { snapshot, reads: reads.into_inner(), writes });
         }
-        // The snapshot lives until the commit has ended.
-        snapshot.commit(&writes, reads.into_inner(), notes.into_inner(), durability)
+        commit(parts, notes, durability)
     }
 }
 

@@ -4,13 +4,18 @@
 //!
 //! ```text
 //! WAL record = varint first sequence number | varint count | operation*
-//! operation  = kind: 1 byte | key: length-prefixed | value: length-prefixed
+//! operation  = [16: 1 byte | varint keyspace] kind: 1 byte | key: length-prefixed |
+//!              value: length-prefixed
 //!
 //! kind  MEANING             value
 //! 0     delete key          none: the field is absent
 //! 1     put                 the value
 //! 15    delete a range      exclusive end of the range, key being its start
 //! ```
+//!
+//! A record names the keyspace of an operation, unless it is keyspace 0 (log version 3). In a batch,
+//! an operation without this is one of the keyspace through whose handle the batch is written, and
+//! keyspace 0 is named too. [`WriteBatch::resolved`] turns one form into the other.
 //!
 //! In a batch, a range deletion may have no end yet: then its end is the empty key, which no other
 //! range has. The leader chooses the end when it writes the batch (`open_end.rs`).
@@ -26,12 +31,16 @@ use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTE
 use crate::error::{Damage, Error, Result};
 use crate::range_tombstones::reversed_range;
 use crate::table::MAX_ENTRY_BYTES;
+use crate::version::KeyspaceId;
 
 /// The most bytes of key and value together. A table holds no larger entry.
 const MAX_WRITE_BYTES: usize = MAX_ENTRY_BYTES - TRAILER_BYTES;
 
 /// The most bytes of the varint of a length up to [`MAX_WRITE_BYTES`].
 const MAX_LENGTH_BYTES: usize = 5;
+
+/// The byte before the number of a keyspace. No kind of entry has it.
+const IN_KEYSPACE: u8 = 16;
 
 /// The most bytes of a batch, and of a group of batches that one writer, the leader, writes
 /// together (`write/mod.rs`). With its header a group is one record of the WAL, whose length field
@@ -61,6 +70,10 @@ pub struct WriteBatch {
     count: u64,
     /// Whether a range deletion has no end yet.
     has_open_end: bool,
+    /// The keyspace of the writes that follow; `None`: that of the handle that writes the batch.
+    target: Option<KeyspaceId>,
+    /// The number of the database whose keyspaces the writes name; `None`: they name none.
+    database: Option<u64>,
     /// The error of the first write that was left out, because it or the batch would be too large,
     /// or because its range ends before it starts.
     refused: Option<Error>,
@@ -141,14 +154,65 @@ impl WriteBatch {
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = BatchOperation<'_>> {
         // The batch itself has encoded its writes, so each of them can be decoded.
-        self.operations().flatten().map(|Operation { kind, key, value }| match kind {
-            EntryKind::Deletion | EntryKind::SingleDeletion => BatchOperation::Delete { key },
-            EntryKind::RangeDeletion => {
-                let end = (!value.is_empty()).then_some(value);
-                BatchOperation::DeleteRange { start: key, end }
-            }
-            EntryKind::Value => BatchOperation::Put { key, value },
+        self.writes().map(|(_, write)| write)
+    }
+
+    /// The writes, each with its keyspace if the batch names one.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (Option<KeyspaceId>, BatchOperation<'_>)> {
+        self.operations().flatten().map(|Operation { keyspace, kind, key, value }| {
+            let write = match kind {
+                EntryKind::Deletion | EntryKind::SingleDeletion => BatchOperation::Delete { key },
+                EntryKind::RangeDeletion => {
+                    let end = (!value.is_empty()).then_some(value);
+                    BatchOperation::DeleteRange { start: key, end }
+                }
+                EntryKind::Value => BatchOperation::Put { key, value },
+            };
+            (keyspace, write)
         })
+    }
+
+    /// Lets the writes that follow go to a keyspace of the database with this number.
+    pub(crate) fn aim(&mut self, database: u64, keyspace: KeyspaceId) -> &mut WriteBatch {
+        match self.database {
+            Some(other) if other != database => {
+                self.refused.get_or_insert_with(|| {
+                    Error::InvalidArgument("a batch names keyspaces of two databases".into())
+                });
+            }
+            _ => (self.database, self.target) = (Some(database), Some(keyspace)),
+        }
+        self
+    }
+
+    /// Whether the writes name keyspaces.
+    #[inline]
+    pub(crate) fn names_keyspaces(&self) -> bool {
+        self.database.is_some()
+    }
+
+    /// The batch as a record of the WAL has it, if the database with this number writes it through
+    /// a handle of keyspace `base`: each write names its keyspace, unless that is 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the batch names keyspaces of another database, or if it is too
+    /// large now.
+    pub(crate) fn resolved(&self, database: u64, base: KeyspaceId) -> Result<WriteBatch> {
+        if self.database.is_some_and(|of| of != database) {
+            let text = "a batch names keyspaces of another database";
+            return Err(Error::InvalidArgument(text.into()));
+        }
+        let mut batch = WriteBatch { has_open_end: self.has_open_end, ..WriteBatch::default() };
+        batch.operations.reserve(self.operations.len() + 2 * self.count as usize);
+        for operation in self.operations().flatten() {
+            let Operation { keyspace, kind, key, value } = operation;
+            batch.target = Some(keyspace.unwrap_or(base)).filter(|&id| id != 0);
+            batch.database = batch.database.or(batch.target.map(|_| database));
+            batch.push(kind, key, (kind != EntryKind::Deletion).then_some(value));
+        }
+        batch.check()?;
+        Ok(batch)
     }
 
     /// How many writes the batch holds.
@@ -177,6 +241,7 @@ impl WriteBatch {
         self.operations.clear();
         self.count = 0;
         self.has_open_end = false;
+        (self.target, self.database) = (None, None);
         self.refused = None;
     }
 
@@ -190,7 +255,7 @@ impl WriteBatch {
             });
             return;
         }
-        let batch_bytes = self.operations.len() + bytes + 1 + 2 * MAX_LENGTH_BYTES;
+        let batch_bytes = self.operations.len() + bytes + 2 + 3 * MAX_LENGTH_BYTES;
         if batch_bytes > MAX_BATCH_BYTES {
             self.refused.get_or_insert_with(|| {
                 Error::InvalidArgument(format!(
@@ -203,6 +268,10 @@ impl WriteBatch {
         // several times.
         let value_bytes = value.map_or(0, |value| value.len() + MAX_LENGTH_BYTES);
         self.operations.reserve(1 + MAX_LENGTH_BYTES + key.len() + value_bytes);
+        if let Some(keyspace) = self.target {
+            self.operations.push(IN_KEYSPACE);
+            put_varint(&mut self.operations, keyspace.into());
+        }
         self.operations.push(kind as u8);
         put_length_prefixed(&mut self.operations, key);
         if let Some(value) = value {
@@ -226,37 +295,55 @@ impl WriteBatch {
         self.has_open_end
     }
 
-    /// The batch with `end` for each open end. A range that starts at `end` or after it has no key,
-    /// and gets an end of its own.
-    pub(crate) fn with_end(&self, end: &[u8]) -> Result<WriteBatch> {
-        let mut batch = WriteBatch::new();
-        for write in self.iter() {
+    /// The batch with an end for each open end, which `end_of` returns for a keyspace. A range that
+    /// starts at this end or after it has no key, and gets an end of its own.
+    pub(crate) fn with_ends(
+        &self,
+        mut end_of: impl FnMut(KeyspaceId) -> Result<Vec<u8>>,
+    ) -> Result<WriteBatch> {
+        let mut batch = WriteBatch { database: self.database, ..WriteBatch::default() };
+        for (keyspace, write) in self.writes() {
+            batch.target = keyspace;
             match write {
                 BatchOperation::Put { key, value } => batch.put(key, value),
                 BatchOperation::Delete { key } => batch.delete(key),
                 BatchOperation::DeleteRange { start, end: Some(end) } => {
                     batch.delete_range(start..end)
                 }
-                BatchOperation::DeleteRange { start, end: None } => match start < end {
-                    true => batch.delete_range(start..end),
-                    false => batch.delete_range(start..=start),
-                },
+                BatchOperation::DeleteRange { start, end: None } => {
+                    let end = end_of(keyspace.unwrap_or(0))?;
+                    match start < &end[..] {
+                        true => batch.delete_range(start..&end[..]),
+                        false => batch.delete_range(start..=start),
+                    }
+                }
             };
         }
         batch.check()?;
         Ok(batch)
     }
 
-    /// Whether one of the writes puts or removes `key`.
-    pub(crate) fn concerns(&self, key: &[u8]) -> bool {
-        self.iter().any(|write| match write {
-            BatchOperation::Put { key: written, .. } | BatchOperation::Delete { key: written } => {
-                written == key
-            }
-            BatchOperation::DeleteRange { start, end } => {
-                start <= key && end.is_none_or(|end| key < end)
-            }
+    /// Whether one of the writes puts or removes `key` of a keyspace. The batch is resolved.
+    pub(crate) fn concerns(&self, keyspace: KeyspaceId, key: &[u8]) -> bool {
+        self.writes().any(|(of, write)| {
+            of.unwrap_or(0) == keyspace
+                && match write {
+                    BatchOperation::Put { key: written, .. }
+                    | BatchOperation::Delete { key: written } => written == key,
+                    BatchOperation::DeleteRange { start, end } => {
+                        start <= key && end.is_none_or(|end| key < end)
+                    }
+                }
         })
+    }
+
+    /// The keyspaces to which the writes go, each once. The batch is resolved.
+    pub(crate) fn keyspaces(&self) -> Vec<KeyspaceId> {
+        let keyspaces = self.writes().map(|(keyspace, _)| keyspace.unwrap_or(0));
+        let mut keyspaces: Vec<_> = keyspaces.collect();
+        keyspaces.sort_unstable();
+        keyspaces.dedup();
+        keyspaces
     }
 
     /// The operations in the encoding of a WAL record.
@@ -317,6 +404,8 @@ pub enum BatchOperation<'a> {
 /// One write of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operation<'a> {
+    /// `None`: keyspace 0 in a WAL; in a batch that of the handle that writes it.
+    pub keyspace: Option<KeyspaceId>,
     pub kind: EntryKind,
     pub key: &'a [u8],
     /// Empty for a deletion; the exclusive end for a range deletion, empty if it is open.
@@ -344,10 +433,17 @@ impl<'a> Iterator for Operations<'a> {
 impl<'a> Operations<'a> {
     fn read(&mut self) -> Result<Operation<'a>, Damage> {
         let start = self.decoder.position();
-        let byte = self.decoder.u8("operation kind")?;
+        let mut byte = self.decoder.u8("operation kind")?;
+        let mut keyspace = None;
+        if byte == IN_KEYSPACE {
+            let most = u64::from(KeyspaceId::MAX);
+            let id = self.decoder.varint_up_to(most, "keyspace", "a keyspace below 2^32")?;
+            keyspace = Some(id as KeyspaceId);
+            byte = self.decoder.u8("operation kind")?;
+        }
         let kind = EntryKind::from_byte(byte).filter(|&kind| kind != EntryKind::SingleDeletion);
         let Some(kind) = kind else {
-            return Err(Damage::new(start, "an operation kind of 0, 1 or 15", byte));
+            return Err(Damage::new(start, "an operation kind of 0, 1, 15 or 16", byte));
         };
         let key = self.decoder.length_prefixed("key")?;
         let value = match kind {
@@ -362,7 +458,7 @@ impl<'a> Operations<'a> {
                 "one that does not",
             ));
         }
-        Ok(Operation { kind, key, value })
+        Ok(Operation { keyspace, kind, key, value })
     }
 }
 
@@ -408,14 +504,15 @@ mod tests {
         let (first, count, operations) = parse_record(&record).unwrap();
         assert_eq!((first, count), (42, 4), "an empty range is no write");
         let read: Vec<_> = operations.map(Result::unwrap).collect();
-        let put = |key, value| Operation { kind: EntryKind::Value, key, value };
+        let keyspace = None;
+        let put = |key, value| Operation { keyspace, kind: EntryKind::Value, key, value };
         assert_eq!(
             read,
             [
                 put(b"", b""),
                 put(&[0, 0xff], &[7; 300]),
-                Operation { kind: EntryKind::Deletion, key: b"gone", value: b"" },
-                Operation { kind: EntryKind::RangeDeletion, key: b"a", value: b"b" },
+                Operation { keyspace, kind: EntryKind::Deletion, key: b"gone", value: b"" },
+                Operation { keyspace, kind: EntryKind::RangeDeletion, key: b"a", value: b"b" },
             ]
         );
     }

@@ -1,9 +1,10 @@
 //! A write: batch → WAL → memtable → visible. The functions are in the order of the steps.
 //!
 //! ```text
-//!   commit ──► nobody else writes: leads itself
+//!   commit ──► waits while its tree stalls writers (stall.rs)
+//!          ──► nobody else writes: leads itself
 //!          ──► queue ──► one of the threads that wait leads (`CombiningLock`):
-//!                          1. make room: stall, rotate a full memtable
+//!                          1. make room: rotate full memtables
 //!                          2. one WAL record for all batches of the group
 //!                          3. sync, if any of them requested it
 //!                          4. all batches into the memtable; marks that a put lies in are cut
@@ -34,34 +35,37 @@
 //! **A range deletion without an end** gets one from the leader, before step 2. A batch with such a
 //! deletion is a group of its own (`open_end.rs`).
 //!
-//! **Deletions on a full disk.** If level 0 is full because compactions find no space, writers get
-//! an error. Batches that only delete are written all the same, because space becomes free by them:
-//! a table that a range deletion covers is dropped unread, which needs no space. So a group then
-//! holds either only such batches or none.
+//! **Stalls come before the queue**, so that a keyspace whose flushes or compactions cannot keep up
+//! delays no writer of another one. The leader never waits for them. Those writes that had passed the
+//! stall already go to a memtable that is full.
 //!
-//! **A full memtable** is frozen together with its WAL. The next write goes to a new memtable and a
-//! new WAL. If the old WAL is not synced yet, a later synced write syncs it first, so that the
-//! durable writes never have a gap. Recovery checks that sequence numbers follow each other.
+//! **A full memtable** is frozen and its WAL is sealed. The next write goes to a new memtable and a
+//! new WAL. So all writes of a frozen memtable, and all writes of other keyspaces before them, are in
+//! sealed WALs. If these are not synced yet, a later synced write syncs them first, so that the durable
+//! writes never have a gap. Recovery checks that sequence numbers follow each other.
+//!
+//! **Keyspaces.** A WAL, a group and a batch have writes of all keyspaces. The leader is the thread of
+//! any of them. The functions below that take a `Writer` are called for the `Inner` of keyspace 0, and
+//! find the other trees in the writer.
 
 pub(crate) mod batch;
 pub(crate) mod durability;
 mod open_end;
 pub(crate) mod recent;
+mod stall;
 pub(crate) mod turns;
 pub(crate) mod write_stall;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use self::batch::{MAX_BATCH_BYTES, Operation, WriteBatch, record_header};
 use self::durability::Durability;
-use self::write_stall::{Pressure, WriteStall, WriteStallCause, wait_for, write_stall_for};
-use super::events;
+use self::write_stall::may_freeze;
 use super::inner::Inner;
 use super::inner::database::Database;
 use super::inner::tree_state::Frozen;
 use super::inner::writing::{
-    LeadingWriter, Precondition, Requirement, Write, Writer, sequence_after,
+    LeadingWriter, Precondition, Requirement, TreeWriter, Write, Writer, sequence_after,
 };
 use super::open::writable::take_over;
 use super::read_state::ReadPoint;
@@ -70,33 +74,22 @@ use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::stats::Ticker;
-use crate::sync::thread;
-use crate::sync::time::Instant;
+use crate::sync::atomic::Ordering;
 use crate::sync::{Waiting, pin};
+use crate::version::KeyspaceId;
 use crate::wal::LogWriter;
 
 /// A group is full at this size, so that the first of many writers does not wait for all of them.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// The shortest sleep of a delayed writer. Shorter sleeps take longer than requested.
-const MIN_WAIT: Duration = Duration::from_millis(1);
-/// The longest sleep of a delayed writer, so that it notices the end of the delay.
-const MAX_WAIT: Duration = Duration::from_millis(10);
-
-/// How long a stopped writer sleeps when nothing wakes it.
-const STOP_PATIENCE: Duration = Duration::from_millis(100);
+/// How many bytes of WALs there may be for each byte that all memtables together may have. Beyond it,
+/// the memtable that keeps the oldest WAL is flushed. Only a database with several keyspaces gets
+/// there, because those that are written rarely keep the WALs of the others.
+const WALS_PER_MEMTABLES: u64 = 4;
 
 /// A write with a precondition joins a group only if at most this many operations come before it,
 /// because the leader compares their keys with what the precondition concerns.
 const MOST_COMPARED: usize = 256;
-
-/// Which stops of writers ([`WriteStall::Stop`]) a group passes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Passing {
-    None,
-    /// A stop by compactions whose last attempt has failed.
-    FailingCompactions,
-}
 
 type WaitingWrite = Arc<Waiting<Write>>;
 
@@ -118,6 +111,20 @@ impl Unfinished<'_, '_> {
     }
 }
 
+impl Unfinished<'_, '_> {
+    /// Gives the writes to dropped keyspaces their error.
+    fn leave_out_dropped(&mut self) {
+        let writer = &mut *self.writer;
+        self.group.retain(|waiting| match check_keyspaces(writer, &waiting.work) {
+            Ok(()) => true,
+            Err(error) => {
+                waiting.answer(Err(error));
+                false
+            }
+        });
+    }
+}
+
 impl Drop for Unfinished<'_, '_> {
     fn drop(&mut self) {
         let error = self.inner.latch(Error::Panicked("a write of another thread".into()));
@@ -131,13 +138,14 @@ impl Drop for Unfinished<'_, '_> {
 impl Inner {
     pub(crate) fn commit(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
         batch.check()?;
-        self.database.status.check_writable()?;
+        self.check_writable()?;
         if batch.is_empty() {
             return match durability {
                 Durability::Buffered => Ok(()),
                 Durability::Sync => self.sync_wals(),
             };
         }
+        let batch = self.resolved(batch)?;
         self.lead_or_queue(Write { batch, durability, precondition: None })
     }
 
@@ -149,7 +157,8 @@ impl Inner {
         requires: Requirement,
     ) -> Result<bool> {
         batch.check()?;
-        self.database.status.check_writable()?;
+        self.check_writable()?;
+        let batch = self.resolved(batch)?;
         let precondition = Arc::new(Precondition::new(requires));
         let kept = Some(Arc::clone(&precondition));
         self.lead_or_queue(Write { batch, durability, precondition: kept })?;
@@ -163,8 +172,29 @@ impl Inner {
         durability: Durability,
         check: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
+        let batch = self.resolved(batch)?;
+        self.wait_for_room(&batch)?;
         let mut writer = self.database.writing.lead();
-        self.write_alone(&mut writer, &Write { batch, durability, precondition: None }, check)
+        let write = Write { batch, durability, precondition: None };
+        self.at_home(|home| home.write_alone(&mut writer, &write, check))
+    }
+
+    /// The batch as a record of the WAL has it.
+    #[inline]
+    fn resolved(&self, batch: WriteBatch) -> Result<WriteBatch> {
+        match self.tree.id == 0 && !batch.names_keyspaces() {
+            true => Ok(batch),
+            false => batch.resolved(self.database.number, self.tree.id),
+        }
+    }
+
+    /// Calls `call` with the `Inner` of keyspace 0.
+    #[inline(always)]
+    fn at_home<T>(&self, call: impl FnOnce(&Inner) -> T) -> T {
+        match self.tree.id {
+            0 => call(self),
+            _ => call(&self.with_tree(Arc::clone(self.database.trees.default_tree()))),
+        }
     }
 
     /// Writes a group of one write, if `check` succeeds. Inlined, because a put otherwise takes a
@@ -178,11 +208,11 @@ impl Inner {
     ) -> Result<()> {
         self.database.counters().add(Ticker::WriteDoneBySelf, 1);
         let work = Unfinished { inner: self, writer, group: Vec::new() };
-        let room = self.make_room(work.writer, Passing::None);
-        let room = room.or_else(|error| self.let_deletions_pass(work.writer, write, error));
-        let outcome = room.and_then(|stall| {
+        let room = check_keyspaces(work.writer, write);
+        let room = room.and_then(|()| self.make_room(work.writer, &[write]));
+        let outcome = room.and_then(|()| {
             check()?;
-            self.write_group(work.writer, stall, &[write])
+            self.write_group(work.writer, &[write])
         });
         work.finish();
         outcome
@@ -190,28 +220,20 @@ impl Inner {
 
     #[inline(always)]
     fn lead_or_queue(&self, write: Write) -> Result<()> {
+        self.wait_for_room(&write.batch)?;
         if let Some(mut writer) = self.database.writing.try_lead() {
-            return self.write_alone(&mut writer, &write, || Ok(()));
+            return self.at_home(|home| home.write_alone(&mut writer, &write, || Ok(())));
         }
-        self.database.writing.submit(write, |writer| self.lead(writer))
+        self.database.writing.submit(write, |writer| self.at_home(|home| home.lead(writer)))
     }
 
     /// Writes the front of the queue as one group.
     fn lead(&self, writer: &mut LeadingWriter<'_>) {
         let mut work = Unfinished { inner: self, writer, group: Vec::new() };
-        let room = self.make_room(work.writer, Passing::None);
         let (mut bytes, mut operations) = (0, 0);
-        // Whether the first batch only deletes. Looked at if there is no room.
-        let mut deletes = None;
         let mut has_open_end = false;
         // The first batch always fits, because no batch is larger than a record may be.
         work.group = work.writer.take_while(|write| {
-            if room.is_err() {
-                let only_deletes = write.batch.only_deletes();
-                if *deletes.get_or_insert(only_deletes) != only_deletes {
-                    return false;
-                }
-            }
             if write.precondition.is_some() && operations > MOST_COMPARED {
                 return false;
             }
@@ -225,35 +247,19 @@ impl Inner {
             bytes += write.batch.size_bytes();
             before < GROUP_BYTES && bytes <= MAX_BATCH_BYTES
         });
-        let room = room.or_else(|error| match work.group.first() {
-            Some(first) => self.let_deletions_pass(work.writer, &first.work, error),
-            None => Err(error),
-        });
         self.database.counters().add(Ticker::WriteDoneBySelf, 1);
         self.database.counters().add(Ticker::WriteDoneByOther, work.group.len() as u64 - 1);
-        let outcome = room.and_then(|stall| {
-            let writes: Vec<&Write> = work.group.iter().map(|waiting| &waiting.work).collect();
-            self.write_group(work.writer, stall, &writes)
-        });
+        work.leave_out_dropped();
+        let writes: Vec<&Write> = work.group.iter().map(|waiting| &waiting.work).collect();
+        let outcome = match writes.is_empty() {
+            true => Ok(()),
+            false => self
+                .make_room(work.writer, &writes)
+                .and_then(|()| self.write_group(work.writer, &writes)),
+        };
+        drop(writes);
         for waiting in work.finish() {
             waiting.answer(outcome.clone());
-        }
-    }
-
-    /// Called after [`Inner::make_room`] has failed with `error` for a group in which either every
-    /// batch only deletes or none does. `first` is one of its writes. If it only deletes, tries
-    /// again to make room, past a stop by compactions that find no space: deletions take little
-    /// space, and compactions free space with them.
-    #[cold]
-    fn let_deletions_pass(
-        &self,
-        writer: &mut Writer,
-        first: &Write,
-        error: Error,
-    ) -> Result<WriteStall> {
-        match first.batch.only_deletes() {
-            true => self.make_room(writer, Passing::FailingCompactions),
-            false => Err(error),
         }
     }
 
@@ -269,123 +275,120 @@ impl Inner {
     #[cold]
     fn take_over(&self, writer: &mut Writer) -> Result<()> {
         self.database.status.check_writable()?;
-        take_over(&self.database, &self.tree, writer)
+        take_over(&self.database, writer)
             .map_err(|error| if error.is_out_of_space() { error } else { self.latch(error) })?;
-        self.schedule(&mut self.tree.lock());
+        for tree in self.database.trees.all() {
+            self.with_tree(Arc::clone(&tree)).schedule(&mut tree.lock());
+        }
         Ok(())
     }
 
-    /// Waits until the memtable can take a group, and replaces a full memtable by a new one.
-    /// Returns the stall that applies to the group's writers.
-    fn make_room(&self, writer: &mut Writer, passing: Passing) -> Result<WriteStall> {
+    /// Replaces full memtables by new ones, and an ended WAL by a new one.
+    fn make_room(&self, writer: &mut Writer, group: &[&Write]) -> Result<()> {
         self.ensure_taken_over(writer)?;
-        loop {
-            self.database.status.check_writable()?;
-            if writer.wal.as_ref().is_some_and(LogWriter::has_ended) {
-                self.start_wal(writer)?;
+        self.database.status.check_writable()?;
+        if writer.wal.as_ref().is_some_and(LogWriter::has_ended) {
+            self.start_wal(writer)?;
+        }
+        if writer.tree.is_full() {
+            self.freeze_full(writer, 0)?;
+        }
+        if writer.others.is_empty() {
+            return Ok(());
+        }
+        let named = group.iter().filter(|write| write.batch.names_keyspaces());
+        for keyspace in named.flat_map(|write| write.batch.keyspaces()) {
+            if writer.of(keyspace)?.is_full() {
+                self.freeze_full(writer, keyspace)?;
             }
-            let memtable_is_full = writer.tree.memtable.is_full(self.tree.options.memtable_bytes);
-            if !memtable_is_full && !self.tree.stalls_writers() {
-                writer.owed_wait = Duration::ZERO;
-                return Ok(WriteStall::None);
-            }
-            let mut state = self.tree.lock();
-            let frozen_memtables = state.frozen.len();
-            let stall =
-                write_stall_for(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
-            match stall {
-                WriteStall::Stop(cause) => {
-                    // If flushes or compactions have failed for lack of space or a thread, the stop
-                    // might last for ever, so the writer gets the error of that flush or compaction
-                    // instead.
-                    if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
-                        drop(state);
-                        match passing {
-                            Passing::FailingCompactions if cause != WriteStallCause::Memtables => {}
-                            _ => return Err(error),
-                        }
-                        if memtable_is_full {
-                            self.rotate(writer)?;
-                        }
-                        return Ok(WriteStall::None);
-                    }
-                    let ticker = match cause {
-                        WriteStallCause::Memtables => Ticker::StallMemtableStops,
-                        WriteStallCause::Level0 => Ticker::StallL0Stops,
-                        WriteStallCause::Debt => Ticker::StallDebtStops,
-                    };
-                    self.stalled(ticker, || {
-                        // Every change of the state wakes this thread. The timeout only guards
-                        // against a missed change.
-                        drop(self.tree.wait_at_most(state, STOP_PATIENCE));
-                    });
-                }
-                WriteStall::Delay { cause, .. } if writer.owed_wait >= MIN_WAIT => {
-                    drop(state);
-                    let ticker = match cause {
-                        WriteStallCause::Debt => Ticker::StallDebtDelays,
-                        _ => Ticker::StallL0Delays,
-                    };
-                    let wait = writer.owed_wait.min(MAX_WAIT);
-                    writer.owed_wait -= wait;
-                    self.stalled(ticker, || thread::sleep(wait));
-                }
-                _ if memtable_is_full => {
-                    drop(state);
-                    self.rotate(writer)?;
-                }
-                _ => return Ok(stall),
-            }
+        }
+        self.bound_memory(writer)
+    }
+
+    /// Freezes the full memtable of a tree, unless its flushes are behind ([`self::stall`]).
+    #[cold]
+    fn freeze_full(&self, writer: &mut Writer, keyspace: KeyspaceId) -> Result<()> {
+        let tree = Arc::clone(&writer.of(keyspace)?.tree);
+        let frozen = tree.lock().frozen.len();
+        match may_freeze(frozen) {
+            true => self.with_tree(tree).rotate(writer),
+            false => Ok(()),
         }
     }
 
-    /// Runs `wait`. Counts this stall, by its cause and in total, and adds up its time.
-    fn stalled(&self, cause: Ticker, wait: impl FnOnce()) {
-        let start = Instant::now();
-        wait();
-        self.database.counters().add(cause, 1);
-        self.database.counters().add(Ticker::StallCount, 1);
-        self.database.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
-        events::waited(&self.database.store.dir, cause, start.elapsed());
+    /// Freezes the largest memtables while all together are too large, and those that keep too many
+    /// bytes of WALs from being deleted.
+    #[cold]
+    fn bound_memory(&self, writer: &mut Writer) -> Result<()> {
+        let most = self.database.most_memtable_bytes();
+        if writer.memtable_bytes > most {
+            let bytes = |tree: &TreeWriter| (tree.memtable.bytes(), tree.tree.id);
+            let all = writer.others.values().chain([&writer.tree]);
+            let mut by_size: Vec<_> = all.filter(|it| !it.memtable.is_empty()).map(bytes).collect();
+            by_size.sort_unstable();
+            writer.memtable_bytes = by_size.iter().map(|(bytes, _)| *bytes as u64).sum();
+            while writer.memtable_bytes > most / 4 * 3
+                && let Some((_, keyspace)) = by_size.pop()
+            {
+                let tree = Arc::clone(&writer.of(keyspace)?.tree);
+                self.with_tree(tree).rotate(writer)?;
+            }
+        }
+        // Of the memtables that take writes, the one with the oldest entry, if it alone keeps the
+        // oldest WAL. A frozen memtable that does so is being flushed.
+        let Some(second) = self.database.wals.second_if_larger_than(WALS_PER_MEMTABLES * most)
+        else {
+            return Ok(());
+        };
+        let all = writer.others.values().chain([&writer.tree]);
+        let oldest = all.min_by_key(|it| it.memtable.smallest_sequence());
+        match oldest.filter(|it| it.memtable.smallest_sequence() < second) {
+            Some(oldest) => self.with_tree(Arc::clone(&oldest.tree)).rotate(writer),
+            None => Ok(()),
+        }
     }
 
     /// Seals the WAL and starts the next one.
-    fn start_wal(&self, writer: &mut Writer) -> Result<()> {
-        let Database { store, writing, .. } = &*self.database;
-        writing.next_wal(writer, store).map_err(|error| self.latch_unless_retried(error))
+    pub(crate) fn start_wal(&self, writer: &mut Writer) -> Result<()> {
+        let Database { store, writing, wals, .. } = &*self.database;
+        writing
+            .next_wal(writer, store, wals, self.database.log_version())
+            .map_err(|error| self.latch_unless_retried(error))
     }
 
     /// Freezes the memtable and seals its WAL. The next write goes to a new memtable and WAL.
     pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
-        self.start_wal(writer)?;
-        let (memtable, writing) = Memtable::new(self.tree.options.memtable_bytes);
-        writer.tree.memtable = writing;
+        // In an empty WAL there is no write of the memtable.
+        if writer.wal.as_ref().is_none_or(|wal| !wal.is_empty()) {
+            self.start_wal(writer)?;
+        }
+        let of_tree = writer.of(self.tree.id)?;
+        let (memtable, writing) = Memtable::new(of_tree.memtable_bytes);
+        let bytes = of_tree.memtable.bytes() as u64;
+        of_tree.memtable = writing;
+        writer.memtable_bytes = writer.memtable_bytes.saturating_sub(bytes);
+        self.database.frozen_bytes.fetch_add(bytes, Ordering::Relaxed);
 
         let mut state = self.tree.lock();
         let full = std::mem::replace(&mut state.memtable, memtable);
         state.is_idle = false;
-        state.frozen.push_back(Frozen { memtable: full, next_wal: writer.wal_number });
+        state.frozen.push_back(Frozen { memtable: full });
         self.publish(&mut state);
         Ok(())
     }
 
     /// Writes a group for which the memtable has room. The steps: preconditions, WAL, sync if
     /// requested, memtable, visible.
-    fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
+    fn write_group(&self, writer: &mut Writer, group: &[&Write]) -> Result<()> {
         match group.iter().any(|write| write.needs_preparation()) {
-            false => self.write_prepared(writer, stall, group),
-            true => self.prepare_and_write(writer, stall, group),
+            false => self.write_prepared(writer, group),
+            true => self.prepare_and_write(writer, group),
         }
     }
 
     /// Gives open ends an end, and leaves out the writes whose preconditions fail.
     #[cold]
-    fn prepare_and_write(
-        &self,
-        writer: &mut Writer,
-        stall: WriteStall,
-        group: &[&Write],
-    ) -> Result<()> {
+    fn prepare_and_write(&self, writer: &mut Writer, group: &[&Write]) -> Result<()> {
         let (ended, alone);
         let group = match group {
             // A batch with an open end is a group of its own.
@@ -400,18 +403,17 @@ impl Inner {
         if to_write.is_empty() {
             return Ok(());
         }
-        self.write_prepared(writer, stall, &to_write)
+        self.write_prepared(writer, &to_write)
     }
 
-    fn write_prepared(
-        &self,
-        writer: &mut Writer,
-        stall: WriteStall,
-        group: &[&Write],
-    ) -> Result<()> {
+    fn write_prepared(&self, writer: &mut Writer, group: &[&Write]) -> Result<()> {
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
         if self.tree.reading.marks().has_proposals() {
             self.hear_cursors(writer)?;
+        }
+        let names_keyspaces = group.iter().any(|write| write.batch.names_keyspaces());
+        if names_keyspaces {
+            self.hear_other_cursors(writer, group)?;
         }
         let first = writer.last_sequence + 1;
         let last = sequence_after(writer.last_sequence, count)?;
@@ -439,12 +441,30 @@ impl Inner {
             for operation in write.batch.operations() {
                 let operation = operation.expect("a batch holds what was put into it");
                 let kind = operation.kind as u8;
-                writer.tree.memtable.insert(operation.key, sequence, kind, operation.value);
+                let memtable = match operation.keyspace {
+                    None => &mut writer.tree.memtable,
+                    Some(keyspace) => {
+                        let of_tree = writer.of(keyspace);
+                        &mut of_tree.expect("the keyspaces of the group were checked").memtable
+                    }
+                };
+                memtable.insert(operation.key, sequence, kind, operation.value);
                 sequence += 1;
             }
         }
         if writer.tree.marks.is_watching() {
-            self.cut_marks(writer, group);
+            writer.tree.cut_marks(group);
+        }
+        if !writer.others.is_empty() {
+            writer.memtable_bytes += logged_bytes;
+        }
+        if names_keyspaces {
+            for keyspace in group.iter().flat_map(|write| write.batch.keyspaces()) {
+                let of_tree = writer.of(keyspace)?;
+                if of_tree.marks.is_watching() {
+                    of_tree.cut_marks(group);
+                }
+            }
         }
         if self.database.writing.is_recent_wanted() {
             let batches = group.iter().map(|write| &write.batch);
@@ -455,10 +475,6 @@ impl Inner {
         self.database.counters().add(Ticker::NumberKeysWritten, count);
         let bytes: usize = group.iter().map(|write| write.batch.size_bytes()).sum();
         self.database.counters().add(Ticker::BytesWritten, bytes as u64);
-        if let WriteStall::Delay { bytes_per_second, .. } = stall {
-            writer.owed_wait += wait_for(logged_bytes, bytes_per_second);
-        }
-
         self.database.sequences.set_visible(last);
         Ok(())
     }
@@ -508,10 +524,12 @@ impl Inner {
         update: &WriteBatch,
         earlier: &[&Write],
     ) -> bool {
-        let Some(Ok(Operation { key, .. })) = update.operations().next() else {
+        let Some(Ok(Operation { keyspace, key, .. })) = update.operations().next() else {
             return false;
         };
-        if earlier.iter().any(|write| write.batch.concerns(key)) {
+        let keyspace = keyspace.unwrap_or(0);
+        let Some(of_tree) = writer.get(keyspace) else { return true };
+        if earlier.iter().any(|write| write.batch.concerns(keyspace, key)) {
             return true;
         }
         if writer.last_sequence <= read.sequence {
@@ -519,24 +537,23 @@ impl Inner {
             return false;
         }
         let guard = pin();
-        let memtable = &writer.tree.memtable;
+        let memtable = &of_tree.memtable;
         let newest = memtable.get(key, MAX_SEQUENCE).map_or(0, |(sequence, ..)| sequence);
-        !self.tree.reading.is_current(&read.state, &guard)
+        !of_tree.tree.reading.is_current(&read.state, &guard)
             || writer.last_ingestion > read.sequence
             || newest > read.sequence
             || memtable.covering(key, MAX_SEQUENCE, &guard) > read.sequence
     }
 
-    /// Cuts the keys of the group's puts out of all marks (`iter/marks/`). Called before the group
-    /// is published.
     #[cold]
-    fn cut_marks(&self, writer: &mut Writer, group: &[&Write]) {
-        for operation in group.iter().flat_map(|write| write.batch.operations()).flatten() {
-            if operation.kind == EntryKind::Value {
-                writer.tree.marks.wrote(operation.key, operation.key);
+    fn hear_other_cursors(&self, writer: &mut Writer, group: &[&Write]) -> Result<()> {
+        for keyspace in group.iter().flat_map(|write| write.batch.keyspaces()) {
+            let tree = &writer.of(keyspace)?.tree;
+            if tree.reading.marks().has_proposals() {
+                self.with_tree(Arc::clone(tree)).hear_cursors(writer)?;
             }
         }
-        writer.tree.marks.publish(self.tree.reading.marks());
+        Ok(())
     }
 
     /// Does what cursors have requested of writers: takes in the marks that they propose, and
@@ -547,9 +564,9 @@ impl Inner {
     fn hear_cursors(&self, writer: &mut Writer) -> Result<()> {
         let wanted = self.tree.reading.marks().take_flush_wanted();
         let last = writer.last_sequence;
-        writer.tree.marks.take_in(self.tree.reading.marks(), last);
-        if wanted == writer.tree.memtable.smallest_sequence() && self.tree.lock().frozen.is_empty()
-        {
+        let of_tree = writer.of(self.tree.id)?;
+        of_tree.marks.take_in(self.tree.reading.marks(), last);
+        if wanted == of_tree.memtable.smallest_sequence() && self.tree.lock().frozen.is_empty() {
             // On a full disk there is no new memtable. That is no error, because this write does
             // not need it.
             return self.rotate(writer).or_else(|error| match error.changed_nothing() {
@@ -566,10 +583,7 @@ impl Inner {
     fn sync_with(&self, writer: &mut Writer) -> Result<()> {
         match self.database.writing.sync_logs(writer, &self.database.store)? {
             first if first.is_empty() => Ok(()),
-            first => {
-                let Database { catalog, store, .. } = &*self.database;
-                catalog.enter_durable_wals(store, &self.tree, first)
-            }
+            first => self.database.catalog.enter_durable_wals(self.database.parts(), first),
         }
     }
 
@@ -583,15 +597,41 @@ impl Inner {
     }
 }
 
+impl TreeWriter {
+    /// Cuts the keys of the group's puts into this tree out of all its marks (`iter/marks/`). Called
+    /// before the group is published.
+    #[cold]
+    fn cut_marks(&mut self, group: &[&Write]) {
+        for operation in group.iter().flat_map(|write| write.batch.operations()).flatten() {
+            let is_here = operation.keyspace.unwrap_or(0) == self.tree.id;
+            if is_here && operation.kind == EntryKind::Value {
+                self.marks.wrote(operation.key, operation.key);
+            }
+        }
+        self.marks.publish(self.tree.reading.marks());
+    }
+}
+
+/// Checks that each keyspace of the write is still there.
+#[inline(always)]
+fn check_keyspaces(writer: &mut Writer, write: &Write) -> Result<()> {
+    match write.batch.names_keyspaces() {
+        true => write.batch.keyspaces().into_iter().try_for_each(|it| writer.of(it).map(drop)),
+        false => Ok(()),
+    }
+}
+
 /// Whether it is certain that no write after `checked_to` has changed what a transaction has read.
 /// `earlier` holds the writes of the group that come before the transaction.
 fn are_reads_unchanged(
     writer: &Writer,
-    reads: &ReadSet,
+    reads: &[(KeyspaceId, ReadSet)],
     checked_to: SequenceNumber,
     earlier: &[&Write],
 ) -> bool {
-    let are_unchanged_by = |batch: &WriteBatch| !reads.is_concerned_by(batch);
+    let are_unchanged_by = |batch: &WriteBatch| {
+        reads.iter().all(|(keyspace, reads)| !reads.is_concerned_by(*keyspace, batch))
+    };
     // The list has every write of other threads, whatever memtable or table holds it now.
     let recent = || writer.recent.between(checked_to, writer.last_sequence);
     let are_unchanged = writer.last_sequence <= checked_to

@@ -20,6 +20,7 @@ use crate::db::iter::bounds::{after, after_prefix};
 use crate::encoding::key;
 use crate::encoding::key::{user_key, user_key_behind};
 use crate::error::Result;
+use crate::version::KeyspaceId;
 
 /// An end that would be longer than this is the end of a prefix of this length instead, because each
 /// table that the range deletion reaches holds a copy of the end.
@@ -29,13 +30,13 @@ impl Inner {
     /// The write with an end for each open end. Called by the leader.
     #[cold]
     pub(super) fn with_ends(&self, write: &Write) -> Result<Write> {
-        let batch = write.batch.with_end(&self.end_of_keys(&write.batch)?)?;
+        let batch = write.batch.with_ends(|keyspace| self.end_of_keys(keyspace, &write.batch))?;
         Ok(Write { batch, durability: write.durability, precondition: write.precondition.clone() })
     }
 
-    /// A key after every key that the database holds, and after every key that `batch` puts.
-    fn end_of_keys(&self, batch: &WriteBatch) -> Result<Vec<u8>> {
-        let state = self.tree.reading.current();
+    /// A key after every key that the keyspace holds, and after every key that `batch` puts there.
+    fn end_of_keys(&self, keyspace: KeyspaceId, batch: &WriteBatch) -> Result<Vec<u8>> {
+        let state = self.database.trees.get(keyspace)?.reading.current();
         let files = state.sources.version.files().map(|(_, file)| &file.meta.largest);
         let of_tables = files.max_by(|a, b| key::compare(a, b));
         let mut end = of_tables.map_or(Vec::new(), |largest| user_key_behind(largest));
@@ -46,8 +47,8 @@ impl Inner {
                 end = end.max(after(user_key(cursor.key())));
             }
         }
-        let puts = batch.iter().filter_map(|write| match write {
-            BatchOperation::Put { key, .. } => Some(key),
+        let puts = batch.writes().filter_map(|(of, write)| match write {
+            BatchOperation::Put { key, .. } if of.unwrap_or(0) == keyspace => Some(key),
             _ => None,
         });
         end = end.max(puts.max().map_or(Vec::new(), after));

@@ -47,7 +47,8 @@ impl RecentWrites {
         }
         self.last = last;
         let mut keys = WriteBatch::new();
-        for write in group.flat_map(WriteBatch::iter) {
+        for (keyspace, write) in group.flat_map(WriteBatch::writes) {
+            keys.aim(0, keyspace.unwrap_or(0));
             match write {
                 BatchOperation::Put { key, .. } | BatchOperation::Delete { key } => {
                     keys.delete(key);

@@ -147,6 +147,17 @@ impl Pressure {
     }
 }
 
+/// Whether a tree may stall its writers, depending on how full its memtable is.
+pub(crate) fn may_stall(pressure: Pressure, frozen_memtables: usize) -> bool {
+    let full = Pressure { frozen_memtables, memtable_is_full: true, ..pressure };
+    write_stall_for(full) != WriteStall::None
+}
+
+/// Whether a full memtable may join those that wait for their flush.
+pub(crate) fn may_freeze(frozen_memtables: usize) -> bool {
+    frozen_memtables < MAX_FROZEN
+}
+
 pub(crate) fn write_stall_for(pressure: Pressure) -> WriteStall {
     if pressure.memtable_is_full && pressure.frozen_memtables >= MAX_FROZEN {
         return WriteStall::Stop(WriteStallCause::Memtables);

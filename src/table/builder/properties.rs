@@ -16,7 +16,7 @@ use super::cuts::WrittenIndex;
 
 /// The number of RocksDB's default column family. RocksDB's repair puts a table with this number
 /// into that column family.
-const DEFAULT_COLUMN_FAMILY: u64 = 0;
+const DEFAULT_COLUMN_FAMILY: u32 = 0;
 const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
 
 pub(super) fn varint(value: u64) -> Vec<u8> {
@@ -66,8 +66,11 @@ impl TableBuilder {
         self.identity_properties().into_iter().for_each(|(name, value)| put(name, value));
         match self.dialect {
             Dialect::Database { .. } => {
-                put(names::COLUMN_FAMILY_ID, varint(DEFAULT_COLUMN_FAMILY));
-                put(names::COLUMN_FAMILY_NAME, DEFAULT_COLUMN_FAMILY_NAME.into());
+                let keyspace = self.creator.as_ref().and_then(|creator| creator.keyspace.clone());
+                let (id, name) =
+                    keyspace.unwrap_or((DEFAULT_COLUMN_FAMILY, DEFAULT_COLUMN_FAMILY_NAME.into()));
+                put(names::COLUMN_FAMILY_ID, varint(id.into()));
+                put(names::COLUMN_FAMILY_NAME, name);
             }
             Dialect::External => {
                 put(names::COLUMN_FAMILY_ID, varint(UNKNOWN_COLUMN_FAMILY));

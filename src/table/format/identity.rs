@@ -31,6 +31,8 @@ pub(crate) struct Creator {
     pub db: String,
     /// Identity of the session, which is one opening of the database.
     pub session: String,
+    /// Id and name of the keyspace, which is a column family to RocksDB; `None`: the default one.
+    pub keyspace: Option<(u32, Vec<u8>)>,
 }
 
 impl Creator {
@@ -41,7 +43,8 @@ impl Creator {
         let mut session = [b'0'; SESSION_DIGITS];
         put_digits(&mut session[..SESSION_DIGITS - LOW_DIGITS], high);
         put_digits(&mut session[SESSION_DIGITS - LOW_DIGITS..], low);
-        Creator { db, session: session.iter().map(|&digit| char::from(digit)).collect() }
+        let session = session.iter().map(|&digit| char::from(digit)).collect();
+        Creator { db, session, keyspace: None }
     }
 
     /// The creator of a table that is written without a database. Instead of a database's identity

@@ -77,7 +77,7 @@ fn options(compression: Compression) -> TableOptions {
 
 /// The creator of the tables of [`range_del::table_bytes`] and of [`parts::in_parts`].
 fn creator() -> Creator {
-    Creator { db: "a database".into(), session: "0123456789ABCDEFGHIJ".into() }
+    Creator { db: "a database".into(), session: "0123456789ABCDEFGHIJ".into(), keyspace: None }
 }
 
 /// The bytes of a table that has got another filter. They have the identity of a table that
