@@ -117,7 +117,7 @@ impl Inner {
         loop {
             let attempt = {
                 let mut state = self.tree.lock();
-                if state.frozen.is_empty() || threads.has_waiting() || self.is_stopping() {
+                if state.frozen.is_empty() || self.is_stopping() {
                     state.flushing = false;
                     state.work.flushes.is_over();
                     self.tree.notify();
@@ -135,6 +135,11 @@ impl Inner {
                     state.work.flushes.succeeded();
                     state.work.retry_now();
                     self.tree.notify();
+                    if threads.has_waiting() {
+                        // One memtable of each tree in turn.
+                        state.flushing = false;
+                        return;
+                    }
                 }
                 Err(error) if self.database.may_retry(&error) => {
                     state.work.flushes.failed(attempt, error);
