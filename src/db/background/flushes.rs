@@ -27,6 +27,11 @@ impl Inner {
             let mut writer = self.database.writing.lead();
             self.ensure_taken_over(&mut writer)?;
             self.tree.check_exists()?;
+            if self.database.trees.has_others() {
+                // The earlier writes of other keyspaces are to be durable too, and they are in no
+                // table.
+                self.sync_with(&mut writer).map_err(|error| self.latch(error))?;
+            }
             if writer.of(self.tree.id)?.memtable.is_empty() {
                 None
             } else {
