@@ -92,6 +92,11 @@ impl Trees {
         self.has_others.load(Ordering::Acquire)
     }
 
+    /// Whether there are or were keyspaces besides 0.
+    pub fn had_others(&self) -> bool {
+        lock(&self.others).next > 0
+    }
+
     /// The tree of a keyspace that was opened.
     ///
     /// # Errors

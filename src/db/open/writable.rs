@@ -230,9 +230,10 @@ impl Opening<'_> {
         new: &mut Vec<PathBuf>,
     ) -> Result<TakenOver> {
         let store = self.store;
-        let version = match keyspaces.0.is_empty() {
-            true => LogVersion::OneKeyspace,
-            false => LogVersion::WithKeyspaces,
+        // The records may name dropped keyspaces.
+        let version = match keyspaces.1 {
+            None => LogVersion::OneKeyspace,
+            Some(_) => LogVersion::WithKeyspaces,
         };
         let origin = &replayed.origin;
         let recovered_wal = recovered_wal(store, origin, version, new)?;
