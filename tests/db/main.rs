@@ -80,6 +80,7 @@ mod reads;
 mod recording;
 mod recovery;
 mod repair;
+mod repair_keyspaces;
 mod rocksdb;
 #[path = "../rocksdb_dirs/mod.rs"]
 mod rocksdb_dirs;
