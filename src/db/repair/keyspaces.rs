@@ -19,6 +19,7 @@ use crate::db::inner::trees::DEFAULT_NAME;
 use crate::db::tree_options::TreeOptions;
 use crate::encoding::text::escape;
 use crate::error::Result;
+use crate::table::UNKNOWN_COLUMN_FAMILY;
 use crate::version::{KeyspaceId, KeyspaceRecord, MAX_NAME_BYTES, RecoveredKeyspace};
 
 /// See the module.
@@ -154,14 +155,23 @@ impl Keyspaces {
     }
 
     /// The keyspace with this number and this name, which is added if it is not known. The name is
-    /// empty if it is lost. `None`: it was dropped.
+    /// empty if it is lost. `None`: it was dropped. If the number is unknown, the name counts alone.
     fn of_statement(&mut self, stated: u64, name: Vec<u8>) -> Option<KeyspaceId> {
         let is_name = (1..=MAX_NAME_BYTES).contains(&name.len());
         let name = if is_name { name } else { made_up_name(stated) };
         if let Some(&id) = self.apart.get(&(stated, name.clone())) {
             return Some(id);
         }
-        let id = KeyspaceId::try_from(stated).ok().filter(|&id| id < KeyspaceId::MAX);
+        if stated == UNKNOWN_COLUMN_FAMILY {
+            let mut named = self.by_id.iter().filter(|(_, known)| known.name == name);
+            match named.next() {
+                Some((&id, _)) => return Some(id),
+                None if name == DEFAULT_NAME => return Some(0),
+                None => {}
+            }
+        }
+        let id =
+            KeyspaceId::try_from(stated).ok().filter(|&id| u64::from(id) < UNKNOWN_COLUMN_FAMILY);
         let id = match id.map(|id| (id, self.by_id.get(&id))) {
             Some((id, Some(known))) if known.name == name || !is_name => return Some(id),
             Some((id, None)) if self.dropped.contains(&id) => return None,
@@ -246,6 +256,12 @@ mod tests {
             assert_eq!(keyspaces.of_table(None, stated(2, "other")), Some(10));
             assert_eq!(keyspaces.of_table(None, stated(1 << 40, "x")), Some(11));
             assert_eq!(keyspaces.of_table(None, stated(2, "")), Some(2));
+            // Tables to ingest.
+            let by_name = [("default", 0), ("users", 2), ("other", 10), ("new", 12)];
+            for (name, id) in by_name {
+                let stated = stated(UNKNOWN_COLUMN_FAMILY, name);
+                assert_eq!(keyspaces.of_table(None, stated), Some(id));
+            }
         }
         for (id, name) in [(1, "users (2)"), (9, "default (2)"), (10, "other"), (11, "x")] {
             assert_eq!(keyspaces.name(id), name.as_bytes());

@@ -22,7 +22,10 @@ use crate::fs::{self, Fs};
 use crate::known_files;
 use crate::range_tombstones::RangeTombstone;
 use crate::sync::atomic::AtomicBool;
-use crate::table::{Hole, Salvage, Survey, Table, property_names as property, readable_properties};
+use crate::table::{
+    Hole, Salvage, Survey, Table, UNKNOWN_COLUMN_FAMILY, property_names as property,
+    readable_properties,
+};
 use crate::version::names::FileKind;
 use crate::version::{FileMeta, KeyspaceId, Recovered, TableFile, Version, names};
 
@@ -175,9 +178,13 @@ impl Repair<'_> {
         newest.sort_unstable();
         self.newest = newest;
         // The largest number comes first, so that no new keyspace gets a number that a table states,
-        // and so that of two keyspaces of one name the later one keeps the name.
+        // and so that of two keyspaces of one name the later one keeps the name. Ingested tables,
+        // which state no number, come last.
         let stated = |it: &Whole| it.table.properties().column_family();
-        whole.sort_by_key(|it| std::cmp::Reverse(stated(it).map(|(id, _)| id)));
+        whole.sort_by_key(|it| {
+            let id = stated(it).map(|(id, _)| id);
+            (id == Some(UNKNOWN_COLUMN_FAMILY), std::cmp::Reverse(id))
+        });
         let mut placed = Vec::new();
         for table in whole {
             let keyspace = self.keyspace_of(table.number, table.listed, stated(&table));
