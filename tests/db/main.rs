@@ -82,6 +82,7 @@ mod reads;
 mod recording;
 mod recovery;
 mod repair;
+mod repair_keyspaces;
 mod rocksdb;
 #[path = "../rocksdb_dirs/mod.rs"]
 mod rocksdb_dirs;
