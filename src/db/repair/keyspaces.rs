@@ -68,7 +68,7 @@ impl Keyspaces {
         let mut by_id = BTreeMap::new();
         for (&id, RecoveredKeyspace { name, options }) in listed {
             let options = TreeOptions::of_text(options)?;
-            by_id.insert(id, Keyspace { name: name.clone(), options });
+            by_id.insert(id, Keyspace { name: name.to_vec(), options });
         }
         let last = by_id.keys().next_back().map_or(0, |last| last.saturating_add(1));
         Ok(Keyspaces {
