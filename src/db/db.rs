@@ -823,8 +823,9 @@ impl Db {
         self.inner.wait_for_compaction()
     }
 
-    /// What the database holds, and what its filters, cache and files have done so far. `Display`
-    /// prints it as a report.
+    /// What the keyspace holds, and what its filters and the cache and files of the database have
+    /// done so far; for `default`, also the sums of the other keyspaces. `Display` prints it as a
+    /// report.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -899,8 +900,21 @@ impl Db {
         self.inner.apply_filter_policy()
     }
 
-    /// Loads the filter and the index of every table into the block cache, shallow levels first, as
-    /// far as the cache has room for them. So even the first lookups after opening find filters and
+    /// The filter policy of the keyspace, which gives new tables their filters.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let events = db.keyspace_with("events", |options| options.filter("burr(9)"))?;
+    /// assert_eq!(events.filter_policy().to_string(), "burr(9)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn filter_policy(&self) -> FilterPolicy {
+        self.inner.tree.options().filter.clone()
+    }
+
+    /// Loads the filter and the index of every table of all keyspaces into the block cache, shallow
+    /// levels first, as far as the cache has room for them. So even the first lookups after opening find filters and
     /// indexes in memory. Such a lookup reads one block for a present key and none for an absent
     /// key, and one more block for each false positive.
     ///
@@ -926,7 +940,7 @@ impl Db {
         warm_up(&self.inner)
     }
 
-    /// Reads every table whole. Checks checksums, key order, and that no filter denies a key of its
+    /// Reads every table of all keyspaces whole. Checks checksums, key order, and that no filter denies a key of its
     /// table. [`Db::close`] ends the call after the table that is being checked, with
     /// [`Error::Closed`](crate::Error::Closed).
     ///

@@ -354,7 +354,7 @@ impl Repair<'_> {
         // Tables that were written only to be merged are obsolete.
         let written =
             inputs.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
-        written.for_each(|(level, file, _)| file.mark_obsolete(*level));
+        written.for_each(|(_, file, _)| file.discard());
         for file in merged?.outputs {
             // The merge kept the entries that are not understood. They are found by reading,
             // because no property counts them.

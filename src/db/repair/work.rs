@@ -89,7 +89,7 @@ impl Drop for Repair<'_> {
             // still hold their entries, so those new tables that are still in `lost/` are deleted.
             let new =
                 self.tree.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
-            new.for_each(|(level, file, _)| file.mark_obsolete(*level));
+            new.for_each(|(_, file, _)| file.discard());
         }
     }
 }
