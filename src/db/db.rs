@@ -914,9 +914,9 @@ impl Db {
     }
 
     /// Loads the filter and the index of every table of all keyspaces into the block cache, shallow
-    /// levels first, as far as the cache has room for them. So even the first lookups after opening find filters and
-    /// indexes in memory. Such a lookup reads one block for a present key and none for an absent
-    /// key, and one more block for each false positive.
+    /// levels first, as far as the cache has room for them. So even the first lookups after opening
+    /// find filters and indexes in memory. Such a lookup reads one block for a present key and none
+    /// for an absent key, and one more block for each false positive.
     ///
     /// The call reads each table's filter and index, and evicts data blocks from the cache if it
     /// needs their space. A program may run it in a separate thread while it already serves
@@ -940,9 +940,9 @@ impl Db {
         warm_up(&self.inner)
     }
 
-    /// Reads every table of all keyspaces whole. Checks checksums, key order, and that no filter denies a key of its
-    /// table. [`Db::close`] ends the call after the table that is being checked, with
-    /// [`Error::Closed`](crate::Error::Closed).
+    /// Reads every table of all keyspaces whole. Checks checksums, key order, and that no filter
+    /// denies a key of its table. [`Db::close`] ends the call after the table that is being
+    /// checked, with [`Error::Closed`](crate::Error::Closed).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -24,8 +24,8 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes that a text of [`escape`] stands for: `\xNN` is a byte, `\\` a backslash, and a backslash before
-/// anything else is itself.
+/// The bytes that a text of [`escape`] stands for: `\xNN` is a byte, `\\` a backslash, and a
+/// backslash before anything else is itself.
 pub fn unescape(text: &[u8]) -> Vec<u8> {
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     let mut bytes = Vec::with_capacity(text.len());

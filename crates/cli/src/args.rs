@@ -139,7 +139,7 @@ pub fn open_existing(path: &Path) -> Result<Db> {
     Ok(Db::builder(path).create_if_missing(false).open()?)
 }
 
-/// A handle of the keyspace `name` of a database, which must exist. The options of the keyspace stay.
+/// A handle of the keyspace `name`, which must exist, with the options that it has.
 pub fn existing_keyspace(db: &Db, name: &[u8]) -> Result<Db> {
     /// The most names in the message.
     const MOST: usize = 20;

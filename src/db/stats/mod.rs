@@ -4,7 +4,7 @@
 //!   report.rs       Stats: a value, and a report       collect.rs    gathers it
 //!   published.rs    what other processes see           publish.rs    writes and reads STATS
 //!   properties.rs   RocksDB's property names           format.rs     the text of STATS
-//!   prometheus.rs   the text for Prometheus       keyspaces.rs  KeyspaceStats: the sums of a keyspace
+//!   prometheus.rs   the text for Prometheus            keyspaces.rs  KeyspaceStats: sums of one
 //! ```
 
 pub(in crate::db) mod collect;

@@ -35,7 +35,8 @@ use crate::sync::{Mutex, rank};
 
 /// The counters of a database, as its owner publishes them while it has the database open. The
 /// owner is the process that has opened the database for writing. What is of one keyspace in a
-/// [`Stats`] is of `default` here. The counters remain after the database is closed; see [`Builder::publish_stats`](crate::Builder::publish_stats).
+/// [`Stats`] is of `default` here. The counters remain after the database is closed; see
+/// [`Builder::publish_stats`](crate::Builder::publish_stats).
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -44,7 +44,7 @@ pub struct Stats {
     /// of this keyspace, and the others of the whole database.
     pub keyspace: Vec<u8>,
     /// The other keyspaces, if this is of `default`: those that are open or have tables, busiest
-    /// first. From the hundredth on, the last element is the sum of the rest.
+    /// first. If there are more than 101, the last element is the sum of all from the 101st on.
     pub keyspaces: Vec<KeyspaceStats>,
     /// The levels that have tables, or in which lookups have counted anything, from level 0 on.
     pub levels: Vec<LevelStats>,
@@ -66,7 +66,7 @@ pub struct Stats {
     /// the cache. Where they exceed 7/8 of its capacity, new tables have them in parts:
     /// [`Builder::metadata`](crate::Builder::metadata).
     pub metadata_bytes: usize,
-    /// Bytes of whole filters and indexes of this database that stay in memory because they were
+    /// Bytes of whole filters and indexes of this keyspace that stay in memory because they were
     /// loaded while filters and indexes filled the cache. To read them again would cost far more
     /// than a data block. Compaction rewrites them in parts. Those that
     /// [`PinMetadata`](crate::PinMetadata) selects do not count.

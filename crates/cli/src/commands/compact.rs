@@ -15,9 +15,10 @@ use crate::show::text::{counted, size};
 /// Rewrite the tables of a database into its last level, without old versions and deletions.
 ///
 /// The new tables get the filters of --filter, so this command also changes the filters of a
-/// database. A keyspace other than `default` stores its policy: --filter replaces it. With --prefix, --from or --to, only tables that overlap this range of keys are
-/// rewritten. The command needs as much free space as the tables that it rewrites. The figures of
-/// before do not include writes that only the log holds.
+/// database. A keyspace other than `default` stores its policy: --filter replaces it. With --prefix,
+/// --from or --to, only tables that overlap this range of keys are rewritten. The command needs as
+/// much free space as the tables that it rewrites. The figures of before do not include writes that
+/// only the log holds.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Compact {

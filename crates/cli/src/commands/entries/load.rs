@@ -29,9 +29,9 @@ const VALUE_BYTES: usize = 100;
 ///     maypole load my-numbers --key-file numbers
 ///     maypole scan a | maypole load b --key-file - --format escaped
 ///
-/// If a key occurs several times, its last entry counts. A missing database or keyspace is created. When the
-/// command is done, all entries are in tables and survive a power loss. A line that cannot be read
-/// ends the command with an error, and some of the lines before it may have been loaded.
+/// If a key occurs several times, its last entry counts. A missing database or keyspace is created.
+/// When the command is done, all entries are in tables and survive a power loss. A line that cannot
+/// be read ends the command with an error, and some of the lines before it may have been loaded.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Load {

@@ -11,7 +11,8 @@ use crate::failure::Result;
 
 /// Set a key of a database to a value.
 ///
-/// A missing database or keyspace is created. When the command is done the write survives a power loss.
+/// A missing database or keyspace is created. When the command is done the write survives a power
+/// loss.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Put {
