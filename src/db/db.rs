@@ -34,8 +34,8 @@ use crate::filter_policy::FilterPolicy;
 use crate::slice::Slice;
 use crate::table::SstReader;
 
-/// An open database. Cheap to clone and to share between threads. Dropping the last clone closes
-/// the database.
+/// An open database, or one of its [keyspaces](Db::keyspace). Cheap to clone and to share between
+/// threads. Dropping the last clone, of any keyspace, closes the database.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -71,6 +71,8 @@ use crate::table::SstReader;
 ///
 /// - **Counters, unique names, queues**: [`Db::update_fetch`], [`Db::compare_and_swap`],
 ///   [`Db::pop_first`]; for several keys [`Db::transact`]. `examples/service.rs` has all of them.
+/// - **Several kinds of data**: [`Db::keyspace`], each with its own filter policy; batches, snapshots
+///   and transactions go across them.
 /// - **Data that expires**: begin the keys with the time, as big-endian bytes, and delete the oldest
 ///   with [`Db::delete_range`], as one entry each time. [`Builder::max_deletion_age`] says when
 ///   deleted data leaves the disk.
@@ -116,8 +118,6 @@ use crate::table::SstReader;
 ///
 /// # What is absent on purpose
 ///
-/// - **Column families.** Open several databases, with one [block cache](Builder::block_cache), or
-///   give each kind of key a prefix.
 /// - **Merge operators.** [`Db::update_fetch`] reads, changes and writes a value atomically.
 /// - **Custom comparators.** Keys are ordered by their bytes, so encode numbers big-endian.
 /// - **Time to live, and compaction filters.** Delete old entries yourself, with
@@ -492,9 +492,7 @@ impl Db {
     /// assert_eq!(db.prefix("user/7/").count(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias = "column_family")]
     #[doc(alias = "prefix_iterator")]
-    #[doc(alias = "keyspace")]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
         DbIterator::at(self.inner.read_point(None), Bounds::of_prefix(prefix.as_ref()))
     }
@@ -761,8 +759,8 @@ impl Db {
 
 /// Maintenance. A database needs none of these calls; they are for tests, tools and backups.
 impl Db {
-    /// Writes all memtables to tables, and waits until this is done. Then all earlier writes are
-    /// durable.
+    /// Writes all memtables of the keyspace to tables, and waits until this is done. Then all earlier
+    /// writes are durable, also those of other keyspaces.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -56,6 +56,8 @@ mod history;
 mod ingest;
 mod interleaved;
 mod kept;
+mod keyspace_crashes;
+mod keyspaces;
 mod kill;
 // These tests set a `ulimit`, which Windows does not have.
 #[cfg(unix)]
