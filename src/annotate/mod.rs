@@ -118,7 +118,7 @@ impl AnnotatedFile {
 fn names_of_keyspaces(fs: &dyn Fs, log: &Path) -> log::Names {
     let current = log.parent().and_then(|dir| read_current(fs, dir).ok()?);
     let keyspaces = current.map(|current| current.keyspaces).unwrap_or_default();
-    keyspaces.into_iter().map(|(id, keyspace)| (id.into(), keyspace.name)).collect()
+    keyspaces.into_iter().map(|(id, keyspace)| (id.into(), keyspace.name.to_vec())).collect()
 }
 
 impl fmt::Display for AnnotatedFile {
