@@ -821,8 +821,9 @@ impl Db {
         self.inner.wait_for_compaction()
     }
 
-    /// What the database holds, and what its filters, cache and files have done so far. `Display`
-    /// prints it as a report.
+    /// What the keyspace holds, and what its filters and the cache and files of the database have
+    /// done so far; for `default`, also the sums of the other keyspaces. `Display` prints it as a
+    /// report.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -897,10 +898,23 @@ impl Db {
         self.inner.apply_filter_policy()
     }
 
-    /// Loads the filter and the index of every table into the block cache, shallow levels first, as
-    /// far as the cache has room for them. So even the first lookups after opening find filters and
-    /// indexes in memory. Such a lookup reads one block for a present key and none for an absent
-    /// key, and one more block for each false positive.
+    /// The filter policy of the keyspace, which gives new tables their filters.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let events = db.keyspace_with("events", |options| options.filter("burr(9)"))?;
+    /// assert_eq!(events.filter_policy().to_string(), "burr(9)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn filter_policy(&self) -> FilterPolicy {
+        self.inner.tree.options().filter.clone()
+    }
+
+    /// Loads the filter and the index of every table of all keyspaces into the block cache, shallow
+    /// levels first, as far as the cache has room for them. So even the first lookups after opening
+    /// find filters and indexes in memory. Such a lookup reads one block for a present key and none
+    /// for an absent key, and one more block for each false positive.
     ///
     /// The call reads each table's filter and index, and evicts data blocks from the cache if it
     /// needs their space. A program may run it in a separate thread while it already serves
@@ -924,9 +938,9 @@ impl Db {
         warm_up(&self.inner)
     }
 
-    /// Reads every table whole. Checks checksums, key order, and that no filter denies a key of its
-    /// table. [`Db::close`] ends the call after the table that is being checked, with
-    /// [`Error::Closed`](crate::Error::Closed).
+    /// Reads every table of all keyspaces whole. Checks checksums, key order, and that no filter
+    /// denies a key of its table. [`Db::close`] ends the call after the table that is being
+    /// checked, with [`Error::Closed`](crate::Error::Closed).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

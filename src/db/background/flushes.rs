@@ -220,7 +220,7 @@ impl Inner {
         }
         self.database.counters().add(Ticker::FlushCount, u64::from(!memtable.is_empty()));
         let (tables, bytes) = (files.len(), files.iter().map(|file| file.meta.file_bytes).sum());
-        self.install_outputs(0, Some(&memtable), edit, files, |state| {
+        self.install_outputs(Some(&memtable), edit, files, |state| {
             state.frozen.pop_front();
         })
         .inspect_err(|_| {

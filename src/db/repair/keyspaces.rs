@@ -218,7 +218,7 @@ mod tests {
     fn keyspaces(listed: &[(KeyspaceId, &str)], dropped: &[KeyspaceId]) -> Keyspaces {
         let record = |&(id, name): &(KeyspaceId, &str)| {
             let (name, options) = (name.as_bytes().to_vec(), TreeOptions::default().to_text());
-            (id, RecoveredKeyspace { name, options })
+            (id, RecoveredKeyspace { name: name.into(), options: options.into() })
         };
         let listed = listed.iter().map(record).collect();
         let dropped = dropped.iter().copied().collect();
