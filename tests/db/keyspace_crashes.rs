@@ -179,6 +179,8 @@ struct Life {
     snapshots: Vec<(Snapshot, Content)>,
     base: State,
     steps: Vec<Step>,
+    /// What the database holds: `base` after the acknowledged steps.
+    now: State,
     told: Arc<Told>,
     images: Arc<Mutex<Vec<Image>>>,
     checked: usize,
@@ -218,6 +220,7 @@ impl Life {
             handles: BTreeMap::new(),
             dropped: Vec::new(),
             snapshots: Vec::new(),
+            now: base.clone(),
             base,
             steps: Vec::new(),
             told,
@@ -240,13 +243,8 @@ impl Life {
         Ok(())
     }
 
-    fn now(&self) -> State {
-        state_after(&self.base, &self.steps)
-    }
-
     fn existing(&self) -> Vec<&'static str> {
-        let now = self.now();
-        NAMES.into_iter().filter(|name| now.contains_key(*name)).collect()
+        NAMES.into_iter().filter(|name| self.now.contains_key(*name)).collect()
     }
 
     fn handle(&mut self, name: &'static str) -> maypole::Result<Db> {
@@ -265,6 +263,7 @@ impl Life {
         self.steps.push(step);
         self.told.begun.store(self.steps.len(), Ordering::SeqCst);
         call(self)?;
+        self.steps[self.steps.len() - 1].apply(&mut self.now);
         self.told.acknowledged.store(self.steps.len(), Ordering::SeqCst);
         Ok(())
     }
@@ -367,7 +366,7 @@ impl Life {
     }
 
     fn drop_keyspace(&mut self, name: &'static str) -> maypole::Result<()> {
-        let held = self.now().remove(name).expect("it exists");
+        let held = self.now[name].clone();
         let handle = self.handles.remove(name);
         self.step(Step::Drop(name), |life| {
             assert!(life.db().drop_keyspace(name)?);
@@ -391,7 +390,7 @@ impl Life {
         self.db().checkpoint(&dir)?;
         let copy = Db::builder(&dir).fs(Arc::new(self.mem.crash(1))).open()?;
         let story = &self.story;
-        assert!(state_of(&copy)? == self.now(), "{story}: checkpoint {dir}");
+        assert!(state_of(&copy)? == self.now, "{story}: checkpoint {dir}");
         copy.put("key", "later")?;
         assert_eq!(copy.get("key")?.unwrap(), b"later", "{story}: a write to checkpoint {dir}");
         Ok(())
@@ -400,7 +399,7 @@ impl Life {
     /// Makes a snapshot of all keyspaces.
     fn snapshot(&mut self) -> maypole::Result<()> {
         let snapshot = self.db().snapshot();
-        for (name, held) in self.now() {
+        for (name, held) in self.now.clone() {
             let name = NAMES.into_iter().find(|known| *known == name).unwrap();
             let in_keyspace = snapshot.keyspace(&self.handle(name)?)?;
             self.snapshots.push((in_keyspace, held));
@@ -411,7 +410,7 @@ impl Life {
     /// Reads everything that can be read.
     fn look(&mut self) -> maypole::Result<()> {
         let story = &self.story;
-        assert!(state_of(self.db())? == self.now(), "{story}: after {} steps", self.steps.len());
+        assert!(state_of(self.db())? == self.now, "{story}: after {} steps", self.steps.len());
         for (snapshot, held) in &self.snapshots {
             assert!(content(snapshot.iter())? == *held, "{story}: a snapshot");
         }
@@ -443,7 +442,7 @@ impl Life {
     fn create_or_drop(&mut self) -> maypole::Result<()> {
         let name = NAMES[self.rng.random_range(1..NAMES.len())];
         self.told.is_watched.store(true, Ordering::SeqCst);
-        match self.now().contains_key(name) {
+        match self.now.contains_key(name) {
             false => self.create(name)?,
             true => {
                 self.drop_keyspace(name)?;

@@ -190,7 +190,9 @@ impl<'a> Replay<'a> {
         // Compactions may have dropped all that was in the tables of a keyspace. Its writes must not be
         // replayed, because an ingested table, which is in no WAL, may have deleted them.
         let flushed = recovered.flushed.iter().filter(|(_, it)| **it > recovered.flushed_sequence);
-        flushed.for_each(|(&keyspace, _)| drop(versions.entry(keyspace).or_default()));
+        for (&keyspace, _) in flushed {
+            versions.entry(keyspace).or_default();
+        }
         for (keyspace, version) in versions {
             let tree = state.new_tree(keyspace, options, version)?;
             let flushed = recovered.flushed.get(&keyspace).copied().unwrap_or(0);
