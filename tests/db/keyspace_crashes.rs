@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use maypole::table::{SstWriter, TableOptions};
 use maypole::{Builder, Db, DbIterator, Durability, Error, Snapshot, WriteBatch};
 use rand::rngs::StdRng;
@@ -702,4 +702,22 @@ fn a_checkpoint_after_a_drop_has_what_was_ingested_before() {
     assert_eq!(copy.get("ingested").unwrap().unwrap(), b"1");
     copy.put("ingested", "2").unwrap();
     assert_eq!(copy.get("ingested").unwrap().unwrap(), b"2");
+}
+
+/// On a disk that was full at the opening, there is no MANIFEST yet that could take other options of a
+/// keyspace. The call returned an error that was none of the disk's, and the database stayed read-only.
+#[test]
+fn the_options_of_a_keyspace_may_change_when_a_full_disk_has_space_again() {
+    let fs = FaultFs::new(Arc::new(MemFs::new()));
+    let open = || open_on(Arc::new(fs.clone())).unwrap();
+    let db = open();
+    db.keyspace("one").unwrap().put("key", "").unwrap();
+    drop(db);
+    fs.fail_from(Target::Only(Operation::Append), 0, Fault::NoSpace);
+    let db = open();
+    let other = || db.keyspace_with("one", |options| options.block_bytes(512));
+    assert!(other().is_err_and(|error| error.is_out_of_space()));
+    assert!(db.keyspace("one").unwrap().contains_key("key").unwrap());
+    fs.heal();
+    other().unwrap().put("another", "").unwrap();
 }
