@@ -25,6 +25,7 @@ use super::inner::tree_state::TreeState;
 use super::inner::trees::{DEFAULT_NAME, Keyspace};
 use super::inner::writing::TreeWriter;
 use super::options::Builder;
+use super::snapshot::Snapshot;
 use super::tree_options::TreeOptions;
 use super::write::batch::WriteBatch;
 use crate::error::{Error, Result};
@@ -185,6 +186,36 @@ impl WriteBatch {
     #[doc(alias = "put_cf")]
     pub fn keyspace(&mut self, db: &Db) -> &mut WriteBatch {
         self.aim(db.inner.database.number, db.inner.tree.id)
+    }
+}
+
+impl Snapshot {
+    /// The same moment of another keyspace: that of `db`, a handle of the same database.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let events = db.keyspace("events")?;
+    /// events.put("1", "began")?;
+    /// let snapshot = db.snapshot();
+    /// events.put("2", "ended")?;
+    /// assert_eq!(snapshot.keyspace(&events)?.iter().count(), 1);
+    /// # Ok::<(), maypole::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if `db` is another database.
+    pub fn keyspace(&self, db: &Db) -> Result<Snapshot> {
+        self.check_same_database(db)?;
+        Ok(self.of(db.inner.clone()))
+    }
+
+    pub(super) fn check_same_database(&self, db: &Db) -> Result<()> {
+        match Arc::ptr_eq(&self.inner.database, &db.inner.database) {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument("a keyspace of another database".into())),
+        }
     }
 }
 

@@ -84,6 +84,8 @@ pub(crate) struct Edit {
     /// The name of a new column family. Names are bytes: Besu's are control characters.
     pub created: Option<Vec<u8>>,
     pub dropped: bool,
+    /// No column family has had a larger number.
+    pub largest_family: Option<u32>,
     /// The number of edits that follow in an atomic group.
     pub group_left: Option<u32>,
     /// Logs that were closed or synced, each with its synced bytes if they are known.
@@ -94,14 +96,28 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// Encodes an edit of a new MANIFEST: the comparator, the log number, the next file number, the
-    /// last sequence number and the added tables. No other field is written.
+    /// Encodes an edit of a new MANIFEST: the column family and whether it is new, the comparator,
+    /// the log number, the next file number, the last sequence number, the largest column family and
+    /// the added tables. No other field is written.
     pub fn encode_new(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        if self.family > 0 {
+            put_varint(&mut out, 200);
+            put_varint(&mut out, self.family.into());
+        }
+        if let Some(name) = &self.created {
+            put_field(&mut out, 201, name);
+        }
         if let Some(comparator) = &self.comparator {
             put_field(&mut out, 1, comparator.as_bytes());
         }
-        for (tag, number) in [(2, self.log_number), (3, self.next_file), (4, self.last_sequence)] {
+        let largest_family = self.largest_family.map(u64::from);
+        for (tag, number) in [
+            (2, self.log_number),
+            (3, self.next_file),
+            (4, self.last_sequence),
+            (203, largest_family),
+        ] {
             if let Some(number) = number {
                 put_varint(&mut out, tag);
                 put_varint(&mut out, number);
@@ -156,7 +172,7 @@ impl Edit {
                     edit.created = Some(name.to_vec());
                 }
                 202 => edit.dropped = true,
-                203 => drop(decoder.varint32("largest column family")?),
+                203 => edit.largest_family = Some(decoder.varint32("largest column family")?),
                 300 => edit.group_left = Some(decoder.varint32("edits of a group")?),
                 400 | 8194 => {
                     for what in ["number of a blob file", "blobs", "bytes of blobs"] {
@@ -352,6 +368,9 @@ mod tests {
             log_number: Some(11),
             next_file: Some(1 << 40),
             last_sequence: Some(MAX_SEQUENCE),
+            family: 300,
+            created: Some(b"\xff\n".to_vec()),
+            largest_family: Some(301),
             added: vec![sample(), plain, ListedTable { oldest_blob_file: 300, ..sample() }],
             ..Edit::default()
         };

@@ -44,7 +44,7 @@ pub(crate) use edit::ListedTable;
 pub(crate) use manifest::{Family, Manifest};
 pub(crate) use options::OptionsText;
 pub(crate) use replay::replay_logs;
-pub(crate) use write::{NewDatabase, is_rocksdbs_own};
+pub(crate) use write::{NewDatabase, NewFamily, is_rocksdbs_own};
 
 use crate::error::{Damage, Error};
 

@@ -96,6 +96,22 @@ fn split_once(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&text[..at], &text[at + 1..]))
 }
 
+/// The text of a column family's name in the title of a section.
+pub(super) fn escape(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for &byte in text {
+        if matches!(byte, b'\\' | b'#' | b':' | b'\r' | b'\n') {
+            out.push(b'\\');
+        }
+        out.push(match byte {
+            b'\n' => b'n',
+            b'\r' => b'r',
+            other => other,
+        });
+    }
+    out
+}
+
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.iter().copied();

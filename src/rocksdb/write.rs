@@ -1,8 +1,9 @@
 //! [`NewDatabase`]: writes the files that turn a directory of tables into a RocksDB database.
 //!
 //! ```text
-//! MANIFEST-N      identity │ comparator, numbers, last sequence number │ every table
-//! OPTIONS-(N+1)   the filter policy
+//! MANIFEST-N      identity │ comparator, numbers, last sequence number │ every table of `default`
+//!                          │ number, name, comparator │ every table of the next column family │ …
+//! OPTIONS-(N+1)   the filter policy of each column family
 //! IDENTITY        the identity of the database
 //! CURRENT         names MANIFEST-N; written last: without it there is no database
 //! ```
@@ -20,6 +21,7 @@ use super::edit::{Edit, ListedTable};
 use super::log::{
     BLOCK_BYTES, FIRST, HEADER_BYTES, LAST, MIDDLE, RECYCLABLE_HEADER_BYTES, WHOLE, masked_crc32c,
 };
+use super::options::escape;
 use crate::encoding::coding::put_fixed32;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
@@ -31,16 +33,27 @@ use crate::version::names;
 /// The tag of the database's identity in a version edit.
 const IDENTITY_TAG: u64 = 8193;
 
-/// A database with one column family, `default`. Its tables are already in the directory.
+/// A database. Its tables are already in the directory.
 #[derive(Debug)]
 pub(crate) struct NewDatabase {
     /// A UUID as text.
     pub identity: String,
-    /// The name of its comparator.
-    pub comparator: String,
     /// At least the largest sequence number of all entries, because RocksDB does not see entries
     /// above it.
     pub last_sequence: SequenceNumber,
+    /// No column family has had a larger number.
+    pub largest_family: u32,
+    /// Number 0, `default`, comes first.
+    pub families: Vec<NewFamily>,
+}
+
+/// A column family of a [`NewDatabase`].
+#[derive(Debug)]
+pub(crate) struct NewFamily {
+    pub id: u32,
+    pub name: Vec<u8>,
+    /// The name of its comparator.
+    pub comparator: String,
     pub tables: Vec<ListedTable>,
     /// In RocksDB's notation, such as `bloomfilter:10:false`. With `None`, RocksDB builds no filter
     /// for new tables, and does not use existing filters.
@@ -50,11 +63,12 @@ pub(crate) struct NewDatabase {
 impl NewDatabase {
     /// Writes the files. When this returns, they and all names in the directory are durable.
     pub fn write(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
-        let last_table = self.tables.iter().map(|table| table.number).max().unwrap_or(0);
+        let tables = self.families.iter().flat_map(|family| &family.tables);
+        let last_table = tables.map(|table| table.number).max().unwrap_or(0);
         let (manifest, options) = (last_table + 1, last_table + 2);
         let name = names::manifest_name(manifest);
         put_file(fs, &dir.join(&name), &self.manifest(options + 1))?;
-        put_file(fs, &dir.join(format!("OPTIONS-{options:06}")), self.options().as_bytes())?;
+        put_file(fs, &dir.join(format!("OPTIONS-{options:06}")), &self.options())?;
         put_file(fs, &dir.join("IDENTITY"), self.identity.as_bytes())?;
         fs.sync_dir(dir)?;
         fs::write_atomic(fs, &names::current_path(dir), format!("{name}\n").as_bytes())
@@ -64,33 +78,51 @@ impl NewDatabase {
     fn manifest(&self, next_file: u64) -> Vec<u8> {
         let mut identity = Vec::new();
         put_field(&mut identity, IDENTITY_TAG, self.identity.as_bytes());
-        let state = Edit {
-            comparator: Some(self.comparator.clone()),
-            log_number: Some(next_file),
-            next_file: Some(next_file),
-            last_sequence: Some(self.last_sequence),
-            ..Edit::default()
-        };
-        let tables = Edit { added: self.tables.clone(), ..Edit::default() };
         let mut log = LogBytes::new(None);
         log.add(&identity);
-        log.add(&state.encode_new());
-        log.add(&tables.encode_new());
+        for family in &self.families {
+            // Family 0 is there from the start, and carries what concerns the whole database.
+            let of_database = family.id == 0;
+            let state = Edit {
+                family: family.id,
+                created: (!of_database).then(|| family.name.clone()),
+                comparator: Some(family.comparator.clone()),
+                log_number: Some(next_file),
+                next_file: of_database.then_some(next_file),
+                last_sequence: of_database.then_some(self.last_sequence),
+                largest_family: (of_database && self.largest_family > 0)
+                    .then_some(self.largest_family),
+                ..Edit::default()
+            };
+            let added = family.tables.clone();
+            let tables = Edit { family: family.id, added, ..Edit::default() };
+            log.add(&state.encode_new());
+            log.add(&tables.encode_new());
+        }
         log.bytes
     }
 
-    /// The text of OPTIONS. RocksDB accepts the sections in this order only. `rocksdb_version` is
-    /// the oldest RocksDB that reads all tables that Maypole writes.
-    fn options(&self) -> String {
-        let (comparator, policy) = (&self.comparator, self.filter_policy.as_deref());
-        let policy = policy.unwrap_or("nullptr");
-        format!(
-            "# Written by Maypole. RocksDB's defaults are in force for what is not named.\n\
-             [Version]\n  rocksdb_version=6.27.0\n  options_file_version=1.1\n\n\
-             [DBOptions]\n\n\
-             [CFOptions \"default\"]\n  comparator={comparator}\n\n\
-             [TableOptions/BlockBasedTable \"default\"]\n  filter_policy={policy}\n"
-        )
+    /// The text of OPTIONS, which is bytes because the names of column families are. RocksDB accepts
+    /// the sections in this order only. `rocksdb_version` is the oldest RocksDB that reads all tables
+    /// that Maypole writes.
+    fn options(&self) -> Vec<u8> {
+        let mut out =
+            b"# Written by Maypole. RocksDB's defaults are in force for what is not named.\n\
+            [Version]\n  rocksdb_version=6.27.0\n  options_file_version=1.1\n\n\
+            [DBOptions]\n"
+                .to_vec();
+        for family in &self.families {
+            let (name, comparator) = (escape(&family.name), &family.comparator);
+            let policy = family.filter_policy.as_deref().unwrap_or("nullptr");
+            let mut section = |title: &str, option: &str| {
+                out.extend_from_slice(format!("\n[{title} \"").as_bytes());
+                out.extend_from_slice(&name);
+                out.extend_from_slice(format!("\"]\n  {option}\n").as_bytes());
+            };
+            section("CFOptions", &format!("comparator={comparator}"));
+            section("TableOptions/BlockBasedTable", &format!("filter_policy={policy}"));
+        }
+        out
     }
 }
 
@@ -168,15 +200,23 @@ mod tests {
     use super::*;
     use crate::fs::MemFs;
 
-    fn database(tables: u64, filter_policy: Option<&str>) -> NewDatabase {
-        NewDatabase {
-            identity: "0b0e4b2c-94d5-4f0f-8c2c-3a7f6f1f2a11".into(),
+    /// A database with a column family of each name, numbered 0, 3, 6 and so on.
+    fn database(names: &[&[u8]], tables: u64, filter_policy: Option<&str>) -> NewDatabase {
+        let family = |(id, name): (u32, &&[u8])| NewFamily {
+            id: id * 3,
+            name: name.to_vec(),
             comparator: "RocksDB_SE_v3.10".into(),
-            last_sequence: 77,
             tables: (1..=tables)
-                .map(|n| listed(3, n * 2, &format!("{n:05}a"), &format!("{n:05}b")))
+                .map(|n| (n * 2 + u64::from(id) * 2 * tables, n))
+                .map(|(number, n)| listed(3, number, &format!("{n:05}a"), &format!("{n:05}b")))
                 .collect(),
             filter_policy: filter_policy.map(str::to_owned),
+        };
+        NewDatabase {
+            identity: "0b0e4b2c-94d5-4f0f-8c2c-3a7f6f1f2a11".into(),
+            last_sequence: 77,
+            largest_family: 3 * (names.len() as u32 - 1),
+            families: (0..).zip(names).map(family).collect(),
         }
     }
 
@@ -187,20 +227,41 @@ mod tests {
         for (tables, policy) in [(0, None), (1, Some("ribbonfilter:10:0")), (2000, None)] {
             let (fs, dir) = (MemFs::new(), Path::new("/db"));
             fs.create_dir_all(dir).unwrap();
-            let new = database(tables, policy);
+            let new = database(&[b"default"], tables, policy);
             new.write(&fs, dir).unwrap();
             let read = Directory::read(&fs, dir).unwrap();
             let Manifest { number, next_file, last_sequence, families, .. } = &read.manifest;
             assert_eq!((*number, *next_file), (2 * tables + 1, 2 * tables + 3));
             assert_eq!((*last_sequence, families.len(), read.logs.len()), (77, 1, 0));
-            assert_eq!(families[&0].comparator.as_ref(), Some(&new.comparator));
-            assert!(families[&0].tables.values().eq(&new.tables));
+            assert_eq!(families[&0].comparator.as_ref(), Some(&new.families[0].comparator));
+            assert!(families[&0].tables.values().eq(&new.families[0].tables));
             let options = read.options.unwrap();
             let expected = policy.unwrap_or("nullptr");
             assert_eq!(options.table(b"default", "filter_policy"), Some(expected));
             assert_eq!(fs.read(&dir.join("IDENTITY")).unwrap(), new.identity.as_bytes());
             let names = fs.list(dir).unwrap();
             assert_eq!(names.iter().filter(|name| is_rocksdbs_own(name)).count(), 2, "{names:?}");
+        }
+    }
+
+    /// Names of column families are bytes, and some have a meaning in OPTIONS.
+    #[test]
+    fn each_column_family_is_read_with_its_tables_and_its_policy() {
+        let (fs, dir) = (MemFs::new(), Path::new("/db"));
+        fs.create_dir_all(dir).unwrap();
+        let names: [&[u8]; 6] = [b"default", b"users", b"a\nb\\c", b"# \"x\"]:", b"\xff\x00", b"]"];
+        let new = database(&names, 5, Some("bloomfilter:10:false"));
+        new.write(&fs, dir).unwrap();
+        let read = Directory::read(&fs, dir).unwrap();
+        assert_eq!(read.manifest.families.len(), names.len());
+        let options = read.options.unwrap();
+        for family in &new.families {
+            let found = &read.manifest.families[&family.id];
+            assert_eq!(found.name, family.name);
+            assert_eq!(found.comparator.as_ref(), Some(&family.comparator));
+            assert!(found.tables.values().eq(&family.tables));
+            let policy = options.table(&family.name, "filter_policy");
+            assert_eq!(policy, family.filter_policy.as_deref(), "{:?}", family.name);
         }
     }
 }

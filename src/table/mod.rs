@@ -60,7 +60,8 @@ pub(crate) use builder::refilter::Refilter;
 pub(crate) use cursor::TableCursor;
 pub(crate) use cursor::read_ahead::ScanOptions;
 pub(crate) use format::properties::{
-    BYTEWISE_COMPARATOR, is_bytewise, names as property_names, user_comparator,
+    BYTEWISE_COMPARATOR, UNKNOWN_COLUMN_FAMILY, is_bytewise, names as property_names,
+    user_comparator,
 };
 pub(crate) use key::LookupKey;
 pub(crate) use open::readable_properties;

@@ -215,29 +215,36 @@ fn a_repair_refuses_tables_of_other_formats_and_orders() {
     }
 }
 
-/// Regression: `repair` made one database of tables of several column families, so that equal keys
-/// of two families hid each other. Now it rejects such a directory. Tables of a single family still
-/// become a database, whichever family it is.
+/// Regression: `repair` made one tree of tables of several column families, so that equal keys of two
+/// families hid each other. Now each family becomes a keyspace, with the number of a family whose
+/// name is lost in its name.
 #[test]
 fn a_repair_does_not_mix_column_families() {
-    let of_family = |family: u64, value| {
+    let of_family = |family: u64, name: &str, value| {
         let entries = vec![("k", family + 1, 1, value)];
         Table::new(&entries)
             .with("rocksdb.column.family.id", &crate::tables::varint(family))
+            .with("rocksdb.column.family.name", name.as_bytes())
             .bytes()
     };
     let dir = tempfile::tempdir().unwrap();
     put(
         dir.path(),
-        &[("000001.sst", of_family(0, "of default")), ("000002.sst", of_family(3, "of 3"))],
+        &[
+            ("000001.sst", of_family(0, "default", "of default")),
+            ("000002.sst", of_family(3, "users", "of users")),
+            ("000003.sst", of_family(4, "", "of 4")),
+        ],
     );
-    let before = contents(dir.path());
-    let text = Db::repair(dir.path()).err().unwrap().to_string();
-    assert!(text.contains("column family") && text.contains("000001.sst"), "{text}");
-    assert!(contents(dir.path()) == before);
-    fs::remove_file(dir.path().join("000001.sst")).unwrap();
-    Db::repair(dir.path()).unwrap();
-    assert_eq!(Db::open(dir.path()).unwrap().get("k").unwrap().unwrap(), b"of 3");
+    let report = Db::repair(dir.path()).unwrap();
+    assert!(report.changed && report.losses.is_empty(), "{report}");
+    let db = Db::open(dir.path()).unwrap();
+    let names = [&b"default"[..], b"keyspace 4", b"users"];
+    assert_eq!(db.keyspaces(), names);
+    for (name, value) in names.iter().zip(["of default", "of 4", "of users"]) {
+        let found = db.keyspace(name).unwrap().get("k").unwrap();
+        assert_eq!(found.unwrap(), value.as_bytes());
+    }
 }
 
 /// Regression: if CURRENT and the MANIFEST were missing, the error was "there is no database here",

@@ -68,7 +68,12 @@ fn ingestion_refuses_what_it_does_not_understand() {
     let external = || Table::external(&plain);
     let sequence = "rocksdb.external_sst_file.global_seqno";
     refuses(external().with(sequence, &77u64.to_le_bytes()), "sequence number 77");
-    refuses(external().with("rocksdb.column.family.id", &varint(3)), "column family 3");
+    let of_family = |id: u64, name: &str| {
+        let table = external().with("rocksdb.column.family.id", &varint(id));
+        table.with("rocksdb.column.family.name", name.as_bytes())
+    };
+    refuses(of_family(3, "users"), "column family \"users\"");
+    refuses(of_family(3, "users"), "not into \"default\"");
     refuses(external().with("rocksdb.comparator", b"mine"), "comparator mine");
     refuses(Table::new(&plain), "not written for it");
     refuses(Table::external(&[("b", 0, 1, "1"), ("a", 0, 1, "2")]), "expected a key between");
@@ -82,6 +87,17 @@ fn ingestion_refuses_what_it_does_not_understand() {
     old.with("rocksdb.column.family.id", &varint(0)).write(&path);
     db.ingest(&[&path]).unwrap();
     assert_eq!(db.get("b").unwrap().unwrap(), b"2");
+    // A table of a column family goes to the keyspace of its name, whatever the number is there.
+    let (users, events) = (db.keyspace("users").unwrap(), db.keyspace("events").unwrap());
+    of_family(3, "users").write(&path);
+    assert!(events.ingest(&[&path]).unwrap_err().to_string().contains("not into \"events\""));
+    users.ingest(&[&path]).unwrap();
+    assert_eq!(users.len().unwrap(), 2);
+    of_family(0, "default").write(&path);
+    let error = events.ingest(&[&path]).unwrap_err().to_string();
+    assert!(error.contains("column family \"default\""), "{error}");
+    db.ingest(&[&path]).unwrap();
+    assert!(events.is_empty().unwrap());
 }
 
 /// Regression: the error of a read that met a merge operand said "an entry of type 2", and named

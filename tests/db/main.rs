@@ -21,6 +21,7 @@
 //! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | threads of the ignored soak |
 //! | `MAYPOLE_FILTER_QUERIES` | 1,000,000,000 | queries, ignored test of `crates/filter/src/tests.rs` |
 
+mod all_keyspaces;
 mod apply_filters;
 mod background;
 mod bounds;
@@ -56,6 +57,7 @@ mod ingest;
 mod interleaved;
 mod kept;
 mod keyspace_crashes;
+mod keyspaces;
 mod kill;
 // These tests set a `ulimit`, which Windows does not have.
 #[cfg(unix)]
@@ -81,6 +83,7 @@ mod reads;
 mod recording;
 mod recovery;
 mod repair;
+mod repair_keyspaces;
 mod rocksdb;
 #[path = "../rocksdb_dirs/mod.rs"]
 mod rocksdb_dirs;

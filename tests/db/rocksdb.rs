@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use maypole::{Db, Error, RocksDb};
+use maypole::{Db, Error, RocksDb, WriteBatch};
 
 use crate::rocksdb_dirs::{fixtures, state_of, unpacked};
 
@@ -185,6 +185,126 @@ fn a_database_goes_to_maypole_and_back() {
         }
         assert_eq!(state_of(dir.path()), before, "{name}");
     }
+}
+
+/// All column families of a directory go into one database, are written to in one batch, and come
+/// out again, equal to what RocksDB read and to what was written.
+#[test]
+fn all_column_families_go_to_one_database_and_back() {
+    let mut with_several = 0;
+    let mut names: Vec<String> = scans().into_iter().map(|(name, ..)| name).collect();
+    names.dedup();
+    for name in names.iter().filter(|name| *name != "11.9-blob") {
+        let dir = unpacked(name);
+        let before = state_of(dir.path());
+        let target = tempfile::tempdir().unwrap();
+        let path = |name: &str| target.path().join(name);
+        let rocks = RocksDb::open_read_only(dir.path()).unwrap();
+        let reports = rocks.import_all(path("ours")).unwrap();
+        let families: Vec<Vec<u8>> =
+            rocks.column_families().iter().map(|family| family.name.clone()).collect();
+        assert_eq!(reports.len(), families.len());
+        with_several += usize::from(families.len() > 1);
+        let db = Db::open(path("ours")).unwrap();
+        let mut sorted = families.clone();
+        sorted[1..].sort();
+        assert_eq!(db.keyspaces(), sorted, "{name}");
+        let mut expected = BTreeMap::new();
+        for (_, family, count, hashed) in scans().into_iter().filter(|(of, ..)| of == name) {
+            let found = entries(&db.keyspace(&family).unwrap());
+            assert_eq!((found.len(), hash(&found)), (count, hashed), "{name}, {family:?}");
+            check_reads(&db.keyspace(&family).unwrap(), &found);
+            expected.insert(family, found);
+        }
+        assert_eq!(expected.len(), families.len(), "{name}");
+
+        // Batches across all families, with an overwritten, a deleted and a new key in each.
+        let handles: Vec<Db> = families.iter().map(|name| db.keyspace(name).unwrap()).collect();
+        for n in 0..50u32 {
+            let mut batch = WriteBatch::new();
+            for (handle, family) in handles.iter().zip(&families) {
+                let entries = expected.get_mut(family).unwrap();
+                let value = [&n.to_le_bytes()[..], family].concat();
+                batch.keyspace(handle).put(n.to_le_bytes(), &value);
+                entries.insert(n.to_le_bytes().to_vec(), value);
+                let some = entries.keys().nth(n as usize % entries.len()).unwrap().clone();
+                batch.delete(&some);
+                entries.remove(&some);
+            }
+            db.write(batch).unwrap();
+        }
+        // One family has newer tables than the others when the export begins.
+        handles.last().unwrap().compact_range(..).unwrap();
+        db.export_rocksdb(path("rocks"), None).unwrap();
+        let report = db.export_rocksdb(path("ribbon"), Some(&"ribbon(7)".parse().unwrap()));
+        let others = report.unwrap().other_families;
+        assert!(others.iter().map(|(name, _)| name).eq(&families[1..]), "{name}");
+        assert!(others.iter().flat_map(|it| &it.1).all(|it| it.starts_with("ribbonfilter")));
+        db.close().unwrap();
+        assert_eq!(state_of(dir.path()), before, "{name}");
+        for exported in ["rocks", "ribbon"] {
+            let rocks = RocksDb::open_read_only(path(exported)).unwrap();
+            let listed = rocks.column_families().iter().map(|it| (it.id, &it.name));
+            let original = RocksDb::open_read_only(dir.path()).unwrap();
+            assert!(listed.eq(original.column_families().iter().map(|it| (it.id, &it.name))));
+            for (family, expected) in &expected {
+                check_reads(&rocks.column_family(family).unwrap(), expected);
+                let found = entries(&rocks.column_family(family).unwrap());
+                assert_eq!(&found, expected, "{name}, {family:?}");
+            }
+            let back = path(&format!("{exported} back"));
+            rocks.import_all(&back).unwrap();
+            let back = Db::open(&back).unwrap();
+            for (family, expected) in &expected {
+                assert_eq!(&entries(&back.keyspace(family).unwrap()), expected);
+            }
+        }
+        // A new keyspace gets a number that no family has had.
+        let db = Db::open(path("ours")).unwrap();
+        assert!(db.keyspace("new here").unwrap().is_empty().unwrap());
+    }
+    assert!(with_several > 1, "{with_several}");
+}
+
+/// A keyspace without tables, and one that was dropped, in an export.
+#[test]
+fn an_export_has_the_keyspaces_of_one_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let db = Db::open(path("db")).unwrap();
+    let users = db.keyspace("users").unwrap();
+    db.keyspace("dropped").unwrap().put("a", "1").unwrap();
+    db.drop_keyspace("dropped").unwrap();
+    db.keyspace("empty").unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0u32.. {
+                let (key, mut batch) = (n.to_be_bytes(), WriteBatch::new());
+                batch.put(key, "of default").keyspace(&users).put(key, "of users");
+                db.write(batch).unwrap();
+                if is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        for n in 0..5 {
+            let exported = path(&format!("rocks {n}"));
+            db.export_rocksdb(&exported, None).unwrap();
+            let rocks = RocksDb::open_read_only(&exported).unwrap();
+            let names: Vec<_> =
+                rocks.column_families().iter().map(|it| (it.id, &it.name)).collect();
+            let (default, of_users, empty) =
+                (b"default".to_vec(), b"users".to_vec(), b"empty".to_vec());
+            assert_eq!(names, [(0, &default), (1, &of_users), (3, &empty)]);
+            let keys = |name: &str| -> Vec<Vec<u8>> {
+                entries(&rocks.column_family(name).unwrap()).into_keys().collect()
+            };
+            assert_eq!(keys("default"), keys("users"), "a batch is there as a whole");
+            assert!(keys("empty").is_empty());
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
 }
 
 /// The report as text. Asserts that it gives a reason (`not_linked`) if and only if tables were

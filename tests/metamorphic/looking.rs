@@ -126,10 +126,8 @@ impl Store {
                 }
                 None => done,
             });
-            match is_durable {
-                true if act == Act::Flush => self.flushed(),
-                true => self.model.sync(),
-                false => {}
+            if is_durable {
+                self.model.sync();
             }
         }
         failed.map(|()| states)
@@ -187,9 +185,6 @@ impl Store {
 
     /// Exports the store as one of RocksDB's, reads it, and imports it again.
     pub(super) fn export(&mut self) -> Result<()> {
-        if !self.handles.is_empty() {
-            return Ok(());
-        }
         let (dir, back) = (self.disk.fresh("export"), self.disk.fresh("import"));
         match self.db().export_rocksdb(&dir, None) {
             // RocksDB cannot order the tables of level 0.
@@ -200,10 +195,11 @@ impl Store {
         let fs = Arc::clone(self.disk.fs());
         let at = |dir| Db::builder(dir).fs(Arc::clone(&fs));
         let rocks = at(&dir).open_rocksdb()?;
-        let exported = rocks.column_family("default")?;
-        self.compare_copy(&exported, "an export")?;
-        drop(exported);
-        rocks.import("default", &back)?;
+        let families = |name: &[u8]| rocks.column_family(name);
+        let now = self.model.now();
+        self.tally.comparisons +=
+            self.compare_each(families, now, "an export", |it| self.to_look_up(it))?;
+        rocks.import_all(&back)?;
         let imported = at(&back).open()?;
         self.compare_copy(&imported, "an import")?;
         imported.close()?;

@@ -192,26 +192,6 @@ impl Model {
         }
     }
 
-    /// What was written to these keys is durable, and so is all that was written before it. Of threads
-    /// that wrote at the same time, the order is not known.
-    pub fn sync_keys(&mut self, keys: Range<Key>) {
-        let concerns = |write: &Write| {
-            let written = write.keys();
-            written.start < keys.end && keys.start < written.end
-        };
-        let is_durable = |entry: &Entry| !entry.is_doubtful && entry.writes.iter().any(concerns);
-        let Some(last) = self.journal.iter().rposition(is_durable) else { return };
-        let time = |entry: &Entry| entry.thread.map(|(time, _)| time);
-        let synced = match time(&self.journal[last]) {
-            None => last + 1,
-            at => self.journal.iter().position(|entry| time(entry) == at).expect("it is there"),
-        };
-        self.synced = self.synced.max(synced);
-        if self.is_synced() {
-            self.sync();
-        }
-    }
-
     /// An opening found exactly this state, which is durable from now on.
     fn settle(&mut self, state: Map) {
         // A doubtful write that is there.

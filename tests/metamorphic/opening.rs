@@ -32,8 +32,10 @@ impl Store {
     pub(super) fn reopen(&mut self, leave: Leave, settings: Settings) {
         let (was_troubled, had_faults) = (self.is_troubled(), self.has_faults());
         let leave = match leave {
-            // A repair of several keyspaces is tested in `tests/db`.
-            Leave::Repair { .. } if self.has_spaces => Leave::Close,
+            // Without a MANIFEST, the keyspaces without tables would be lost.
+            Leave::Repair { loses_current, .. } if self.has_spaces => {
+                Leave::Repair { loses_current, loses_manifest: false }
+            }
             other => other,
         };
         self.handles.clear();

@@ -159,14 +159,6 @@ impl Store {
         }
     }
 
-    /// The keyspace in use was flushed.
-    pub(super) fn flushed(&mut self) {
-        match self.has_spaces {
-            true => self.model.sync_keys(self.keys.all_of(self.space)),
-            false => self.model.sync(),
-        }
-    }
-
     fn is_listed(&self, space: Space) -> bool {
         self.home().keyspaces().iter().any(|name| *name == NAMES[space as usize])
     }
@@ -267,14 +259,26 @@ impl Store {
         name: &str,
         to_look_up: impl Fn(Space) -> Vec<Key>,
     ) -> Result<u64> {
+        let compared = self.compare_each(|name| db.keyspace(name), map, name, to_look_up)?;
+        assert_eq!(db.keyspaces().len(), self.keys.spaces_in(map).count(), "{name}: keyspaces");
+        Ok(compared)
+    }
+
+    /// Compares the handles that `open` returns for the names of all keyspaces.
+    pub(super) fn compare_each(
+        &self,
+        open: impl Fn(&[u8]) -> Result<Db>,
+        map: &Map,
+        name: &str,
+        to_look_up: impl Fn(Space) -> Vec<Key>,
+    ) -> Result<u64> {
         let mut compared = 0;
         for space in self.keys.spaces_in(map) {
-            let handle = db.keyspace(NAMES[space as usize])?;
+            let handle = open(NAMES[space as usize])?;
             let map = &self.keys.of_space(map, space);
             let expected = Expected { keys: &self.keys, map, name };
             compared += expected.all(&handle, &to_look_up(space))?;
         }
-        assert_eq!(db.keyspaces().len(), self.keys.spaces_in(map).count(), "{name}: keyspaces");
         Ok(compared)
     }
 }

@@ -164,7 +164,7 @@ impl Store {
             Operation::Ingest(files) => self.ingest(files),
             Operation::Flush => {
                 self.db().flush()?;
-                self.flushed();
+                self.model.sync();
                 Ok(())
             }
             &Operation::CompactRange(from, to) => {

@@ -26,6 +26,11 @@ impl Inner {
             let mut writer = self.database.writing.lead();
             self.ensure_taken_over(&mut writer)?;
             self.tree.check_exists()?;
+            if self.database.trees.has_others() {
+                // The earlier writes of other keyspaces are to be durable too, and they are in no
+                // table.
+                self.sync_with(&mut writer).map_err(|error| self.latch(error))?;
+            }
             if writer.of(self.tree.id)?.memtable.is_empty() {
                 None
             } else {
@@ -117,7 +122,7 @@ impl Inner {
         loop {
             let attempt = {
                 let mut state = self.tree.lock();
-                if state.frozen.is_empty() || threads.has_waiting() || self.is_stopping() {
+                if state.frozen.is_empty() || self.is_stopping() {
                     state.flushing = false;
                     state.work.flushes.is_over();
                     self.tree.notify();
@@ -135,6 +140,11 @@ impl Inner {
                     state.work.flushes.succeeded();
                     state.work.retry_now();
                     self.tree.notify();
+                    if threads.has_waiting() {
+                        // One memtable of each tree in turn.
+                        state.flushing = false;
+                        return;
+                    }
                 }
                 Err(error) if self.database.may_retry(&error) => {
                     state.work.flushes.failed(attempt, error);
@@ -210,7 +220,7 @@ impl Inner {
         }
         self.database.counters().add(Ticker::FlushCount, u64::from(!memtable.is_empty()));
         let (tables, bytes) = (files.len(), files.iter().map(|file| file.meta.file_bytes).sum());
-        self.install_outputs(0, Some(&memtable), edit, files, |state| {
+        self.install_outputs(Some(&memtable), edit, files, |state| {
             state.frozen.pop_front();
         })
         .inspect_err(|_| {

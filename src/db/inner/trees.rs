@@ -62,7 +62,7 @@ impl Trees {
     ) -> Trees {
         let mut others = Others { next, ..Others::default() };
         for (id, RecoveredKeyspace { name, options }) in recovered {
-            others.insert(Keyspace { id, name: name.into(), options: options.into(), tree: None });
+            others.insert(Keyspace { id, name, options, tree: None });
         }
         for tree in trees {
             if let Some(keyspace) = others.by_id.get_mut(&tree.id) {

@@ -63,6 +63,7 @@ use crate::db::background::schedule::Awaited;
 use crate::db::inner::Inner;
 use crate::db::inner::database::Database;
 use crate::db::inner::tree_state::TreeState;
+use crate::db::inner::trees::DEFAULT_NAME;
 use crate::db::inner::writing::{IngestionsGuard, LeadingWriter, Writer, sequence_after};
 use crate::db::options::lasting;
 use crate::encoding::key;
@@ -73,7 +74,9 @@ use crate::fs::{Fs, RandomAccessFile};
 use crate::known_files;
 use crate::memtable::Memtable;
 use crate::sync::drain;
-use crate::table::{ScanOptions, Table, TableCursor, unsupported_entry};
+use crate::table::{
+    ScanOptions, Table, TableCursor, property_names as property, unsupported_entry,
+};
 use crate::version::{FileMeta, LEVELS, TableFile, TableStore, Version, VersionEdit, names};
 
 /// Bytes copied at a time.
@@ -108,7 +111,7 @@ pub(in crate::db) fn ingest(inner: &Inner, files: &[&Path]) -> Result<()> {
         .try_for_each(|path| {
             // Checked for each file, so that closing the database waits for one file at most.
             status.check_writable()?;
-            let meta = copy_in(store, path)?;
+            let meta = copy_in(store, path, &inner.tree.name)?;
             numbers.push(meta.number);
             copied.push(meta);
             Ok(())
@@ -267,12 +270,12 @@ fn list(
 }
 
 /// Makes a synced copy of the table at `path` under a new number, reads it whole and checks it.
-/// Its global sequence number is not known yet.
-fn copy_in(store: &TableStore, path: &Path) -> Result<FileMeta> {
+/// Its global sequence number is not known yet. It must be one for the keyspace of this name.
+fn copy_in(store: &TableStore, path: &Path, keyspace: &[u8]) -> Result<FileMeta> {
     let number = store.new_number();
     let own = names::table_path(&store.dir, number);
     let checked = copy_file(&*store.fs, path, &own)
-        .and_then(|file_bytes| check_ingested(store, &own, number, file_bytes));
+        .and_then(|file_bytes| check_ingested(store, &own, keyspace, number, file_bytes));
     checked.map_err(|error| {
         store.remove_obsolete(&own);
         // The copy is gone: the error names the file that the caller knows.
@@ -284,12 +287,13 @@ fn copy_in(store: &TableStore, path: &Path) -> Result<FileMeta> {
 fn check_ingested(
     store: &TableStore,
     path: &Path,
+    keyspace: &[u8],
     number: u64,
     file_bytes: u64,
 ) -> Result<FileMeta> {
     let table = store.open_table(path, None, DEEPEST, 0)?;
     table.check_external()?;
-    check_entries(path, &table)?;
+    check_entries(path, &table, keyspace)?;
     let Some((smallest, largest)) = smallest_and_largest(&table)? else {
         return Err(Error::InvalidArgument(format!(
             "{}: the table has no entries",
@@ -308,16 +312,23 @@ fn check_ingested(
     })
 }
 
-/// Reads a table whole, and rejects it if its entries cannot be one write of this database: if the
-/// table belongs to a column family, if it has a global sequence number, if an entry is of an
+/// Reads a table whole, and rejects it if its entries cannot be one write of this keyspace: if the
+/// table belongs to a column family of another name, if it has a global sequence number, if an entry is of an
 /// unknown kind, or if an entry has a sequence number above 0.
-fn check_entries(path: &Path, table: &Table) -> Result<()> {
+fn check_entries(path: &Path, table: &Table, keyspace: &[u8]) -> Result<()> {
     let unsupported = |what: String| Err(Error::Unsupported { file: path.to_owned(), what });
-    if let Some((number, name)) = table.properties().column_family() {
+    let is_of_default = table.properties().number(property::COLUMN_FAMILY_ID) == Some(0);
+    let stated = match table.properties().column_family() {
+        Some((_, name)) => Some(name),
+        None => is_of_default.then(|| DEFAULT_NAME.to_vec()),
+    };
+    if let Some(name) = stated.filter(|name| name != keyspace) {
         return unsupported(format!(
-            "the table belongs to RocksDB's column family {number} (\"{}\"), and a database of Maypole has \
-             no column families; write it with an SstFileWriter that was given none",
-            escape(&name)
+            "the table belongs to the column family \"{}\", and can be ingested into the keyspace of \
+             that name only, not into \"{}\"; or write it with an SstFileWriter that was given no \
+             column family",
+            escape(&name),
+            escape(keyspace)
         ));
     }
     if let Some(sequence) = table.global_sequence() {

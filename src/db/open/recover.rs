@@ -189,9 +189,10 @@ impl<'a> Replay<'a> {
         let mut versions = open_tables(store, recovered, opened)?;
         // Compactions may have dropped all that was in the tables of a keyspace. Its writes must not be
         // replayed, because an ingested table, which is in no WAL, may have deleted them.
-        let flushed = recovered.flushed.iter().filter(|(_, it)| **it > recovered.flushed_sequence);
-        for (&keyspace, _) in flushed {
-            versions.entry(keyspace).or_default();
+        for (&keyspace, &flushed) in &recovered.flushed {
+            if flushed > recovered.flushed_sequence {
+                versions.entry(keyspace).or_default();
+            }
         }
         for (keyspace, version) in versions {
             let tree = state.new_tree(keyspace, options, version)?;

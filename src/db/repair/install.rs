@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::report::RepairReport;
-use super::work::{FileLocation, LOST, Repair};
+use super::work::{FileLocation, LOST, Placed, Repair};
 use crate::db::maintenance::ingest::copy_file;
 use crate::error::{Error, Result};
 use crate::fs;
@@ -48,7 +48,7 @@ impl Repair<'_> {
         let mut report = std::mem::take(&mut self.report);
         report.moved = self.remove_first_names(replaced, &mut report.problems)?;
         report.tables = self.tree.len();
-        report.entries = self.tree.iter().map(|(_, file, _)| file.meta.entries).sum();
+        report.entries = self.tree.iter().map(|it| it.file.meta.entries).sum();
         Ok(report)
     }
 
@@ -59,12 +59,15 @@ impl Repair<'_> {
         // then on an opening may delete what that MANIFEST does not list.
         let replaced = self.link_replaced_files()?;
 
+        let (created, next_keyspace) = self.keyspaces.records();
         let edit = VersionEdit {
             next_file: Some(manifest_number + 1),
             flushed_sequence: Some(self.last_sequence),
             oldest_wal: Some(oldest_wal),
             added: self.added(),
             db_identity: Some(self.whole.creator.db.clone()),
+            created,
+            next_keyspace,
             ..VersionEdit::default()
         };
         let roll_after = self.options.manifest_roll_bytes;
@@ -89,7 +92,7 @@ impl Repair<'_> {
                 fs::remove_if_present(&*self.fs, &manifest)?;
                 self.fs.sync_dir(&self.dir)?;
             }
-            for (_, file, location) in &self.tree {
+            for Placed { file, location, .. } in &self.tree {
                 let path = names::table_path(&self.dir, file.meta.number);
                 if !matches!(location, FileLocation::InPlace) && self.fs.exists(&path)? {
                     fs::remove_if_present(&*self.fs, &path)?;
@@ -101,7 +104,7 @@ impl Repair<'_> {
     }
 
     fn name_new_tables(&self) -> Result<()> {
-        for (_, file, location) in &self.tree {
+        for Placed { file, location, .. } in &self.tree {
             let path = names::table_path(&self.dir, file.meta.number);
             match location {
                 FileLocation::InPlace => {}
@@ -126,7 +129,7 @@ impl Repair<'_> {
     /// Gives every file that the new tree does not use a second name in `lost/`.
     fn link_replaced_files(&self) -> Result<Vec<Replaced>> {
         let (fs, lost_dir) = (&self.fs, self.dir.join(LOST));
-        let stays: BTreeSet<u64> = self.tree.iter().map(|(_, file, _)| file.meta.number).collect();
+        let stays: BTreeSet<u64> = self.tree.iter().map(|it| it.file.meta.number).collect();
         let most = self.store.next_file.load(Ordering::Relaxed);
         let mut names = fs::names_in(&**fs, &self.dir)?;
         names.retain(|name| match names::parse(name) {

@@ -13,22 +13,28 @@
 //! follow them is kept. There is such a WAL if a recovery kept the same writes, started a new WAL
 //! after them, and crashed before it deleted the torn WALs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::keyspaces::Logged;
 use super::report::Loss;
 use super::work::Repair;
 use crate::db::flush::Flush;
-use crate::db::write::batch::parse_record;
+use crate::db::write::batch::{Operation, parse_record};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
-use crate::version::{Skipped, names};
+use crate::version::{KeyspaceId, Recovered, Skipped, names};
 use crate::wal::{LogKind, LogReader};
 
-/// The bytes of writes that are collected for one flush.
+/// The bytes of writes of all keyspaces that are collected for one flush.
 const MEMTABLE_BYTES: usize = 16 << 20;
+
+/// What a memtable of one keyspace is expected to grow to, which is little, because there may be
+/// thousands of keyspaces.
+const EXPECTED_BYTES: usize = 1 << 20;
 
 /// The result of reading a record.
 enum Step {
@@ -46,36 +52,56 @@ enum Step {
 struct Writes<'a> {
     /// Sequence numbers that no log holds, because ingested tables have them.
     skipped: &'a Skipped,
-    memtable: Arc<Memtable>,
-    writer: MemtableWriter,
+    /// By keyspace, the number up to which a whole MANIFEST says that every write is in tables.
+    flushed: Option<&'a BTreeMap<KeyspaceId, SequenceNumber>>,
+    memtables: BTreeMap<KeyspaceId, (Arc<Memtable>, MemtableWriter)>,
+    /// Bytes of all memtables.
+    bytes: usize,
+    /// How many writes each log has of each keyspace of which nothing is known.
+    unknown: BTreeMap<(u64, KeyspaceId), u64>,
     /// The sequence number of the last write; `None` if no write was read and no MANIFEST states
     /// the number.
     last: Option<SequenceNumber>,
 }
 
 impl Repair<'_> {
-    /// Reads the WALs with these numbers, ascending. `durable` holds the WALs that a whole MANIFEST
-    /// lists as synced, each with its number of synced bytes; without a whole MANIFEST it is
-    /// `None`. `last` is the sequence number of the last write before these WALs, if known.
-    /// `skipped` holds the sequence numbers that no WAL has, which are those of ingested tables.
+    /// Reads the WALs with these numbers, ascending. `whole` is what a whole MANIFEST says of them,
+    /// and `skipped` holds the sequence numbers that no WAL has, which are those of ingested tables.
     pub(super) fn logs(
         &mut self,
         numbers: &[u64],
-        durable: Option<&BTreeMap<u64, u64>>,
-        last: Option<SequenceNumber>,
+        whole: Option<&Recovered>,
         skipped: &Skipped,
     ) -> Result<()> {
+        let durable = whole.map(|recovered| &recovered.durable_wals);
+        let losses = self.report.losses.len();
         for (&number, &bytes) in durable.into_iter().flatten() {
             if !numbers.contains(&number) {
                 self.lose_log(number, 0, bytes, "synced writes, as the file is missing");
             }
         }
-        let (memtable, writer) = Memtable::new(MEMTABLE_BYTES);
-        let mut writes = Writes { skipped, memtable, writer, last };
+        let mut writes = Writes {
+            skipped,
+            flushed: whole.map(|recovered| &recovered.flushed),
+            memtables: BTreeMap::new(),
+            bytes: 0,
+            unknown: BTreeMap::new(),
+            last: whole.map(|recovered| recovered.flushed_sequence),
+        };
         for &number in numbers {
             self.log(number, durable, &mut writes)?;
         }
         self.flush_writes(&mut writes)?;
+        for (&(number, keyspace), count) in &writes.unknown {
+            let what = format!(
+                "{count} writes of keyspace {keyspace}, whose name neither a MANIFEST nor a table \
+                 tells, and which may have been dropped"
+            );
+            self.lose_log(number, 0, 0, &what);
+        }
+        if let Some(recovered) = whole.filter(|_| self.report.losses.len() == losses) {
+            self.check_end(recovered, &writes);
+        }
         // The skipped numbers are in use even if writes before them are lost, because the ingested
         // tables that have them stay.
         let last = writes.last.unwrap_or(0).max(skipped.largest());
@@ -112,7 +138,7 @@ impl Repair<'_> {
         }
         loop {
             let start = log.end();
-            let (what, is_hole) = match self.record(&mut log, writes)? {
+            let (what, is_hole) = match self.record(number, &mut log, writes)? {
                 Step::Taken => continue,
                 Step::End => match must_hold.filter(|&bytes| start < bytes) {
                     Some(bytes) => (format!("synced up to {bytes}, ends at {start}"), true),
@@ -139,7 +165,12 @@ impl Repair<'_> {
         }
     }
 
-    fn record(&mut self, log: &mut LogReader, writes: &mut Writes<'_>) -> Result<Step> {
+    fn record(
+        &mut self,
+        number: u64,
+        log: &mut LogReader,
+        writes: &mut Writes<'_>,
+    ) -> Result<Step> {
         let record = match log.next() {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(Step::End),
@@ -172,30 +203,72 @@ impl Repair<'_> {
             // A recovered WAL repeats writes of older WALs. Writes that were read before are
             // skipped.
             if writes.last.is_none_or(|last| sequence > last) {
-                let kind = operation.kind as u8;
-                writes.writer.insert(operation.key, sequence, kind, operation.value);
                 writes.last = Some(sequence);
+                let keyspace = operation.keyspace.unwrap_or(0);
+                match self.keyspaces.logged(keyspace) {
+                    Logged::Known => writes.insert(keyspace, sequence, operation),
+                    Logged::Dropped => {}
+                    Logged::Unknown => *writes.unknown.entry((number, keyspace)).or_default() += 1,
+                }
             }
         }
-        if writes.writer.bytes() >= MEMTABLE_BYTES {
+        if writes.bytes >= MEMTABLE_BYTES {
             self.flush_writes(writes)?;
         }
         Ok(Step::Taken)
     }
 
     fn flush_writes(&mut self, writes: &mut Writes<'_>) -> Result<()> {
-        let filter = self.filter_of(0, writes.memtable.len() as u64);
-        let flush =
-            Flush { store: &self.store, older: None, snapshots: Vec::new(), filter: &filter };
-        flush.run(&writes.memtable)?.into_iter().for_each(|file| self.add_new(0, file));
-        (writes.memtable, writes.writer) = Memtable::new(MEMTABLE_BYTES);
+        writes.bytes = 0;
+        for (keyspace, (memtable, _)) in std::mem::take(&mut writes.memtables) {
+            let filter = self.filter_of(keyspace, 0, memtable.len() as u64);
+            let store = &self.store_of(keyspace);
+            let flush = Flush { store, older: None, snapshots: Vec::new(), filter: &filter };
+            let files = flush.run(&memtable)?;
+            files.into_iter().for_each(|file| self.add_new(keyspace, 0, file));
+        }
         Ok(())
     }
 
-    /// Reports a loss that may concern any key.
+    /// Reports the writes between the last one in the logs and the last one that the MANIFEST calls
+    /// flushed. They were durable, because the flush of a keyspace syncs the logs of the others.
+    fn check_end(&mut self, recovered: &Recovered, writes: &Writes<'_>) {
+        let last = writes.skipped.after(writes.last.unwrap_or(0));
+        if let Some(&flushed) = recovered.flushed.values().max()
+            && flushed > last
+        {
+            let file = self.dir.join(names::manifest_name(recovered.manifest.0));
+            let what = format!("writes {} to {flushed}, as far as no table has them", last + 1);
+            self.report.losses.push(Loss { file, what, ..anywhere() });
+        }
+    }
+
+    /// Reports a loss that may concern any key of any keyspace.
     fn lose_log(&mut self, number: u64, offset: u64, bytes: u64, what: &str) {
         let file = names::wal_path(&self.dir, number);
-        let (from, to) = (Bound::Unbounded, Bound::Unbounded);
-        self.report.losses.push(Loss { file, offset, bytes, from, to, what: what.into() });
+        self.report.losses.push(Loss { file, offset, bytes, what: what.into(), ..anywhere() });
+    }
+}
+
+/// A loss that may concern any key of any keyspace.
+fn anywhere() -> Loss {
+    let (from, to) = (Bound::Unbounded, Bound::Unbounded);
+    let (file, what) = (PathBuf::new(), String::new());
+    Loss { file, offset: 0, bytes: 0, keyspace: None, from, to, what }
+}
+
+impl Writes<'_> {
+    fn insert(&mut self, keyspace: KeyspaceId, sequence: SequenceNumber, op: Operation<'_>) {
+        let flushed = self.flushed.and_then(|flushed| flushed.get(&keyspace));
+        if flushed.is_some_and(|&flushed| sequence <= flushed) {
+            return;
+        }
+        let (_, writer) = match self.memtables.entry(keyspace) {
+            btree_map::Entry::Occupied(there) => there.into_mut(),
+            btree_map::Entry::Vacant(new) => new.insert(Memtable::new(EXPECTED_BYTES)),
+        };
+        let before = writer.bytes();
+        writer.insert(op.key, sequence, op.kind as u8, op.value);
+        self.bytes += writer.bytes() - before;
     }
 }

@@ -16,7 +16,8 @@ use crate::fs::Fs;
 use crate::table::format::identity::TableIdentity;
 use crate::version::names::FileKind;
 use crate::version::{
-    FileMeta, Recovered, Skipped, VersionEdit, current_manifest, names, read_manifest,
+    FileMeta, KeyspaceId, KeyspaceRecord, Recovered, RecoveredKeyspace, Skipped, VersionEdit,
+    current_manifest, names, read_manifest,
 };
 use crate::wal::{FILE_HEADER_BYTES, LogKind, LogReader, RECORD_HEADER_BYTES};
 
@@ -41,6 +42,10 @@ pub(super) struct Parts {
     pub skipped: Skipped,
     pub next_file: u64,
     pub db_identity: Option<String>,
+    /// The keyspaces other than 0 that were created and, as far as is known, not dropped.
+    pub keyspaces: BTreeMap<KeyspaceId, RecoveredKeyspace>,
+    pub dropped: BTreeSet<KeyspaceId>,
+    pub next_keyspace: KeyspaceId,
 }
 
 impl Parts {
@@ -158,10 +163,26 @@ impl Parts {
 
     fn apply(&mut self, edit: VersionEdit, is_whole_tree: bool) {
         if is_whole_tree {
-            // A table of an older MANIFEST that this one does not list is obsolete.
+            // A table of an older MANIFEST that this one does not list is obsolete, and so is a
+            // keyspace.
             let lists = |number| edit.added.iter().any(|(_, meta)| meta.number == number);
             self.removed.extend(self.entered.keys().copied().filter(|&number| !lists(number)));
+            let lists = |id| edit.created.iter().any(|record| record.id == id);
+            self.dropped.extend(self.keyspaces.keys().copied().filter(|&id| !lists(id)));
         }
+        self.next_keyspace = self.next_keyspace.max(edit.next_keyspace.unwrap_or(0));
+        for KeyspaceRecord { id, name, options } in edit.created {
+            // The name was free, so an older keyspace of this name was dropped.
+            let older =
+                self.keyspaces.iter().filter(|(other, it)| **other != id && *it.name == *name);
+            self.dropped.extend(older.map(|(&other, _)| other));
+            let (name, options) = (name.into(), options.into());
+            self.keyspaces.insert(id, RecoveredKeyspace { name, options });
+        }
+        self.dropped.extend(edit.dropped);
+        self.keyspaces.retain(|id, _| !self.dropped.contains(id));
+        let of_dropped = self.entered.values().filter(|it| self.dropped.contains(&it.keyspace));
+        self.removed.extend(of_dropped.map(|meta| meta.number));
         for (_, number) in edit.removed {
             self.removed.insert(number);
         }

@@ -11,6 +11,9 @@
 //!      ─► the new tree replaces the old one (install.rs)
 //! ```
 //!
+//! Each keyspace has a tree of its own, and its tables are merged with each other only
+//! (`keyspaces.rs`).
+//!
 //! **Why all tables are merged** if no MANIFEST describes the tree: a lookup takes the first table
 //! that has the key, so it must know which of two tables is newer *for each key*. The largest
 //! sequence numbers of the tables do not tell this: a table of level 6 may hold a write of one key
@@ -23,12 +26,14 @@
 //! of old ones.
 
 mod install;
+mod keyspaces;
 mod logs;
 mod manifests;
 pub(in crate::db) mod report;
 mod tables;
 mod work;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use report::{Loss, RepairReport};
@@ -40,7 +45,8 @@ use crate::error::{Damage, Result};
 use crate::fs;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::version::names::FileKind;
-use crate::version::{Recovered, TableStore, names, order};
+use crate::version::{KeyspaceId, Recovered, TableStore, names, order};
+use keyspaces::Keyspaces;
 use manifests::ListedTree;
 use work::{LOST, Repair, is_table_damage};
 
@@ -135,6 +141,16 @@ impl<'a> Repair<'a> {
                 (it.next_file, it.db_identity.clone(), it.flushed_sequence, MAX_UNKNOWN_NUMBER)
             }
         };
+        let defaults = &options.tree;
+        let keyspaces = match tree {
+            ListedTree::Whole(it) => {
+                Keyspaces::new(defaults, &it.keyspaces, BTreeSet::new(), it.next_keyspace, true)
+            }
+            ListedTree::Parts(it) => {
+                let dropped = it.dropped.clone();
+                Keyspaces::new(defaults, &it.keyspaces, dropped, it.next_keyspace, false)
+            }
+        }?;
         let lost = dir.join(LOST);
         fs::create_dir_durably(&*fs, &lost)?;
         let mut files: Vec<(u64, FileKind)> =
@@ -165,6 +181,7 @@ impl<'a> Repair<'a> {
             dir,
             whole,
             store,
+            keyspaces,
             tables: tables.collect(),
             newest: Vec::new(),
             last_sequence,
@@ -175,7 +192,7 @@ impl<'a> Repair<'a> {
         })
     }
 
-    /// Makes the new tree.
+    /// Makes the new trees.
     fn run(&mut self, tree: &ListedTree) -> Result<()> {
         self.read_and_write(tree)?;
         let stated = self.last_sequence;
@@ -195,7 +212,7 @@ impl<'a> Repair<'a> {
     /// smaller one. Otherwise the next write could get a smaller number than an entry of the tree,
     /// and count as older than this entry.
     fn include_tree(&mut self) {
-        let newest = self.tree.iter().map(|(_, file, _)| file.meta.largest_sequence);
+        let newest = self.tree.iter().map(|it| it.file.meta.largest_sequence);
         self.last_sequence = newest.max().unwrap_or(0).max(self.last_sequence);
     }
 
@@ -205,11 +222,13 @@ impl<'a> Repair<'a> {
             ListedTree::Whole(recovered) => {
                 self.listed_tables(recovered)?;
                 let wals = self.wals(recovered.oldest_wal)?;
-                let last = Some(recovered.flushed_sequence);
-                self.logs(&wals, Some(&recovered.durable_wals), last, &recovered.skipped)?;
-                if let Some(why) = self.why_merge()? {
-                    self.report.problems.push(format!("{why}: all tables are merged"));
-                    self.merge_all()?;
+                self.logs(&wals, Some(recovered), &recovered.skipped)?;
+                for keyspace in self.filled_keyspaces() {
+                    if let Some(why) = self.why_merge(keyspace)? {
+                        let of = self.keyspaces.of(keyspace);
+                        self.report.problems.push(format!("{why}: all tables{of} are merged"));
+                        self.merge_all(keyspace)?;
+                    }
                 }
             }
             ListedTree::Parts(parts) => {
@@ -221,8 +240,10 @@ impl<'a> Repair<'a> {
                 self.report.deleted_keys_may_return = true;
                 self.all_tables(parts)?;
                 let wals = self.wals(parts.oldest_wal)?;
-                self.logs(&wals, None, None, &parts.skipped)?;
-                self.merge_all()?;
+                self.logs(&wals, None, &parts.skipped)?;
+                for keyspace in self.filled_keyspaces() {
+                    self.merge_all(keyspace)?;
+                }
             }
         }
         Ok(())
@@ -230,8 +251,8 @@ impl<'a> Repair<'a> {
 
     /// Why lookups cannot rely on the levels that the MANIFEST lists, and the places of the tables
     /// in level 0; `None` if they can. Other builds of Maypole may have left such a tree.
-    fn why_merge(&self) -> Result<Option<String>> {
-        let version = self.version();
+    fn why_merge(&self, keyspace: KeyspaceId) -> Result<Option<String>> {
+        let version = self.version(keyspace);
         if let Some((level, one, other)) = version.overlap() {
             let (one, other) = (one.number, other.number);
             return Ok(Some(format!("tables {one} and {other} of level {level} overlap")));

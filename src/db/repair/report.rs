@@ -4,6 +4,9 @@ use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::path::PathBuf;
 
+use crate::db::inner::trees::DEFAULT_NAME;
+use crate::encoding::text::escape;
+
 /// What [`Db::repair`](crate::Db::repair) found and did. `Display` prints it as a report.
 ///
 /// ```
@@ -59,6 +62,8 @@ pub struct Loss {
     /// How many bytes of the file are lost. 0 if the loss is not a range of bytes, for example if a
     /// table is missing.
     pub bytes: u64,
+    /// The name of the keyspace whose keys may be concerned; `None`: keys of any keyspace.
+    pub keyspace: Option<Vec<u8>>,
     /// The first key that may be concerned.
     pub from: Bound<Vec<u8>>,
     /// The last key that may be concerned.
@@ -68,7 +73,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Whether a key may be concerned.
+    /// Whether a key of the keyspace may be concerned.
     pub fn concerns(&self, key: &[u8]) -> bool {
         let bounds = [&self.from, &self.to].map(|bound| bound.as_ref().map(Vec::as_slice));
         RangeBounds::<[u8]>::contains(&<(Bound<_>, Bound<_>)>::from(bounds), key)
@@ -82,6 +87,9 @@ impl fmt::Display for Loss {
             write!(f, ", {} bytes at offset {}", self.bytes, self.offset)?;
         }
         write!(f, ": keys ")?;
+        if let Some(name) = self.keyspace.as_ref().filter(|name| *name != DEFAULT_NAME) {
+            write!(f, "of keyspace \"{}\" ", escape(name))?;
+        }
         match &self.from {
             Bound::Unbounded => write!(f, "from the first")?,
             Bound::Included(key) => write!(f, "from \"{}\"", key.escape_ascii())?,

@@ -11,30 +11,44 @@ use std::sync::Arc;
 
 use super::manifests::Parts;
 use super::report::Loss;
-use super::work::{FileLocation, Repair, is_table_damage};
+use super::work::{FileLocation, Placed, Repair, is_table_damage};
 use crate::compaction::run::{self, Job};
 use crate::compaction::{LAST_LEVEL, Plan, PlanKind, Planner, Unavailable};
 use crate::db::maintenance::ingest::smallest_and_largest;
 use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};
-use crate::encoding::text::escape;
-use crate::error::{Damage, Error, Result};
+use crate::error::{Damage, Result};
 use crate::fs::{self, Fs};
 use crate::known_files;
 use crate::range_tombstones::RangeTombstone;
 use crate::sync::atomic::AtomicBool;
-use crate::table::{Hole, Salvage, Survey, Table, property_names as property, readable_properties};
+use crate::table::{
+    Hole, Salvage, Survey, Table, UNKNOWN_COLUMN_FAMILY, property_names as property,
+    readable_properties,
+};
 use crate::version::names::FileKind;
-use crate::version::{FileMeta, Recovered, TableFile, Version, names};
+use crate::version::{FileMeta, KeyspaceId, Recovered, TableFile, Version, names};
 
 /// The keys that a loss may concern.
 type Keys = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 const ALL_KEYS: Keys = (Bound::Unbounded, Bound::Unbounded);
 
+/// A whole table that no whole MANIFEST describes.
+struct Whole {
+    number: u64,
+    table: Arc<Table>,
+    survey: Survey,
+    /// What a part of a MANIFEST says of it.
+    listed: Option<KeyspaceId>,
+    global_sequence: Option<SequenceNumber>,
+}
+
 /// A damaged table, and what is known of it.
 struct Suspect<'a> {
     number: u64,
+    /// The keyspace, if a MANIFEST states it.
+    listed: Option<KeyspaceId>,
     level: usize,
     /// The global sequence number, if the table was ingested and a MANIFEST states it.
     global_sequence: Option<SequenceNumber>,
@@ -43,14 +57,15 @@ struct Suspect<'a> {
 }
 
 impl Repair<'_> {
-    /// Adds the tables that a whole MANIFEST lists to the new tree, each in its level.
+    /// Adds the tables that a whole MANIFEST lists to the new trees, each in its keyspace and level.
     pub(super) fn listed_tables(&mut self, recovered: &Recovered) -> Result<()> {
         for (&number, (level, meta)) in &recovered.files {
-            let (level, global_sequence) = (*level, meta.global_sequence);
+            let (level, global_sequence, keyspace) = (*level, meta.global_sequence, meta.keyspace);
             let why = match self.open_listed(number, meta, level) {
                 Ok((file, survey)) => {
                     self.see(&survey, number);
-                    self.tree.push((level, file, FileLocation::InPlace));
+                    let location = FileLocation::InPlace;
+                    self.tree.push(Placed { keyspace, level, file, location });
                     continue;
                 }
                 Err(error) if is_table_damage(&error) => error,
@@ -61,10 +76,12 @@ impl Repair<'_> {
                 Some((from, file)) => {
                     let found = format!("table {number} is there as {}", from.display());
                     self.report.problems.push(found);
-                    self.tree.push((level, file, FileLocation::NamedAs(from)));
+                    let location = FileLocation::NamedAs(from);
+                    self.tree.push(Placed { keyspace, level, file, location });
                 }
                 None => {
-                    self.salvage(Suspect { number, level, global_sequence, meta: Some(meta) })?;
+                    let (listed, meta) = (Some(keyspace), Some(meta));
+                    self.salvage(Suspect { number, listed, level, global_sequence, meta })?;
                 }
             }
         }
@@ -137,24 +154,44 @@ impl Repair<'_> {
                     let own = survey.sequences.filter(|_| !table.needs_global_sequence());
                     newest.extend(own.map(|(_, largest)| (number, largest)));
                     let meta = parts.of(number, table.properties().identity());
+                    let listed = meta.map(|meta| meta.keyspace);
                     let global_sequence = meta.and_then(|meta| meta.global_sequence);
-                    whole.push((number, table, survey, global_sequence));
+                    whole.push(Whole { number, table, survey, listed, global_sequence });
                 }
                 Err(error) if is_table_damage(&error) => {
                     self.report.problems.push(error.to_string());
                     let meta = parts.of(number, None);
                     newest.extend(meta.map(|meta| (number, meta.largest_sequence)));
+                    let listed = meta.map(|meta| meta.keyspace);
                     let global_sequence = meta.and_then(|meta| meta.global_sequence);
-                    suspects.push(Suspect { number, level: 0, global_sequence, meta: None });
+                    suspects.push(Suspect {
+                        number,
+                        listed,
+                        level: 0,
+                        global_sequence,
+                        meta: None,
+                    });
                 }
                 Err(error) => return Err(error),
             }
         }
         newest.sort_unstable();
         self.newest = newest;
-        for (number, table, survey, global_sequence) in whole {
-            self.add_whole(number, table, survey, global_sequence)?;
+        // The largest number comes first, so that no new keyspace gets a number that a table states,
+        // and so that of two keyspaces of one name the later one keeps the name. Ingested tables,
+        // which state no number, come last.
+        let stated = |it: &Whole| it.table.properties().column_family();
+        whole.sort_by_key(|it| {
+            let id = stated(it).map(|(id, _)| id);
+            (id == Some(UNKNOWN_COLUMN_FAMILY), std::cmp::Reverse(id))
+        });
+        let mut placed = Vec::new();
+        for table in whole {
+            let keyspace = self.keyspace_of(table.number, table.listed, stated(&table));
+            placed.extend(keyspace.map(|keyspace| (keyspace, table)));
         }
+        placed.sort_by_key(|(_, table)| table.number);
+        placed.into_iter().try_for_each(|(keyspace, table)| self.add_whole(keyspace, table))?;
         for suspect in suspects {
             self.salvage(suspect)?;
         }
@@ -162,19 +199,30 @@ impl Repair<'_> {
             if !parts.removed.contains(number) && !numbers.contains(number) {
                 let what = "a table that is missing, unless a part of the MANIFEST that cannot be read \
                             removed it";
-                self.lose(*number, 0, 0, keys_of(meta), what);
+                self.lose(*number, Some(meta.keyspace), (0, 0), keys_of(meta), what);
             }
         }
         Ok(())
     }
 
-    fn add_whole(
+    /// The keyspace of a table. `None`, with a line in the report, if it was dropped.
+    fn keyspace_of(
         &mut self,
         number: u64,
-        mut table: Arc<Table>,
-        survey: Survey,
-        mut global_sequence: Option<SequenceNumber>,
-    ) -> Result<()> {
+        listed: Option<KeyspaceId>,
+        stated: Option<(u64, Vec<u8>)>,
+    ) -> Option<KeyspaceId> {
+        let keyspace = self.keyspaces.of_table(listed, stated);
+        if keyspace.is_none() {
+            let path = names::table_path(&self.dir, number);
+            let what = format!("{}: a table of a keyspace that was dropped", path.display());
+            self.report.problems.push(what);
+        }
+        keyspace
+    }
+
+    fn add_whole(&mut self, keyspace: KeyspaceId, table: Whole) -> Result<()> {
+        let Whole { number, mut table, survey, listed, mut global_sequence } = table;
         let path = names::table_path(&self.dir, number);
         let guessed = table.needs_global_sequence() && global_sequence.is_none();
         if table.needs_global_sequence() {
@@ -202,10 +250,13 @@ impl Repair<'_> {
             ..FileMeta::default()
         };
         if guessed {
-            self.lose(number, 0, 0, keys_of(&meta), GUESSED);
+            self.lose(number, Some(keyspace), (0, 0), keys_of(&meta), GUESSED);
         }
-        let file = self.table_file(meta, table);
-        self.tree.push((0, file, FileLocation::InPlace));
+        if global_sequence.is_some() && listed.is_none() && self.keyspaces.has_others() {
+            self.lose(number, None, (0, 0), keys_of(&meta), UNKNOWN_KEYSPACE);
+        }
+        let (level, file) = (0, self.table_file(meta, table));
+        self.tree.push(Placed { keyspace, level, file, location: FileLocation::InPlace });
         Ok(())
     }
 
@@ -218,13 +269,13 @@ impl Repair<'_> {
 
     /// Writes the readable part of a table to a new one. Reports what is lost.
     fn salvage(&mut self, suspect: Suspect) -> Result<()> {
-        let Suspect { number, level, mut global_sequence, meta } = suspect;
+        let Suspect { number, listed, level, mut global_sequence, meta } = suspect;
         let path = names::table_path(&self.dir, number);
         let keys = meta.map_or(ALL_KEYS, keys_of);
         let file = match self.fs.open(&path) {
             Ok(file) => file,
             Err(error) if is_table_damage(&error) => {
-                self.lose(number, 0, 0, keys, "a table that is missing");
+                self.lose(number, listed, (0, 0), keys, "a table that is missing");
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -241,27 +292,36 @@ impl Repair<'_> {
             Ok(opened) => opened,
             Err(error) if is_table_damage(&error) => {
                 self.report.problems.push(error.to_string());
-                self.lose(number, 0, file_bytes, keys, "a table from which nothing can be read");
+                let what = "a table from which nothing can be read";
+                self.lose(number, listed, (0, file_bytes), keys, what);
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
+        if salvage.lost_properties && listed.is_none() && self.keyspaces.has_others() {
+            let what = "a table whose keyspace is not known";
+            self.lose(number, None, (0, file_bytes), keys, what);
+            return Ok(());
+        }
+        let stated = salvage.column_family.clone();
+        let Some(keyspace) = self.keyspace_of(number, listed, stated) else { return Ok(()) };
+        let of = Some(keyspace);
         if meta.is_some_and(|meta| self.is_another(&salvage, meta, &path)) {
-            self.lose(number, 0, 0, keys, "a table that another one has replaced");
+            self.lose(number, of, (0, 0), keys, "a table that another one has replaced");
             return Ok(());
         }
         if guessed {
-            self.lose(number, 0, 0, keys.clone(), GUESSED);
+            self.lose(number, of, (0, 0), keys.clone(), GUESSED);
         }
         if salvage.lost_properties && meta.is_none() && global_sequence.is_none() {
             let what = "the properties of a table: if it was ingested, its place among the writes";
-            self.lose(number, 0, 0, keys.clone(), what);
+            self.lose(number, of, (0, 0), keys.clone(), what);
         }
         if salvage.lost_ranges {
             let what = "the range deletions of a table, if it had any";
-            self.lose(number, 0, 0, keys.clone(), what);
+            self.lose(number, of, (0, 0), keys.clone(), what);
         }
-        let (file, holes) = self.write_salvaged(&salvage, level, meta)?;
+        let (file, holes) = self.write_salvaged(&salvage, keyspace, level, meta)?;
         let kept = file.as_ref().map_or(0, |file| file.meta.entries);
         self.report.problems.push(format!("{}: {kept} entries were salvaged", path.display()));
         for Hole { offset, bytes, after, before, why } in holes {
@@ -276,10 +336,10 @@ impl Repair<'_> {
             // because the hole can only have held older versions of that key.
             let from = after.map_or(keys.0.clone(), Bound::Excluded);
             let to = before.map_or(keys.1.clone(), Bound::Included);
-            self.lose(number, offset, bytes, (from, to), "a part of a table");
+            self.lose(number, of, (offset, bytes), (from, to), "a part of a table");
         }
         if let Some(file) = file {
-            self.add_new(level, file);
+            self.add_new(keyspace, level, file);
         }
         Ok(())
     }
@@ -298,11 +358,13 @@ impl Repair<'_> {
     fn write_salvaged(
         &self,
         salvage: &Salvage,
+        keyspace: KeyspaceId,
         level: usize,
         meta: Option<&FileMeta>,
     ) -> Result<(Option<Arc<TableFile>>, Vec<Hole>)> {
-        let filter = self.filter_of(level, meta.map_or(0, |meta| meta.entries));
-        let mut table = self.store.create(&filter, level)?;
+        let filter = self.filter_of(keyspace, level, meta.map_or(0, |meta| meta.entries));
+        let store = self.store_of(keyspace);
+        let mut table = store.create(&filter, level)?;
         if let Some(meta) = meta {
             // The table keeps its place in level 0, although its newest entry may be lost.
             table.raise_largest_sequence(meta.largest_sequence);
@@ -328,33 +390,36 @@ impl Repair<'_> {
         Ok((if is_empty { None } else { Some(table.finish()?) }, holes))
     }
 
-    /// Merges all tables into new ones of the last level. This is correct whatever the levels were,
-    /// because each entry has its sequence number.
-    pub(super) fn merge_all(&mut self) -> Result<()> {
+    /// Merges all tables of a keyspace into new ones of the last level. This is correct whatever the
+    /// levels were, because each entry has its sequence number.
+    pub(super) fn merge_all(&mut self, keyspace: KeyspaceId) -> Result<()> {
         // The last sequence number is raised before the merge, because the merge may drop a
         // tombstone that has the largest number of the tree.
         self.include_tree();
-        let inputs = std::mem::take(&mut self.tree);
-        let version = Version::of(inputs.iter().map(|(_, file, _)| (0, Arc::clone(file))));
+        let all = std::mem::take(&mut self.tree);
+        let (inputs, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|it| it.keyspace == keyspace);
+        self.tree = others;
+        let version = Version::of(inputs.iter().map(|it| (0, Arc::clone(&it.file))));
         let (metas, free) = (version.metas(), Unavailable::default());
-        let planner = Planner::new(&metas, &self.options.tree.shape, &free);
+        let shape = self.keyspaces.options(keyspace).shape.clone();
+        let planner = Planner::new(&metas, &shape, &free);
         let Some(plan) = planner.plan_files(&metas[0], 0, LAST_LEVEL) else { return Ok(()) };
         let plan = Plan { kind: PlanKind::Merge, ..plan };
         let entries = metas[0].iter().map(|meta| meta.entries).sum();
         let job = Job {
-            store: &self.store,
+            store: &self.store_of(keyspace),
             version: &version,
-            shape: &self.options.tree.shape,
+            shape: &shape,
             snapshots: Vec::new(),
-            filter: &self.filter_of(LAST_LEVEL, entries),
+            filter: &self.filter_of(keyspace, LAST_LEVEL, entries),
             cancelled: &AtomicBool::new(false),
             parts: self.options.compaction_threads,
         };
         let merged = run::run(&job, &plan);
         // Tables that were written only to be merged are obsolete.
-        let written =
-            inputs.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
-        written.for_each(|(level, file, _)| file.mark_obsolete(*level));
+        let written = inputs.iter().filter(|it| matches!(it.location, FileLocation::New));
+        written.for_each(|it| it.file.discard());
         for file in merged?.outputs {
             // The merge kept the entries that are not understood. They are found by reading,
             // because no property counts them.
@@ -362,19 +427,32 @@ impl Repair<'_> {
                 let survey = file.table.survey()?;
                 self.see(&survey, file.meta.number);
             }
-            self.add_new(LAST_LEVEL, file);
+            self.add_new(keyspace, LAST_LEVEL, file);
         }
         Ok(())
     }
 
-    fn lose(&mut self, number: u64, offset: u64, bytes: u64, (from, to): Keys, what: &str) {
+    /// Reports the loss of bytes, given as (offset, bytes), of a table of this keyspace.
+    fn lose(
+        &mut self,
+        number: u64,
+        keyspace: Option<KeyspaceId>,
+        (offset, bytes): (u64, u64),
+        (from, to): Keys,
+        what: &str,
+    ) {
         let file = names::table_path(&self.dir, number);
-        self.report.losses.push(Loss { file, offset, bytes, from, to, what: what.into() });
+        let keyspace = keyspace.or_else(|| (!self.keyspaces.has_others()).then_some(0));
+        let keyspace = keyspace.map(|id| self.keyspaces.name(id));
+        let what = what.into();
+        self.report.losses.push(Loss { file, offset, bytes, keyspace, from, to, what });
     }
 }
 
 const GUESSED: &str = "the sequence number of an ingested table: treated as newer than the tables \
                        with lower numbers";
+
+const UNKNOWN_KEYSPACE: &str = "the keyspace of an ingested table: treated as \"default\"";
 
 /// The keys that a table holds.
 fn keys_of(meta: &FileMeta) -> Keys {
@@ -383,44 +461,21 @@ fn keys_of(meta: &FileMeta) -> Keys {
 }
 
 /// Examines the tables of a directory without any MANIFEST. Rejects tables of other programs, and
-/// tables of several column families, because equal keys of two families would collide.
+/// tables that need a feature that this build lacks.
 pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let names = fs::names_in(fs, dir)?;
     let kinds: Vec<FileKind> = names.iter().filter_map(|name| names::parse(name)).collect();
     if kinds.iter().any(|kind| matches!(kind, FileKind::Manifest(_))) {
         return Ok(());
     }
-    /// The number and the name of a column family.
-    type Family = Option<(u64, Vec<u8>)>;
-    let mut first: Option<(PathBuf, Family)> = None;
     for kind in kinds {
         let FileKind::Table(number) = kind else { continue };
         let path = names::table_path(dir, number);
         if let Some(known) = known_files::of_file(fs, &path) {
             return Err(known.refused(&path));
         }
-        let Ok(file) = fs.open(&path) else { continue };
-        // A damaged table has no readable properties.
-        let Some(properties) = readable_properties(&file)? else { continue };
-        let family = properties.column_family();
-        match &first {
-            Some((other, found)) if *found != family => {
-                let name = |family: &Family| match family {
-                    Some((_, name)) => format!("\"{}\"", escape(name)),
-                    None => "\"default\"".into(),
-                };
-                let what = format!(
-                    "this is a table of RocksDB's column family {}, and {} is one of {}: equal keys \
-                     of them would collide; nothing was changed. Repair each family in a directory \
-                     of its own",
-                    name(&family),
-                    other.display(),
-                    name(found)
-                );
-                return Err(Error::Unsupported { file: path, what });
-            }
-            Some(_) => {}
-            None => first = Some((path, family)),
+        if let Ok(file) = fs.open(&path) {
+            readable_properties(&file)?;
         }
     }
     Ok(())

@@ -1,8 +1,10 @@
-//! [`Repair`]: a repair under way.
+//! [`Repair`]: a repair under way, and the tables of its new trees.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::keyspaces::Keyspaces;
 use super::report::RepairReport;
 use crate::db::options::Builder;
 use crate::encoding::key::SequenceNumber;
@@ -11,7 +13,7 @@ use crate::filter::FilterSpec;
 use crate::filter_policy::FilterContext;
 use crate::fs::Fs;
 use crate::table::Table;
-use crate::version::{FileMeta, TableFile, TableStore, Version, names};
+use crate::version::{FileMeta, KeyspaceId, TableFile, TableStore, Version, names};
 
 /// The directory of files that are no longer part of the database.
 pub(super) const LOST: &str = "lost";
@@ -23,20 +25,29 @@ pub(super) struct Repair<'a> {
     pub(super) dir: PathBuf,
     /// Opens the old tables.
     pub(super) whole: TableStore,
-    /// Creates new tables, in `lost/`, where no opening looks for them.
+    /// Creates new tables, in `lost/`, where no opening looks for them: see [`Repair::store_of`].
     pub(super) store: TableStore,
+    pub(super) keyspaces: Keyspaces,
     /// Numbers of the tables in the directory.
     pub(super) tables: Vec<u64>,
     /// File number and largest sequence number of the tables from which `guess` estimates the
     /// sequence number of an ingested table if no MANIFEST states it.
     pub(super) newest: Vec<(u64, SequenceNumber)>,
     pub(super) last_sequence: SequenceNumber,
-    /// The new tree: level, table, and where the file is.
-    pub(super) tree: Vec<(usize, Arc<TableFile>, FileLocation)>,
+    /// The tables of the new trees.
+    pub(super) tree: Vec<Placed>,
     pub(super) is_done: bool,
     /// Whether a table may have entries that this build does not understand.
     pub(super) may_hold_unknown: bool,
     pub(super) report: RepairReport,
+}
+
+/// A table of one of the new trees.
+pub(super) struct Placed {
+    pub(super) keyspace: KeyspaceId,
+    pub(super) level: usize,
+    pub(super) file: Arc<TableFile>,
+    pub(super) location: FileLocation,
 }
 
 /// Where the file of a table is.
@@ -57,18 +68,39 @@ pub(super) fn is_table_damage(error: &Error) -> bool {
 }
 
 impl Repair<'_> {
-    pub(super) fn version(&self) -> Version {
-        Version::of(self.tree.iter().map(|(level, file, _)| (*level, Arc::clone(file))))
+    /// The tables of a keyspace.
+    fn tables_of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = &Placed> {
+        self.tree.iter().filter(move |it| it.keyspace == keyspace)
+    }
+
+    pub(super) fn version(&self, keyspace: KeyspaceId) -> Version {
+        Version::of(self.tables_of(keyspace).map(|it| (it.level, Arc::clone(&it.file))))
+    }
+
+    /// The keyspaces that have tables.
+    pub(super) fn filled_keyspaces(&self) -> BTreeSet<KeyspaceId> {
+        self.tree.iter().map(|it| it.keyspace).collect()
     }
 
     pub(super) fn added(&self) -> Vec<(usize, FileMeta)> {
-        self.tree.iter().map(|(level, file, _)| (*level, file.meta.clone())).collect()
+        let meta = |it: &Placed| FileMeta { keyspace: it.keyspace, ..it.file.meta.clone() };
+        self.tree.iter().map(|it| (it.level, meta(it))).collect()
     }
 
-    pub(super) fn filter_of(&self, level: usize, entries: u64) -> FilterSpec {
+    pub(super) fn filter_of(&self, keyspace: KeyspaceId, level: usize, entries: u64) -> FilterSpec {
         let mut metas: [Vec<&FileMeta>; crate::version::LEVELS] = Default::default();
-        self.tree.iter().for_each(|(level, file, _)| metas[*level].push(&file.meta));
-        self.options.tree.filter.spec_for(&FilterContext::new(&metas, level, entries))
+        self.tables_of(keyspace).for_each(|it| metas[it.level].push(&it.file.meta));
+        let policy = &self.keyspaces.options(keyspace).filter;
+        policy.spec_for(&FilterContext::new(&metas, level, entries))
+    }
+
+    /// Creates the new tables of a keyspace.
+    pub(super) fn store_of(&self, keyspace: KeyspaceId) -> TableStore {
+        let store = self.store.with_options(self.keyspaces.options(keyspace).tables.clone());
+        match keyspace {
+            0 => store,
+            _ => store.in_keyspace(keyspace, &self.keyspaces.name(keyspace)),
+        }
     }
 
     pub(super) fn table_file(&self, meta: FileMeta, table: Arc<Table>) -> Arc<TableFile> {
@@ -77,8 +109,8 @@ impl Repair<'_> {
         Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, obsolete))
     }
 
-    pub(super) fn add_new(&mut self, level: usize, file: Arc<TableFile>) {
-        self.tree.push((level, file, FileLocation::New));
+    pub(super) fn add_new(&mut self, keyspace: KeyspaceId, level: usize, file: Arc<TableFile>) {
+        self.tree.push(Placed { keyspace, level, file, location: FileLocation::New });
     }
 }
 
@@ -87,9 +119,8 @@ impl Drop for Repair<'_> {
         if !self.is_done {
             // The repair has failed. No MANIFEST lists the new tables, and the old tables and WALs
             // still hold their entries, so those new tables that are still in `lost/` are deleted.
-            let new =
-                self.tree.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
-            new.for_each(|(level, file, _)| file.mark_obsolete(*level));
+            let new = self.tree.iter().filter(|it| matches!(it.location, FileLocation::New));
+            new.for_each(|it| it.file.discard());
         }
     }
 }

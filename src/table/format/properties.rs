@@ -300,13 +300,18 @@ impl TableProperties {
         (format_version >= 7 && is_used && !is_own).then_some(manager)
     }
 
-    /// The number and the name of the table's column family. `None` for RocksDB's default family
-    /// and for an unknown one. A database must not hold tables of different families, because equal
-    /// keys in two families are different keys.
+    /// The number and the name of the table's column family, which is a keyspace. `None` for the
+    /// default one and for an unknown one. Tables of different families must not be in one tree,
+    /// because equal keys in two families are different keys. A table to ingest may come from another
+    /// database, so only its name counts, and its number is [`UNKNOWN_COLUMN_FAMILY`].
     pub(crate) fn column_family(&self) -> Option<(u64, Vec<u8>)> {
         let number = self.number(names::COLUMN_FAMILY_ID)?;
-        let name = self.raw(names::COLUMN_FAMILY_NAME).unwrap_or_default();
-        (number != 0 && number != UNKNOWN_COLUMN_FAMILY).then(|| (number, name.to_owned()))
+        let name = self.raw(names::COLUMN_FAMILY_NAME).unwrap_or_default().to_owned();
+        match number {
+            0 | UNKNOWN_COLUMN_FAMILY => None,
+            _ if self.raw(names::EXTERNAL_VERSION).is_some() => Some((UNKNOWN_COLUMN_FAMILY, name)),
+            _ => Some((number, name)),
+        }
     }
 
     /// Number of entries, range deletions included.

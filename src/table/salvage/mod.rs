@@ -57,6 +57,8 @@ pub(crate) struct Salvage {
     data_end: u64,
     ranges: Option<Arc<RangeTombstones>>,
     identity: Option<TableIdentity>,
+    /// The number and the name of the column family that the table states.
+    pub column_family: Option<(u64, Vec<u8>)>,
     /// Whether the properties could not be read.
     pub lost_properties: bool,
     /// Whether the table is for ingestion and its sequence number is unknown.
@@ -177,6 +179,7 @@ impl Salvage {
             data_end,
             ranges: ranges.flatten(),
             identity: properties.identity(),
+            column_family: properties.column_family(),
             lost_properties,
             needs_global_sequence: is_external && global_sequence.is_none(),
             lost_ranges,

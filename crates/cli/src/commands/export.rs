@@ -5,19 +5,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 use maypole::{ExportReport, FilterPolicy};
+use serde_json::{Value, json};
 
 use crate::args;
 use crate::failure::{Failure, Result};
 use crate::output::{object, printable, tell};
 use crate::progress;
-use crate::show::text::{counted, size};
+use crate::show::text::{counted, escape, size};
 
 /// Make a RocksDB database of a database, without rewriting its tables.
 ///
-/// The RocksDB database shares the tables by hard links, which take no space and no time. If
-/// linking fails, for example between file systems, the tables are copied, and the command says so.
-/// The Maypole database stays as it is. RocksDB 6.27 and later open the new one, read every key and
-/// can write to it.
+/// Each keyspace becomes a column family of its name. The RocksDB database shares the tables by hard
+/// links, which take no space and no time. If linking fails, for example between file systems, the
+/// tables are copied, and the command says so. The Maypole database stays as it is. RocksDB 6.27 and
+/// later open the new one, read every key and can write to it.
 ///
 /// RocksDB uses the filters of tables only if its options name a filter policy. This command prints
 /// the policy to set, and writes it to the OPTIONS file. RocksDB ignores filters that it does not
@@ -37,7 +38,8 @@ pub struct Export {
     filter: Option<FilterPolicy>,
     /// Print a JSON object: tables, linked, copied, refiltered, not_refiltered (which tables keep
     /// their filters in spite of --filter, and why), bytes, unknown_filters (tables that RocksDB
-    /// reads without their filter), filter_policy, not_linked (why the first copied table was not
+    /// reads without their filter), filter_policy (of the column family "default"), other_families
+    /// (name and filter_policy of each other one), not_linked (why the first copied table was not
     /// linked)
     #[arg(long, verbatim_doc_comment)]
     json: bool,
@@ -86,7 +88,8 @@ fn print(out: &mut dyn Write, report: &ExportReport, as_json: bool) -> Result {
     if as_json {
         let object = object! { report =>
             tables = tables, linked, copied, refiltered, not_refiltered,
-            bytes = report.file_bytes, unknown_filters, filter_policy, not_linked
+            bytes = report.file_bytes, unknown_filters, filter_policy,
+            other_families = json!(others(report)), not_linked
         };
         writeln!(out, "{object}")?;
         return Ok(());
@@ -101,5 +104,14 @@ fn print(out: &mut dyn Write, report: &ExportReport, as_json: bool) -> Result {
         size(report.file_bytes),
         report.filter_policy.as_deref().unwrap_or("nullptr"),
     )?;
+    for (name, policy) in &report.other_families {
+        let policy = policy.as_deref().unwrap_or("nullptr");
+        writeln!(out, "{}: filter_policy={policy}", escape(name))?;
+    }
     Ok(())
+}
+
+fn others(report: &ExportReport) -> Vec<Value> {
+    let family = |(name, policy): &(Vec<u8>, Option<String>)| json!({ "column_family": escape(name), "filter_policy": policy });
+    report.other_families.iter().map(family).collect()
 }

@@ -1,7 +1,7 @@
 //! `import`: makes a Maypole database from a RocksDB or LevelDB database.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use maypole::{Db, ImportReport, RocksDb};
@@ -14,6 +14,9 @@ use crate::progress;
 use crate::show::text::{counted, escape, size};
 
 /// Make a Maypole database of a RocksDB database, without rewriting its tables.
+///
+/// Without --all, the column family is the keyspace "default" of the new database. With --all,
+/// there is a keyspace for each column family, with its name.
 ///
 /// The new database shares the tables by hard links, which take no space and no time. If linking
 /// fails, for example between file systems or for files of another owner, the tables are copied,
@@ -40,9 +43,8 @@ pub struct Import {
     /// The column family to import; \xNN stands for a byte
     #[arg(long, value_name = "NAME", default_value = "default", value_parser = args::bytes())]
     column_family: Bytes,
-    /// Import all column families, each to a directory of its name in DB. In the names of these
-    /// directories, %NN is the byte with the hexadecimal number NN
-    #[arg(long, conflicts_with = "column_family", verbatim_doc_comment)]
+    /// Import all column families, each as a keyspace of its name
+    #[arg(long, conflicts_with = "column_family")]
     all: bool,
     /// Read every table completely before anything is written
     #[arg(long)]
@@ -57,40 +59,26 @@ pub struct Import {
 impl Import {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let rocks = RocksDb::open_read_only(&self.rocksdb)?;
-        let targets = self.targets(&rocks)?;
-        for (name, _) in &targets {
+        let names: Vec<&[u8]> = match self.all {
+            true => rocks.column_families().iter().map(|family| &family.name[..]).collect(),
+            false => vec![&self.column_family.0],
+        };
+        for name in &names {
             let db = rocks.column_family(name)?;
             if self.verify {
                 verify(&db, &escape(name))?;
             }
         }
-        let mut made: Vec<&Path> = Vec::new();
         let existed = self.db.exists();
-        let mut reports = Vec::new();
-        for (name, dir) in &targets {
-            let dir_existed = dir.exists();
-            match rocks.import(name, dir) {
-                Ok(report) => {
-                    made.push(dir);
-                    reports.push((name, report));
-                }
-                Err(error) => {
-                    // `remove_dir` removes the directory only if it is empty.
-                    if !dir_existed {
-                        let _ = std::fs::remove_dir(dir);
-                    }
-                    for dir in made {
-                        let _ = Db::builder(dir).destroy();
-                        let _ = std::fs::remove_dir(dir);
-                    }
-                    if !existed {
-                        let _ = std::fs::remove_dir(&self.db);
-                    }
-                    return Err(error.into());
-                }
-            }
+        let imported = match self.all {
+            true => rocks.import_all(&self.db),
+            false => rocks.import(&self.column_family.0, &self.db).map(|report| vec![report]),
+        };
+        if imported.is_err() && !existed {
+            // `remove_dir` removes the directory only if it is empty.
+            let _ = std::fs::remove_dir(&self.db);
         }
-        for (name, report) in reports {
+        for (name, report) in names.into_iter().zip(imported?) {
             if let Some(reason) = &report.not_linked {
                 tell(format_args!("note: copied, not linked: {reason}"));
             }
@@ -98,53 +86,6 @@ impl Import {
         }
         Ok(())
     }
-
-    /// The column families to import, and the directory of each.
-    fn targets(&self, rocks: &RocksDb) -> Result<Vec<(Vec<u8>, PathBuf)>> {
-        if !self.all {
-            return Ok(vec![(self.column_family.0.clone(), self.db.clone())]);
-        }
-        if self.db.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(Failure::new(format_args!(
-                "{}: exists already and is not empty; an import takes a new directory",
-                self.db.display()
-            )));
-        }
-        let families = rocks.column_families();
-        let names: Vec<&[u8]> = families.iter().map(|family| &family.name[..]).collect();
-        let dirs = directory_names(&names);
-        Ok(names.iter().zip(dirs).map(|(name, dir)| (name.to_vec(), self.db.join(dir))).collect())
-    }
-}
-
-/// A name of a directory for each of these column families. No two of them are equal, even on a
-/// file system that ignores the case of letters.
-///
-/// The names of column families are bytes. In the name of the directory, a byte is `%NN` unless all
-/// file systems take it as it is. Capital letters are `%NN` too in a name that differs from another
-/// one only in their case. The empty name is `%`.
-fn directory_names(families: &[&[u8]]) -> Vec<String> {
-    let encoded = |name: &[u8], with_capitals: bool| {
-        let mut dir = String::new();
-        for (i, &byte) in name.iter().enumerate() {
-            let is_plain = match byte {
-                b'A'..=b'Z' => with_capitals,
-                b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => true,
-                // At the ends of names, points and spaces are special.
-                b' ' | b'.' => i > 0 && i + 1 < name.len(),
-                _ => b"!#$&'()+,;=@[]^`{}~".contains(&byte),
-            };
-            match is_plain {
-                true => dir.push(byte.into()),
-                false => dir += &format!("%{byte:02x}"),
-            }
-        }
-        if dir.is_empty() { "%".into() } else { dir }
-    };
-    let is_alone = |name: &&&[u8]| {
-        families.iter().filter(|other| other.eq_ignore_ascii_case(name)).count() == 1
-    };
-    families.iter().map(|name| encoded(name, is_alone(&name))).collect()
 }
 
 /// Reads every table completely.
@@ -182,24 +123,4 @@ fn print(out: &mut dyn Write, name: &str, report: &ImportReport, as_json: bool) 
         counted(report.log_entries as u64, "entry"),
     )?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Names that no directory can have were once refused, and names that differ only in the case
-    /// of letters would have met in one directory.
-    #[test]
-    fn every_column_family_has_a_directory_of_its_own() {
-        for (families, dirs) in [
-            (&[&b"default"[..], b"\x01", b"\n", b"\xff", b""][..], "default %01 %0a %ff %"),
-            (&[b".", b"..", b"a.", b"a/b", b"%01", b"nul\0"], "%2e %2e%2e a%2e a%2fb %2501 nul%00"),
-            (&[b"Users", b"a", b"A", b"%41"], "Users a %41 %2541"),
-            (&["Käse".as_bytes(), b"a b:c", b" "], "K%c3%a4se a b%3ac %20"),
-        ] {
-            let found = directory_names(families);
-            assert_eq!(found.join(" "), dirs);
-        }
-    }
 }

@@ -22,8 +22,8 @@ use crate::{output, progress};
 /// An interrupted repair can be started again.
 ///
 /// A directory of RocksDB, LevelDB or Pebble is rejected and not changed; repair it with that
-/// engine's own tools. Table files of RocksDB without other files become a database, if they are of
-/// one column family. Entries that only RocksDB reads, such as merge operands, are kept, and the
+/// engine's own tools. Table files of RocksDB without other files become a database, with a keyspace
+/// for each column family. Entries that only RocksDB reads, such as merge operands, are kept, and the
 /// report lists the tables that hold them.
 ///
 /// The command prints what was wrong, which keys may be missing or old, and which files it moved.

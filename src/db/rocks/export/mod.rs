@@ -5,6 +5,9 @@
 //!                          ─► MANIFEST, OPTIONS, IDENTITY ─► CURRENT
 //! ```
 //!
+//! Each keyspace becomes a column family with its number and its name. All are of one moment
+//! ([`Inner::cut`]).
+//!
 //! The tables are RocksDB's already, so they stay as they are, with their levels, sequence numbers
 //! and bounds. RocksDB treats four things differently from Maypole:
 //!
@@ -23,17 +26,22 @@ use std::path::Path;
 
 use crate::db::background::jobs::work_in_this_thread;
 use crate::db::inner::Inner;
+use crate::db::inner::cut::Cut;
 use crate::db::inner::database::Database;
+use crate::db::inner::trees::DEFAULT_NAME;
 use crate::db::maintenance::checkpoint::{SharedTables, make_database};
 use crate::db::options::lasting;
+use crate::encoding::text::escape;
 use crate::error::{Error, Result};
 use crate::filter::{Family, FilterEncoding, FilterSpec};
 use crate::filter_policy::FilterPolicy;
 use crate::fs;
-use crate::rocksdb::{ListedTable, NewDatabase};
+use crate::rocksdb::{ListedTable, NewDatabase, NewFamily};
 use crate::table::format::identity::{TableIdentity, new_db_identity};
-use crate::table::{BYTEWISE_COMPARATOR, Table, property_names as property, user_comparator};
-use crate::version::{TableFile, Version, names};
+use crate::table::{
+    BYTEWISE_COMPARATOR, Table, TableOptions, property_names as property, user_comparator,
+};
+use crate::version::{KeyspaceRecord, TableFile, TableStore, Version, names};
 
 /// The epoch number of tables below level 0 (see [`number_epochs`]).
 const DEEPER_EPOCH: u64 = 1;
@@ -57,9 +65,11 @@ pub struct ExportReport {
     pub not_linked: Option<String>,
     /// Tables with a filter that RocksDB does not know. It reads them without one.
     pub unknown_filters: usize,
-    /// The filter policy in OPTIONS, in RocksDB's words: `bloomfilter:10:false`. `None`: no table
-    /// has a filter.
+    /// The filter policy of the column family `default` in OPTIONS, in RocksDB's words:
+    /// `bloomfilter:10:false`. `None`: none of its tables has a filter.
     pub filter_policy: Option<String>,
+    /// The names of the other column families, and the filter policy of each.
+    pub other_families: Vec<(Vec<u8>, Option<String>)>,
 }
 
 /// See [`Db::export_rocksdb`](crate::Db::export_rocksdb).
@@ -82,63 +92,62 @@ pub(in crate::db) fn export_rocksdb(
     let fs = &inner.database.store.fs;
     let dir = lasting(&**fs, dir)?;
     let fill = || fill_rocksdb(inner, &dir, filter);
-    make_database(&**fs, &inner.database.store.dir, &dir, || inner.flush(), fill)
+    make_database(&**fs, &inner.database.store.dir, &dir, || inner.flush_all(), fill)
 }
 
 /// Makes the files of the RocksDB database in `dir`.
 fn fill_rocksdb(inner: &Inner, dir: &Path, filter: Option<&FilterPolicy>) -> Result<ExportReport> {
-    let (read_state, flushed_sequence) = inner.flushed_tree()?;
-    let version = &read_state.sources.version;
-    let stated = version
-        .files()
-        .map(|(_, file)| (file.path(), file.table.properties().text(property::COMPARATOR)));
-    let comparator = one_comparator(stated)?;
-    let mut tables: Vec<_> = version.files().map(|(level, file)| listed(level, file)).collect();
-    if !descend(&mut tables) {
-        return Err(Error::Unsupported {
-            file: inner.database.store.dir.clone(),
-            what: "an export while level 0 has more tables of one write than RocksDB can tell \
-                   apart; compact the database first"
-                .into(),
-        });
+    let database = &*inner.database;
+    let Cut { trees, keyspaces: (records, next), last_sequence: flushed_sequence } = inner.cut()?;
+    let (mut shared, mut report) = (SharedTables::default(), ExportReport::default());
+    let nothing = Version::default();
+    let named = |record: KeyspaceRecord| (record.id, record.name);
+    let mut families = Vec::new();
+    for (id, name) in
+        std::iter::once((0, DEFAULT_NAME.to_vec())).chain(records.into_iter().map(named))
+    {
+        let tree = trees.iter().find(|(tree, _)| tree.id == id);
+        let mut export = Export {
+            database,
+            version: tree.map_or(&nothing, |(_, state)| &state.sources.version),
+            tables: tree
+                .map_or_else(TableOptions::default, |(tree, _)| tree.options().tables.clone()),
+            dir,
+            filter,
+            shared: &mut shared,
+            report: &mut report,
+            prevailing: None,
+        };
+        families.push(export.family(id, name)?);
     }
-    let mut export = Export {
-        database: &inner.database,
-        version,
-        dir,
-        filter,
-        shared: SharedTables::default(),
-        report: ExportReport::default(),
-        prevailing: None,
-    };
-    for ((level, file), table) in version.files().zip(&mut tables) {
-        inner.database.status.check_open()?;
-        (table.file_bytes, table.identity) = export.add(level, file)?;
-    }
-    number_epochs(&mut tables);
-    let largest = tables.iter().map(|table| table.largest_sequence).max();
-    let Export { shared, report, prevailing, .. } = export;
-    let filter_policy = prevailing.and_then(|(_, spec)| spec.rocksdb_policy());
-    let database = NewDatabase {
+    let tables = families.iter().flat_map(|family| &family.tables);
+    let largest = tables.map(|table| table.largest_sequence).max();
+    let mut policies = families.iter().map(|it| (it.name.clone(), it.filter_policy.clone()));
+    let filter_policy = policies.next().and_then(|(_, policy)| policy);
+    let other_families = policies.collect();
+    let new = NewDatabase {
         identity: new_db_identity(),
-        comparator,
         last_sequence: largest.unwrap_or(0).max(flushed_sequence),
-        tables,
-        filter_policy: filter_policy.clone(),
+        largest_family: next.map_or(0, |next| next - 1),
+        families,
     };
-    database.write(&*inner.database.store.fs, dir)?;
+    new.write(&*database.store.fs, dir)?;
     let SharedTables { linked, copied, file_bytes, not_linked } = shared;
-    Ok(ExportReport { linked, copied, file_bytes, not_linked, filter_policy, ..report })
+    let of_all = ExportReport { linked, copied, file_bytes, not_linked, ..report };
+    Ok(ExportReport { filter_policy, other_families, ..of_all })
 }
 
-/// An export under way, to which tables are added one after the other.
+/// The export of a keyspace, whose tables are added one after the other.
 struct Export<'a> {
     database: &'a Database,
     version: &'a Version,
+    /// How tables of the keyspace are written.
+    tables: TableOptions,
     dir: &'a Path,
     filter: Option<&'a FilterPolicy>,
-    shared: SharedTables,
-    report: ExportReport,
+    /// What was made of all keyspaces so far.
+    shared: &'a mut SharedTables,
+    report: &'a mut ExportReport,
     /// The filter that OPTIONS will name: the filter of the table with the most entries, among the
     /// tables whose filters RocksDB knows. If there is no such table, all tables that have a filter
     /// are compared. The pair before the filter is the weight by which `saw` compares tables:
@@ -147,11 +156,37 @@ struct Export<'a> {
 }
 
 impl Export<'_> {
+    /// Makes the files of all tables, and returns what RocksDB's MANIFEST and OPTIONS say of them.
+    fn family(&mut self, id: u32, name: Vec<u8>) -> Result<NewFamily> {
+        let version = self.version;
+        let stated = version
+            .files()
+            .map(|(_, file)| (file.path(), file.table.properties().text(property::COMPARATOR)));
+        let comparator = one_comparator(stated)?;
+        let mut tables: Vec<_> = version.files().map(|(level, file)| listed(level, file)).collect();
+        if !descend(&mut tables) {
+            let what = format!(
+                "an export while level 0 of keyspace \"{}\" has more tables of one write than RocksDB \
+                 can tell apart; compact the keyspace first",
+                escape(&name)
+            );
+            return Err(Error::Unsupported { file: self.database.store.dir.clone(), what });
+        }
+        for ((level, file), table) in version.files().zip(&mut tables) {
+            self.database.status.check_open()?;
+            (table.file_bytes, table.identity) = self.add(level, file)?;
+        }
+        number_epochs(&mut tables);
+        let filter_policy = self.prevailing.and_then(|(_, spec)| spec.rocksdb_policy());
+        Ok(NewFamily { id, name, comparator, tables, filter_policy })
+    }
+
     /// Makes the file of a table. Returns its bytes and its identity.
     fn add(&mut self, level: usize, file: &TableFile) -> Result<(u64, Option<TableIdentity>)> {
         let Database { store, status, .. } = self.database;
         let target = names::table_path(self.dir, file.meta.number);
         if let Some(policy) = self.filter {
+            let store: &TableStore = &store.with_options(self.tables.clone());
             let spec = policy.filters_of_all(self.version).spec_at(level, file);
             let (number, goes_on) = (store.new_number(), || status.check_open());
             match store.refilter_to(&target, number, file, spec, goes_on) {

@@ -201,10 +201,15 @@ fn a_level_0_of_one_flush_and_one_ingestion_is_one_that_rocksdb_opens() {
         }
         let source = NewDatabase {
             identity: new_db_identity(),
-            comparator: BYTEWISE_COMPARATOR.into(),
             last_sequence: 40,
-            tables,
-            filter_policy: None,
+            largest_family: 0,
+            families: vec![NewFamily {
+                id: 0,
+                name: b"default".to_vec(),
+                comparator: BYTEWISE_COMPARATOR.into(),
+                tables,
+                filter_policy: None,
+            }],
         };
         source.write(&fs, Path::new("/source")).unwrap();
         let rocks = Db::builder("/source").fs(Arc::new(fs.clone())).open_rocksdb().unwrap();
