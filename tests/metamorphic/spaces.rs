@@ -43,11 +43,6 @@ impl Universe {
         space * self.stride()
     }
 
-    /// All numbers of the keyspace.
-    pub fn all_of(&self, space: Space) -> Range<Key> {
-        self.base(space)..self.base(space + 1)
-    }
-
     fn mark(&self, space: Space) -> Key {
         self.base(space + 1) - 1
     }
