@@ -228,8 +228,15 @@ impl Life {
         self.db.as_ref().expect("the database is open")
     }
 
+    /// Drops all handles and snapshots but `db`.
+    fn let_go(&mut self) {
+        self.handles.clear();
+        self.snapshots.clear();
+        self.dropped.clear();
+    }
+
     fn reopen(&mut self) -> maypole::Result<()> {
-        (self.handles.clear(), self.snapshots.clear(), self.dropped.clear());
+        self.let_go();
         self.db.take().expect("the database is open").close()?;
         self.all_synced();
         self.db = Some(open_on(Arc::new(self.fs.clone()))?);
@@ -504,7 +511,7 @@ impl Life {
         let end = self.rng.random_range(0..4);
         let closes = end == 0;
         if closes {
-            (self.snapshots.clear(), self.dropped.clear(), self.handles.clear());
+            self.let_go();
             self.db.take().unwrap().close().unwrap();
         }
         let image = self.image(closes || end == 1, "the end");
