@@ -280,6 +280,7 @@ impl Inner {
     fn put_keyspace(&self, keyspace: Keyspace) -> Result<()> {
         let database = &self.database;
         database.status.check_writable()?;
+        self.ensure_taken_over(&mut database.writing.lead())?;
         let put = database.catalog.put_keyspace(database.parts(), keyspace);
         put.map_err(|error| self.latch_unless_retried(error))
     }

@@ -254,3 +254,28 @@ fn concurrent_writers_leave_what_each_wrote_in_a_million_batches() {
         run(seed, if seed % 2 == 0 { 1 << 20 } else { 10_000 }, 4, 8500);
     }
 }
+
+#[test]
+fn a_snapshot_sees_each_batch_whole_in_all_keyspaces() {
+    let db = open(&(Arc::new(MemFs::new()) as Arc<dyn Fs>), 0);
+    let [one, two] = ["one", "two"].map(|name| db.keyspace(name).unwrap());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..20_000 {
+                let mut batch = WriteBatch::new();
+                batch.put("number", number.to_string());
+                batch.keyspace(&one).put("number", number.to_string());
+                batch.keyspace(&two).put("number", number.to_string());
+                db.write(batch).unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        while !is_over.load(Ordering::Relaxed) {
+            let snapshot = db.snapshot();
+            let [in_one, in_two] = [&one, &two].map(|db| snapshot.keyspace(db).unwrap());
+            let seen = [&in_two, &in_one, &snapshot].map(|it| it.get("number").unwrap());
+            assert!(seen[0] == seen[1] && seen[1] == seen[2], "{seen:?}");
+        }
+    });
+}

@@ -16,6 +16,39 @@ use maypole::{Builder, Db, Durability, Error, Ticker};
 
 use super::crash::{check_content, write};
 
+/// A reader that had read the MANIFEST before the drop of a keyspace, and the logs after it, showed the
+/// dropped keyspace next to writes that came later.
+#[test]
+fn a_reader_sees_no_write_without_the_drop_before_it() {
+    for moment in 0.. {
+        let mem: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let db = builder(Arc::clone(&mem)).open().unwrap();
+        db.keyspace("old").unwrap().put("key", "").unwrap();
+        db.flush().unwrap();
+        let faults = FaultFs::new(Arc::clone(&mem));
+        let has_acted = Arc::new(AtomicBool::new(false));
+        let acted = Arc::clone(&has_acted);
+        faults.before_calls(Target::Any, move |call, _, _| {
+            if call == moment {
+                acted.store(true, Ordering::SeqCst);
+                db.drop_keyspace("old").unwrap();
+                db.keyspace("new").unwrap();
+                db.put("later", "").unwrap();
+            }
+        });
+        let reader = builder(Arc::new(faults)).open_read_only().unwrap();
+        if !has_acted.load(Ordering::SeqCst) {
+            assert!(moment > 12, "{moment}");
+            return;
+        }
+        let names = reader.keyspaces();
+        let [has_old, has_new] = [b"old", b"new"].map(|name| names.contains(&name.to_vec()));
+        let has_later = reader.contains_key("later").unwrap();
+        assert!(!has_later || (has_new && !has_old), "before call {moment}: {names:?}");
+        assert!(!has_new || !has_old, "before call {moment}: {names:?}");
+    }
+}
+
 /// What the writer does at one moment of the reader.
 #[derive(Debug, Clone, Copy)]
 enum Act {

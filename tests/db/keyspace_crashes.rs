@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use maypole::table::{SstWriter, TableOptions};
 use maypole::{Builder, Db, DbIterator, Durability, Error, Snapshot, WriteBatch};
 use rand::rngs::StdRng;
@@ -49,13 +49,6 @@ enum Step {
 }
 
 impl Step {
-    fn touches(&self, name: &str) -> bool {
-        match self {
-            Step::Write(changes) => changes.iter().any(|(to, _)| *to == name),
-            Step::Create(other) | Step::Drop(other) => *other == name,
-        }
-    }
-
     fn apply(&self, state: &mut State) {
         match self {
             Step::Create(name) => drop(state.insert(name.to_string(), Content::new())),
@@ -179,6 +172,8 @@ struct Life {
     snapshots: Vec<(Snapshot, Content)>,
     base: State,
     steps: Vec<Step>,
+    /// What the database holds: `base` after the acknowledged steps.
+    now: State,
     told: Arc<Told>,
     images: Arc<Mutex<Vec<Image>>>,
     checked: usize,
@@ -218,6 +213,7 @@ impl Life {
             handles: BTreeMap::new(),
             dropped: Vec::new(),
             snapshots: Vec::new(),
+            now: base.clone(),
             base,
             steps: Vec::new(),
             told,
@@ -232,21 +228,23 @@ impl Life {
         self.db.as_ref().expect("the database is open")
     }
 
+    /// Drops all handles and snapshots but `db`.
+    fn let_go(&mut self) {
+        self.handles.clear();
+        self.snapshots.clear();
+        self.dropped.clear();
+    }
+
     fn reopen(&mut self) -> maypole::Result<()> {
-        (self.handles.clear(), self.snapshots.clear(), self.dropped.clear());
+        self.let_go();
         self.db.take().expect("the database is open").close()?;
         self.all_synced();
         self.db = Some(open_on(Arc::new(self.fs.clone()))?);
         Ok(())
     }
 
-    fn now(&self) -> State {
-        state_after(&self.base, &self.steps)
-    }
-
     fn existing(&self) -> Vec<&'static str> {
-        let now = self.now();
-        NAMES.into_iter().filter(|name| now.contains_key(*name)).collect()
+        NAMES.into_iter().filter(|name| self.now.contains_key(*name)).collect()
     }
 
     fn handle(&mut self, name: &'static str) -> maypole::Result<Db> {
@@ -265,17 +263,14 @@ impl Life {
         self.steps.push(step);
         self.told.begun.store(self.steps.len(), Ordering::SeqCst);
         call(self)?;
+        self.steps[self.steps.len() - 1].apply(&mut self.now);
         self.told.acknowledged.store(self.steps.len(), Ordering::SeqCst);
         Ok(())
     }
 
-    /// Every step up to this number is durable.
-    fn synced(&self, steps: usize) {
-        self.told.synced.fetch_max(steps, Ordering::SeqCst);
-    }
-
+    /// All steps so far are durable.
     fn all_synced(&self) {
-        self.synced(self.steps.len());
+        self.told.synced.store(self.steps.len(), Ordering::SeqCst);
     }
 
     fn changes(&mut self, names: &[&'static str]) -> Vec<(&'static str, Change)> {
@@ -367,7 +362,7 @@ impl Life {
     }
 
     fn drop_keyspace(&mut self, name: &'static str) -> maypole::Result<()> {
-        let held = self.now().remove(name).expect("it exists");
+        let held = self.now[name].clone();
         let handle = self.handles.remove(name);
         self.step(Step::Drop(name), |life| {
             assert!(life.db().drop_keyspace(name)?);
@@ -378,11 +373,10 @@ impl Life {
         Ok(())
     }
 
-    /// Flushes one keyspace, which makes what was written to it durable, and all earlier steps.
+    /// Flushes one keyspace, which makes all earlier steps durable.
     fn flush(&mut self, name: &'static str) -> maypole::Result<()> {
         self.handle(name)?.flush()?;
-        let last = self.steps.iter().rposition(|step| step.touches(name));
-        self.synced(last.map_or(0, |index| index + 1));
+        self.all_synced();
         Ok(())
     }
 
@@ -391,7 +385,7 @@ impl Life {
         self.db().checkpoint(&dir)?;
         let copy = Db::builder(&dir).fs(Arc::new(self.mem.crash(1))).open()?;
         let story = &self.story;
-        assert!(state_of(&copy)? == self.now(), "{story}: checkpoint {dir}");
+        assert!(state_of(&copy)? == self.now, "{story}: checkpoint {dir}");
         copy.put("key", "later")?;
         assert_eq!(copy.get("key")?.unwrap(), b"later", "{story}: a write to checkpoint {dir}");
         Ok(())
@@ -400,7 +394,7 @@ impl Life {
     /// Makes a snapshot of all keyspaces.
     fn snapshot(&mut self) -> maypole::Result<()> {
         let snapshot = self.db().snapshot();
-        for (name, held) in self.now() {
+        for (name, held) in self.now.clone() {
             let name = NAMES.into_iter().find(|known| *known == name).unwrap();
             let in_keyspace = snapshot.keyspace(&self.handle(name)?)?;
             self.snapshots.push((in_keyspace, held));
@@ -411,7 +405,7 @@ impl Life {
     /// Reads everything that can be read.
     fn look(&mut self) -> maypole::Result<()> {
         let story = &self.story;
-        assert!(state_of(self.db())? == self.now(), "{story}: after {} steps", self.steps.len());
+        assert!(state_of(self.db())? == self.now, "{story}: after {} steps", self.steps.len());
         for (snapshot, held) in &self.snapshots {
             assert!(content(snapshot.iter())? == *held, "{story}: a snapshot");
         }
@@ -443,7 +437,7 @@ impl Life {
     fn create_or_drop(&mut self) -> maypole::Result<()> {
         let name = NAMES[self.rng.random_range(1..NAMES.len())];
         self.told.is_watched.store(true, Ordering::SeqCst);
-        match self.now().contains_key(name) {
+        match self.now.contains_key(name) {
             false => self.create(name)?,
             true => {
                 self.drop_keyspace(name)?;
@@ -517,7 +511,7 @@ impl Life {
         let end = self.rng.random_range(0..4);
         let closes = end == 0;
         if closes {
-            (self.snapshots.clear(), self.dropped.clear(), self.handles.clear());
+            self.let_go();
             self.db.take().unwrap().close().unwrap();
         }
         let image = self.image(closes || end == 1, "the end");
@@ -703,4 +697,22 @@ fn a_checkpoint_after_a_drop_has_what_was_ingested_before() {
     assert_eq!(copy.get("ingested").unwrap().unwrap(), b"1");
     copy.put("ingested", "2").unwrap();
     assert_eq!(copy.get("ingested").unwrap().unwrap(), b"2");
+}
+
+/// On a disk that was full at the opening, there is no MANIFEST yet that could take other options of a
+/// keyspace. The call returned an error that was none of the disk's, and the database stayed read-only.
+#[test]
+fn the_options_of_a_keyspace_may_change_when_a_full_disk_has_space_again() {
+    let fs = FaultFs::new(Arc::new(MemFs::new()));
+    let open = || open_on(Arc::new(fs.clone())).unwrap();
+    let db = open();
+    db.keyspace("one").unwrap().put("key", "").unwrap();
+    drop(db);
+    fs.fail_from(Target::Only(Operation::Append), 0, Fault::NoSpace);
+    let db = open();
+    let other = || db.keyspace_with("one", |options| options.block_bytes(512));
+    assert!(other().is_err_and(|error| error.is_out_of_space()));
+    assert!(db.keyspace("one").unwrap().contains_key("key").unwrap());
+    fs.heal();
+    other().unwrap().put("another", "").unwrap();
 }

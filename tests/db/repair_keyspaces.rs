@@ -92,7 +92,7 @@ impl Case {
             if number == 100 {
                 // From here on the log has older writes of two keyspaces that are needed, and of
                 // one that are not, because a flushed and compacted table has deleted them.
-                case.write(&[events.clone()], 3, None);
+                case.write(std::slice::from_ref(&events), 3, None);
                 events.flush().unwrap();
                 events.compact_range(..).unwrap();
             }

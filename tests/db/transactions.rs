@@ -773,3 +773,25 @@ fn a_commit_beside_large_groups_ends() {
         done.store(true, SeqCst);
     });
 }
+
+#[test]
+fn a_commit_validates_what_was_read_of_each_keyspace() {
+    let (db, _) = in_memory();
+    let handles = ["default", "one", "two"].map(|name| db.keyspace(name).unwrap());
+    for reads_range in [false, true] {
+        for changed in &handles {
+            let mut tx = db.transaction();
+            for handle in &handles {
+                let part = tx.keyspace(handle).unwrap();
+                match reads_range {
+                    true => drop(part.range("a".."c").count()),
+                    false => drop(part.get("b").unwrap()),
+                }
+                part.put("written", "");
+            }
+            changed.put("b", "changed").unwrap();
+            conflict(tx.commit());
+            assert!(!db.contains_key("written").unwrap());
+        }
+    }
+}

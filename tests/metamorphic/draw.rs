@@ -15,6 +15,7 @@ use super::model::Write;
 use super::motifs::MOTIFS;
 use super::operation::{Operation, Program, Steps};
 use super::settings::Settings;
+use super::spaces::{SPACES, Space};
 
 /// So many keys, at equal distances, and the last one are written again and again. They are not in
 /// the base. A merge drops deletions of keys that are in the range of no older table, so most of
@@ -83,6 +84,8 @@ impl Mood {
 pub struct Draw {
     pub(super) rng: StdRng,
     pub(super) mood: Mood,
+    /// The number of keyspaces, of which some may be missing at any moment.
+    pub(super) spaces: Space,
     /// The number of keys.
     pub(super) keys: u32,
     /// The usual length of a value.
@@ -117,14 +120,18 @@ pub fn program(seed: u64, without: &str) -> Program {
     let settings = mood.settings(&mut rng);
     let length = mood.lengths()[rng.random_range(0..5)];
     let is_left_out = |name| without.split(',').any(|other| other == name);
+    let spaces = [1, 1, 2, SPACES][rng.random_range(0..4)];
+    let spaces = if is_left_out("keyspaces") { 1 } else { spaces };
     let weights = MOTIFS.map(|(name, _)| {
         let weight = mood.weight(name, [0, 0, 1, 3, 9][rng.random_range(0..5)]);
-        let is_useless = name == "full_disk" && disk != Kind::Small;
+        let is_useless =
+            (name == "full_disk" && disk != Kind::Small) || (name == "keyspaces" && spaces == 1);
         if is_useless || is_left_out(name) { 0 } else { weight }
     });
     let (values, operations) = (0, Vec::new());
     let (here, recent) = (0, (0, 1, 1));
-    let mut draw = Draw { rng, mood, keys, length, here, recent, values, weights, operations };
+    let mut draw =
+        Draw { rng, mood, spaces, keys, length, here, recent, values, weights, operations };
     if mood == Mood::LevelZero || draw.rng.random_bool(0.8) {
         draw.base();
     }
@@ -147,6 +154,9 @@ impl Draw {
     pub(super) fn passage(&mut self) {
         if self.one_in(2) {
             self.here = self.key();
+        }
+        if self.spaces > 1 && self.one_in(4) {
+            self.use_space();
         }
         let total: u32 = self.weights.iter().sum();
         let mut ticket = self.rng.random_range(0..total.max(1));

@@ -28,7 +28,7 @@ pub struct HeldIterator {
 impl Store {
     pub(super) fn hold_cursor(&mut self, start: Key) -> Result<()> {
         let mut cursor = self.db().cursor();
-        let map = self.model.now().clone();
+        let map = self.now().into_owned();
         let expected = Expected { keys: &self.keys, map: &map, name: "a held cursor" };
         let at = expected.seek(&mut cursor, start, false)?;
         self.tally.comparisons += 1;
@@ -57,15 +57,22 @@ impl Store {
         (from, to): (Key, Key),
         form: usize,
         snapshot: Option<usize>,
-    ) {
+    ) -> Result<()> {
         let held = snapshot.and_then(|which| pick(&self.snapshots, which));
-        let map = held.map_or(self.model.now(), |which| &self.snapshots[which].1).clone();
+        let map = match held {
+            Some(which) => self.seen_of(&self.snapshots[which].1, self.space),
+            None => self.now().into_owned(),
+        };
         let expected = Expected { keys: &self.keys, map: &map, name: "a held iterator" };
         let iterator = match held {
-            Some(which) => expected.iterator(&self.snapshots[which].0, (from, to), form),
+            Some(which) => {
+                let snapshot = self.snapshots[which].0.keyspace(self.db())?;
+                expected.iterator(&snapshot, (from, to), form)
+            }
             None => expected.iterator(self.db(), (from, to), form),
         };
         self.iterators.push(HeldIterator { iterator, map, left: from..to.max(from) });
+        Ok(())
     }
 
     /// Moves a held iterator from its ends. After its last entry it has no other.

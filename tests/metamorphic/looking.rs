@@ -11,8 +11,9 @@ use super::between::Between;
 use super::keys::{Key, Universe};
 use super::model::{Map, Model, Write};
 use super::operation::{Act, Operation};
-use super::reading::{Expected, content, is_value};
+use super::reading::Expected;
 use super::settings::Settings;
+use super::spaces::{Space, Whole};
 use super::store::{Store, deleted, pick, write_batch};
 
 impl Store {
@@ -29,11 +30,12 @@ impl Store {
         let held = snapshot.and_then(|which| pick(&self.snapshots, which));
         let compared = match held {
             Some(which) => {
-                let (view, map) = &self.snapshots[which];
-                look_at(view, &Expected { keys: &self.keys, map, name: "a snapshot" }, operation)
+                let (snapshot, map) = &self.snapshots[which];
+                let (view, map) = (snapshot.keyspace(self.db())?, &self.seen_of(map, self.space));
+                look_at(&view, &Expected { keys: &self.keys, map, name: "a snapshot" }, operation)
             }
             None => {
-                let map = self.model.now();
+                let map = &self.now();
                 look_at(self.db(), &Expected { keys: &self.keys, map, name: "now" }, operation)
             }
         }?;
@@ -43,14 +45,20 @@ impl Store {
 
     /// The whole content now, at each snapshot and in each reader; and what is in directories.
     pub(super) fn check(&mut self) -> Result<()> {
-        let expected = |map, name| Expected { keys: &self.keys, map, name };
         let few = self.sample(100);
-        let mut compared = expected(self.model.now(), "now").all(self.db(), &self.to_look_up())?;
-        for (snapshot, map) in &self.snapshots {
-            compared += expected(map, "a snapshot").all(snapshot, &few)?;
+        let mut compared = 0;
+        for (space, db) in self.open_spaces() {
+            let map = self.keys.of_space(self.model.now(), space);
+            let expected = Expected { keys: &self.keys, map: &map, name: "now" };
+            compared += expected.all(&db, &self.to_look_up(space))?;
+            for (snapshot, map) in &self.snapshots {
+                let (view, map) = (snapshot.keyspace(&db)?, self.seen_of(map, space));
+                let expected = Expected { keys: &self.keys, map: &map, name: "a snapshot" };
+                compared += expected.all(&view, &few)?;
+            }
         }
         for (reader, map) in &self.readers {
-            compared += expected(map, "a read-only handle").all(reader, &few)?;
+            compared += self.compare_all(reader, map, "a read-only handle", |_| few.clone())?;
         }
         self.tally.comparisons += compared;
         self.move_all()
@@ -65,8 +73,11 @@ impl Store {
 
     /// The keys that a comparison looks up one by one: those that may be in several tables, and some
     /// of the others.
-    fn to_look_up(&self) -> Vec<Key> {
-        let mut keys: Vec<Key> = self.model.touched().chain(self.sample(200)).collect();
+    fn to_look_up(&self, space: Space) -> Vec<Key> {
+        let base = self.keys.base(space);
+        let own = base..base + self.keys.count();
+        let touched = self.model.touched().filter(|key| own.contains(key)).map(|key| key - base);
+        let mut keys: Vec<Key> = touched.chain(self.sample(200)).collect();
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -92,8 +103,8 @@ impl Store {
             return Ok(());
         }
         let state = state_of(&reader, &self.keys, &states)?;
-        let expected = Expected { keys: &self.keys, map: &state, name: "a read-only handle" };
-        self.tally.comparisons += expected.all(&reader, &self.to_look_up())?;
+        self.tally.comparisons +=
+            self.compare_all(&reader, &state, "a read-only handle", |it| self.to_look_up(it))?;
         if hold {
             self.readers.push((reader, state));
         }
@@ -154,8 +165,8 @@ impl Store {
         let builder = settings.builder(&dir, self.disk.fs()).create_if_missing(false);
         let copy = builder.clone().open()?;
         let state = state_of(&copy, &self.keys, &states)?;
-        let expected = Expected { keys: &self.keys, map: &state, name: "a checkpoint" };
-        self.tally.comparisons += expected.all(&copy, &self.to_look_up())?;
+        self.tally.comparisons +=
+            self.compare_all(&copy, &state, "a checkpoint", |it| self.to_look_up(it))?;
         copy.close()?;
         builder.destroy().map(drop)
     }
@@ -184,10 +195,11 @@ impl Store {
         let fs = Arc::clone(self.disk.fs());
         let at = |dir| Db::builder(dir).fs(Arc::clone(&fs));
         let rocks = at(&dir).open_rocksdb()?;
-        let exported = rocks.column_family("default")?;
-        self.compare_copy(&exported, "an export")?;
-        drop(exported);
-        rocks.import("default", &back)?;
+        let families = |name: &[u8]| rocks.column_family(name);
+        let now = self.model.now();
+        self.tally.comparisons +=
+            self.compare_each(families, now, "an export", |it| self.to_look_up(it))?;
+        rocks.import_all(&back)?;
         let imported = at(&back).open()?;
         self.compare_copy(&imported, "an import")?;
         imported.close()?;
@@ -195,8 +207,8 @@ impl Store {
     }
 
     pub(super) fn compare_copy(&mut self, copy: &Db, name: &str) -> Result<()> {
-        let expected = Expected { keys: &self.keys, map: self.model.now(), name };
-        self.tally.comparisons += expected.all(copy, &self.to_look_up())?;
+        let now = self.model.now();
+        self.tally.comparisons += self.compare_all(copy, now, name, |it| self.to_look_up(it))?;
         Ok(())
     }
 
@@ -208,9 +220,9 @@ impl Store {
         db: &Db,
         loss: super::model::Loss,
     ) -> Result<()> {
-        let found = content(db, keys)?;
-        let is_found = |key, value: Option<&super::keys::Value>| is_value(value, found.get(&key));
-        if let Err(difference) = model.recover(loss, 0..keys.count(), is_found) {
+        let found = Whole::of(db, keys)?;
+        let is_found = |key, value: Option<&super::keys::Value>| found.has(keys, key, value);
+        if let Err(difference) = model.recover(loss, keys.all(), is_found) {
             panic!("{difference}");
         }
         Ok(())
@@ -234,12 +246,8 @@ pub(super) fn act_on(db: &Db, keys: &Universe, act: &Act) -> Result<()> {
 
 /// Which of the states a reader or a copy shows; panics if it is none of them.
 fn state_of(reader: &Db, keys: &Universe, states: &[Map]) -> Result<Map> {
-    let found = content(reader, keys)?;
-    let is_shown = |state: &&Map| {
-        state.len() == found.len()
-            && state.iter().zip(&found).all(|((a, value), (b, bytes))| a == b && value.is(bytes))
-    };
-    let Some(state) = states.iter().rev().find(is_shown) else {
+    let found = Whole::of(reader, keys)?;
+    let Some(state) = states.iter().rev().find(|state| found.is(keys, state)) else {
         panic!(
             "a reader or a copy shows {} entries, and none of the {} states of its making, which had \
              {} at the beginning and {} at the end",

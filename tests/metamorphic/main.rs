@@ -27,6 +27,7 @@
 //! | `held.rs` | cursors and iterators over earlier states |
 //! | `together.rs` | threads that write and read at the same time |
 //! | `space.rs` | a disk that has space again |
+//! | `spaces.rs` | keyspaces, and their keys in the model |
 //! | `opening.rs` | closing, killing, losing power, repairing |
 //! | `disks.rs`, `between.rs` | file systems |
 //! | `run.rs`, `shorten.rs` | a run in its thread; the shortest failing program |
@@ -62,6 +63,7 @@ mod settings;
 mod shapes;
 mod shorten;
 mod space;
+mod spaces;
 mod store;
 mod text;
 mod together;

@@ -10,7 +10,7 @@ use super::operation::{Act, Leave, Operation};
 pub type Motif = fn(&mut Draw);
 
 /// All motifs, by the names that `MAYPOLE_METAMORPHIC_WITHOUT` uses.
-pub const MOTIFS: [(&str, Motif); 26] = [
+pub const MOTIFS: [(&str, Motif); 27] = [
     ("some_writes", Draw::some_writes),
     ("batches", Draw::batches),
     ("small_flush", Draw::small_flush),
@@ -26,6 +26,7 @@ pub const MOTIFS: [(&str, Motif); 26] = [
     ("updates", Draw::updates),
     ("transactions", Draw::transactions),
     ("together", Draw::together),
+    ("keyspaces", Draw::keyspaces),
     ("reads", Draw::reads),
     ("hold", Draw::hold),
     ("read_beside", Draw::read_beside),

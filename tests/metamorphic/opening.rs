@@ -31,6 +31,14 @@ impl Store {
 
     pub(super) fn reopen(&mut self, leave: Leave, settings: Settings) {
         let (was_troubled, had_faults) = (self.is_troubled(), self.has_faults());
+        let leave = match leave {
+            // Without a MANIFEST, the keyspaces without tables would be lost.
+            Leave::Repair { loses_current, .. } if self.has_spaces => {
+                Leave::Repair { loses_current, loses_manifest: false }
+            }
+            other => other,
+        };
+        self.handles.clear();
         let loss = self.leave(leave, was_troubled);
         let snapshots = std::mem::take(&mut self.snapshots);
         for (snapshot, _) in snapshots {
@@ -62,13 +70,16 @@ impl Store {
         }
         let db = self.db.as_ref().expect("it was opened");
         Store::recognize(&mut self.model, &self.keys, db, loss)
+            .and_then(|()| self.open_handles())
             .unwrap_or_else(|error| panic!("it cannot be read after the opening: {error}"));
         if let Leave::LosePower { seed, again: true } = leave
             && let Some(image) = self.disk.crash(seed ^ 1)
         {
             // What was recovered once is recovered again.
             self.disk.continue_on(image);
+            self.handles.clear();
             self.open();
+            self.open_handles().unwrap_or_else(|error| panic!("after a second loss: {error}"));
             self.same("after a second power loss");
         }
     }

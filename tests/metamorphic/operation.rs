@@ -10,6 +10,7 @@ use super::disks::Kind;
 use super::keys::{Form, Key, Value};
 use super::model::Write;
 use super::settings::Settings;
+use super::spaces::Space;
 
 /// A whole run.
 #[derive(Debug, Clone)]
@@ -69,6 +70,8 @@ pub enum Turn {
 /// A step of a transaction, or what somebody else does at that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
+    /// The steps that follow go to another of the keyspaces that are open.
+    Turn(usize),
     Get(Key),
     /// Reads at most `most` entries of a range, from one of its ends.
     Scan {
@@ -120,6 +123,17 @@ pub enum Operation {
         key: Key,
         new: Option<Value>,
         meanwhile: Option<Write>,
+    },
+    /// Lets the operations that follow go to this keyspace, which gets these options.
+    Use {
+        space: Space,
+        settings: Settings,
+    },
+    DropSpace(Space),
+    /// A batch to several of the keyspaces that are open.
+    Across {
+        writes: Vec<(Space, Write)>,
+        sync: bool,
     },
     /// A transaction, which ends with its commit.
     Transact(Vec<Step>),
@@ -290,6 +304,14 @@ impl Operation {
                     _ => None,
                 })
                 .collect(),
+            Operation::Across { writes, sync } => {
+                let fewer = without(&writes).into_iter();
+                fewer.map(|writes| Operation::Across { writes, sync }).collect()
+            }
+            Operation::Use { space, settings } => {
+                let plain = settings.simpler().into_iter();
+                plain.map(|settings| Operation::Use { space, settings }).collect()
+            }
             Operation::Fill { first, step, count, value } => {
                 let mut all: Vec<_> = (smaller(count).into_iter())
                     .filter(|&fewer| fewer > 0 && fewer < count)

@@ -132,21 +132,12 @@ impl Settings {
     }
 
     pub fn builder(&self, path: &Path, fs: &Arc<dyn Fs>) -> Builder {
-        let mut builder = Db::builder(path)
-            .fs(Arc::clone(fs))
-            .filter(self.filter)
-            .filter_keys(self.filter_keys())
+        let mut builder = self
+            .of_keyspace(Db::builder(path).fs(Arc::clone(fs)))
             .block_cache_bytes(self.block_cache_bytes)
             .pin_metadata(self.pin_metadata)
-            .metadata(self.metadata)
             .reads_every_filter(self.reads_every_filter)
-            .compression(self.compression)
-            .block_bytes(self.block_bytes)
-            .memtable_bytes(self.memtable_bytes)
-            .table_bytes(self.table_bytes)
-            .level_base_bytes(self.level_base_bytes)
-            .compaction_threads(self.compaction_threads)
-            .max_deletion_age(self.max_deletion_age);
+            .compaction_threads(self.compaction_threads);
         if let Some(files) = self.max_open_files {
             builder = builder.max_open_files(files);
         }
@@ -157,6 +148,20 @@ impl Settings {
             builder = builder.publish_stats(Duration::from_millis(10));
         }
         builder
+    }
+
+    /// Sets those options that a keyspace has for itself.
+    pub fn of_keyspace(&self, builder: Builder) -> Builder {
+        builder
+            .filter(self.filter)
+            .filter_keys(self.filter_keys())
+            .metadata(self.metadata)
+            .compression(self.compression)
+            .block_bytes(self.block_bytes)
+            .memtable_bytes(self.memtable_bytes)
+            .table_bytes(self.table_bytes)
+            .level_base_bytes(self.level_base_bytes)
+            .max_deletion_age(self.max_deletion_age)
     }
 
     /// The options of a table that is written to be ingested.

@@ -305,6 +305,7 @@ impl Draw {
 
     fn step_of_transaction(&mut self) -> Step {
         match self.rng.random_range(0..12) {
+            0 if self.spaces > 1 => Step::Turn(self.rng.random_range(0..4)),
             0..3 => Step::Get(self.near()),
             3..5 => {
                 let (from, to) = self.range(20);
@@ -321,6 +322,39 @@ impl Draw {
                     Act::Batch { writes, sync: false }
                 }
             }),
+        }
+    }
+
+    pub(super) fn use_space(&mut self) {
+        let space = self.rng.random_range(0..self.spaces);
+        let settings = self.mood.settings(&mut self.rng);
+        self.push(Operation::Use { space, settings });
+    }
+
+    /// Keyspaces are created, opened with other options, dropped and created again, between batches
+    /// across them.
+    pub(super) fn keyspaces(&mut self) {
+        for _ in 0..self.rng.random_range(1..8) {
+            match self.rng.random_range(0..9) {
+                0..3 => self.use_space(),
+                3 => {
+                    let space = self.rng.random_range(0..self.spaces);
+                    self.push(Operation::DropSpace(space));
+                    if self.one_in(2) {
+                        let settings = self.mood.settings(&mut self.rng);
+                        self.push(Operation::Use { space, settings });
+                    }
+                }
+                4 => self.some_writes(),
+                5 => self.push(Operation::Flush),
+                _ => {
+                    let count = self.rng.random_range(1..12);
+                    let writes = (0..count).map(|_| (self.rng.random_range(0..4), self.write()));
+                    let writes = writes.collect();
+                    let sync = self.one_in(6);
+                    self.push(Operation::Across { writes, sync });
+                }
+            }
         }
     }
 

@@ -19,7 +19,7 @@ impl Store {
             return Ok(());
         }
         let patience = Patience::new(PATIENCE);
-        while let Err(error) = self.db().flush().and_then(|()| self.settle()) {
+        while let Err(error) = self.flush_all().and_then(|()| self.settle()) {
             assert!(error.is_out_of_space(), "with space again: {error}");
             assert!(!patience.is_over(), "the space is not noticed: {error}");
         }
@@ -28,10 +28,15 @@ impl Store {
             || !self.cursors.is_empty()
             || !self.iterators.is_empty()
             || !self.readers.is_empty();
-        if !is_held {
+        let are_all_open = self.home().keyspaces().len() == self.open_spaces().len();
+        if !is_held && are_all_open {
             self.no_table_is_left();
         }
         Ok(())
+    }
+
+    fn flush_all(&self) -> Result<()> {
+        self.open_spaces().iter().try_for_each(|(_, db)| db.flush())
     }
 
     /// The directory has the tables of the tree and no others, as soon as those that were removed
@@ -42,12 +47,14 @@ impl Store {
             let names = self.disk.fs().list(self.disk.dir()).expect("the directory is there");
             names.iter().filter(|name| name.ends_with(".sst")).count()
         };
-        while tables() != self.db().stats().files.len() {
+        let listed =
+            || -> usize { self.open_spaces().iter().map(|(_, db)| db.stats().files.len()).sum() };
+        while tables() != listed() {
             assert!(
                 !patience.is_over(),
                 "{} tables are in the directory, and {} in the tree",
                 tables(),
-                self.db().stats().files.len()
+                listed()
             );
             thread::sleep(Duration::from_millis(1));
         }

@@ -4,6 +4,7 @@
 //! the last opening, or if the disk is full. A write that returned an error is doubtful from then on
 //! (see `model.rs`), unless there was no space. In this state too, whatever a read returns is right.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::mpsc;
 use std::thread;
@@ -20,6 +21,7 @@ use super::model::{MAX_DOUBTFUL, Map, Model, Write};
 use super::operation::{Leave, Operation, Program};
 use super::patience::Patience;
 use super::settings::Settings;
+use super::spaces::Space;
 
 /// What a run has done.
 #[derive(Debug, Clone, Copy, Default)]
@@ -32,6 +34,13 @@ pub struct Store {
     pub(super) keys: Universe,
     pub(super) disk: Disk,
     pub(super) db: Option<Db>,
+    /// Whether the program ever uses a keyspace other than `default`.
+    pub(super) has_spaces: bool,
+    /// The keyspace in use.
+    pub(super) space: Space,
+    /// Those that are open, other than `default`, and the filters of those whose filter is known.
+    pub(super) handles: BTreeMap<Space, Db>,
+    pub(super) filters: BTreeMap<Space, &'static str>,
     pub(super) settings: Settings,
     pub(super) model: Model,
     pub(super) snapshots: Vec<(Snapshot, Map)>,
@@ -66,6 +75,10 @@ impl Store {
             keys: Universe::new(program.form, program.keys),
             disk: Disk::new(program.disk, fails),
             db: None,
+            has_spaces: program.operations.iter().any(|it| matches!(it, Operation::Use { .. })),
+            space: 0,
+            handles: BTreeMap::new(),
+            filters: BTreeMap::new(),
             settings: program.settings,
             model: Model::default(),
             snapshots: Vec::new(),
@@ -79,10 +92,6 @@ impl Store {
         };
         store.open();
         store
-    }
-
-    pub(super) fn db(&self) -> &Db {
-        self.db.as_ref().expect("the store is open")
     }
 
     /// Whether any call may return an error.
@@ -130,6 +139,9 @@ impl Store {
                 self.wrote(vec![Write::DeleteRange(from, to)], done)
             }
             Operation::Batch { writes, sync } => self.batch(writes, *sync),
+            Operation::Use { space, settings } => self.use_space(*space, settings),
+            &Operation::DropSpace(space) => self.drop_space(space),
+            Operation::Across { writes, sync } => self.across(writes, *sync),
             &Operation::Fill { first, step, count, value } => (0..count).try_for_each(|i| {
                 let key = (first + step * i) % self.keys.count();
                 let value = super::keys::Value { number: value.number + i, ..value };
@@ -160,7 +172,9 @@ impl Store {
             }
             Operation::CompactAll => {
                 self.db().compact_all()?;
-                self.model.forget_touched();
+                if !self.has_spaces {
+                    self.model.forget_touched();
+                }
                 Ok(())
             }
             Operation::ApplyFilters => self.apply_filters(),
@@ -188,8 +202,7 @@ impl Store {
                 Ok(())
             }
             &Operation::HoldIterator { from, to, form, snapshot } => {
-                self.hold_iterator((from, to), form, snapshot);
-                Ok(())
+                self.hold_iterator((from, to), form, snapshot)
             }
             Operation::MoveIterator { which, steps } => self.move_iterator(*which, steps),
             &Operation::DropIterator(which) => {
@@ -226,14 +239,25 @@ impl Store {
         }
     }
 
-    /// Notes a write in the model.
+    /// Notes a write to the keyspace in use in the model.
     pub(super) fn wrote(&mut self, writes: Vec<Write>, done: Result<()>) -> Result<()> {
+        let base = self.keys.base(self.space);
+        self.wrote_in_all(writes.into_iter().map(|write| write.above(base)).collect(), done)
+    }
+
+    /// Notes a write in the model, with the numbers of the model.
+    pub(super) fn wrote_in_all(&mut self, writes: Vec<Write>, done: Result<()>) -> Result<()> {
         match &done {
             Ok(()) => self.model.write(writes),
-            Err(error) if Store::is_harmless(error) => {}
-            Err(_) => self.model.doubt(writes),
+            Err(error) => self.failed(writes, error),
         }
         done
+    }
+
+    pub(super) fn failed(&mut self, writes: Vec<Write>, error: &Error) {
+        if !Store::is_harmless(error) {
+            self.model.doubt(writes);
+        }
     }
 
     /// Whether a write that returned this error has certainly not happened: the call was rejected
@@ -257,11 +281,13 @@ impl Store {
     }
 
     fn pop(&mut self, operation: &Operation) -> Result<()> {
-        let mut keys = self.model.now().keys();
+        let now = self.now();
+        let mut keys = now.keys();
         let (expected, popped) = match operation {
             Operation::PopFirst => (keys.next().copied(), self.db().pop_first()),
             _ => (keys.next_back().copied(), self.db().pop_last()),
         };
+        drop(now);
         let writes = expected.map(Write::Delete).into_iter().collect();
         match popped {
             Ok(popped) => {
@@ -274,7 +300,8 @@ impl Store {
     }
 
     fn swap(&mut self, key: Key, new: Option<Value>, expects_current: bool) -> Result<()> {
-        let current = self.model.now().get(&key).map(Value::bytes);
+        let number = self.keys.base(self.space) + key;
+        let current = self.model.now().get(&number).map(Value::bytes);
         let other = current.is_none().then(|| b"a value that no key has".to_vec());
         let expected = if expects_current { &current } else { &other };
         let bytes = new.as_ref().map(Value::bytes);
@@ -297,9 +324,10 @@ impl Store {
     fn update(&mut self, key: Key, new: Option<Value>, mut meanwhile: Option<Write>) -> Result<()> {
         let (db, bytes) = (self.db().clone(), self.keys.bytes(key).to_vec());
         let (mut failed, mut has_effect) = (Ok(()), true);
+        let number = self.keys.base(self.space) + key;
         let updated = db.fetch_update(bytes, |seen| {
             has_effect = seen.is_some() || new.is_some();
-            let current = self.model.now().get(&key).map(Value::bytes);
+            let current = self.model.now().get(&number).map(Value::bytes);
             // A write that failed may have happened.
             assert!(failed.is_err() || seen == current.as_deref(), "fetch_update");
             if let Some(write) = meanwhile.take() {
@@ -350,9 +378,12 @@ impl Store {
         writer.finish().map(drop)
     }
 
-    /// Waits until no compaction is due, which must come to an end.
+    /// Waits until no compaction is due in any keyspace, which must come to an end.
     pub(super) fn settle(&self) -> Result<()> {
-        let db = self.db();
+        self.open_spaces().iter().try_for_each(|(_, db)| self.settle_one(db))
+    }
+
+    fn settle_one(&self, db: &Db) -> Result<()> {
         let (sender, receiver) = mpsc::channel();
         let waiting = db.clone();
         let waiter = thread::spawn(move || {
@@ -393,7 +424,12 @@ impl Store {
         assert!(kept.is_empty() || self.has_faults(), "{kept:?}");
         let again = self.db().apply_filter_policy()?;
         let knows_levels = ["levels", "bottommost", "budget", "learned"];
-        let is_steady = !knows_levels.iter().any(|name| self.settings.filter.starts_with(name));
+        let filter = match self.space {
+            0 => Some(&self.settings.filter),
+            other => self.filters.get(&other),
+        };
+        let is_steady =
+            filter.is_some_and(|filter| !knows_levels.iter().any(|it| filter.starts_with(it)));
         assert!(!is_steady || again.refiltered == 0 || self.has_faults(), "{again:?}");
         Ok(())
     }
@@ -439,15 +475,17 @@ impl Store {
 
 pub(super) fn write_batch(db: &Db, keys: &Universe, writes: &[Write], sync: bool) -> Result<()> {
     let mut batch = WriteBatch::new();
-    for write in writes {
-        match *write {
-            Write::Put(key, value) => batch.put(keys.bytes(key), value.bytes()),
-            Write::Delete(key) => batch.delete(keys.bytes(key)),
-            Write::DeleteRange(from, to) => batch.delete_range(deleted(keys, from, to)),
-        };
-    }
+    writes.iter().for_each(|write| add_to(&mut batch, keys, *write));
     let durability = if sync { Durability::Sync } else { Durability::Buffered };
     db.write_opt(batch, durability)
+}
+
+pub(super) fn add_to(batch: &mut WriteBatch, keys: &Universe, write: Write) {
+    match write {
+        Write::Put(key, value) => batch.put(keys.bytes(key), value.bytes()),
+        Write::Delete(key) => batch.delete(keys.bytes(key)),
+        Write::DeleteRange(from, to) => batch.delete_range(deleted(keys, from, to)),
+    };
 }
 
 /// The range that a call deletes. If it reaches the last key it has no end.

@@ -103,6 +103,14 @@ impl Operation {
                 let acts = acts.join("; ");
                 format!("check(db.checkpoint(), during {{ {acts} }}, builder(){settings}.open())")
             }
+            Operation::Use { space, settings } => {
+                format!("db = db.keyspace_with({space}, |builder| builder{settings})")
+            }
+            Operation::Across { writes, sync } => {
+                let text = |(space, write)| format!("{space}: {}", write_text(write, keys));
+                let writes: Vec<_> = writes.iter().map(|(a, b)| text((a, b))).collect();
+                format!("db.write_opt({{ {} }}, sync: {sync})", writes.join("; "))
+            }
             Operation::Reopen(leave, settings) => {
                 format!("{leave:?}; db = builder(){settings}.open()")
             }

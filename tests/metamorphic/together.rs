@@ -27,6 +27,7 @@ use super::model::{Lane, Map, Write};
 use super::operation::{Act, Leave, Turn};
 use super::reading::{Content, Expected, content, is_value};
 use super::run;
+use super::spaces::Space;
 use super::store::Store;
 
 /// How long a write to a log takes: so long that other threads queue up behind it.
@@ -47,7 +48,11 @@ struct Look {
 
 /// One of the threads, and what it did.
 struct Worker<'a> {
+    /// All keyspaces that are open.
+    open: &'a [(Space, Db)],
+    /// The one to which this thread writes, and the number of its key 0.
     db: &'a Db,
+    base: Key,
     keys: &'a Universe,
     progress: &'a [Progress],
     own: &'a Progress,
@@ -66,9 +71,9 @@ impl Store {
     pub(super) fn together(&mut self, threads: &[Vec<Turn>]) -> Result<()> {
         let before = self.model.now().clone();
         let progress: Vec<Progress> = threads.iter().map(|_| Progress::default()).collect();
-        let (db, keys) = (self.db().clone(), &self.keys);
+        let (open, keys) = (self.open_spaces(), &self.keys);
         let workers = threads.iter().enumerate().map(|(thread, turns)| {
-            (Worker::new(&db, keys, &progress, thread, turns, &before), &turns[..])
+            (Worker::new(&open, keys, &progress, thread, turns, &before), &turns[..])
         });
         self.disk.faulty().before_changes(|_, call, _| {
             if call == Call::Flush {
@@ -78,7 +83,7 @@ impl Store {
         let workers = work_together(workers.collect());
         self.disk.faulty().before_changes(|_, _, _| {});
         for look in workers.iter().flat_map(|worker| &worker.looks) {
-            check_look(look, &workers, keys, &before);
+            check_look(look, &workers, &open, keys, &before);
         }
         self.tally.comparisons += workers.iter().map(|worker| worker.comparisons).sum::<u64>();
         let done = workers.into_iter().map(|worker| (worker.lane, worker.error));
@@ -125,7 +130,13 @@ fn work_together<'a>(workers: Vec<(Worker<'a>, &[Turn])>) -> Vec<Worker<'a>> {
 
 /// Panics if the look did not see the first few writes of each thread, and the old value of every
 /// other key.
-fn check_look(look: &Look, workers: &[Worker], keys: &Universe, before: &Map) {
+fn check_look(
+    look: &Look,
+    workers: &[Worker],
+    open: &[(Space, Db)],
+    keys: &Universe,
+    before: &Map,
+) {
     let sees = |state: &Map, key| is_value(state.get(&key), look.content.get(&key));
     for (thread, (worker, turns)) in workers.iter().zip(&look.turns).enumerate() {
         let mut possible = worker.states[turns.clone()].iter();
@@ -135,14 +146,18 @@ fn check_look(look: &Look, workers: &[Worker], keys: &Universe, before: &Map) {
         );
     }
     let is_written = |key| workers.iter().any(|worker| worker.written.contains(&key));
-    let strange = (0..keys.count()).find(|&key| !is_written(key) && !sees(before, key));
-    let strange = strange.map(|key| keys.show(key));
+    let all = open
+        .iter()
+        .flat_map(|(space, _)| (0..keys.count()).map(|key| (*space, key, keys.base(*space) + key)));
+    let mut others = all.filter(|(.., number)| !is_written(*number));
+    let strange = others.find(|(.., number)| !sees(before, *number));
+    let strange = strange.map(|(space, key, _)| (space, keys.show(key)));
     assert_eq!(strange, None, "a look while threads write sees another value");
 }
 
 impl<'a> Worker<'a> {
     fn new(
-        db: &'a Db,
+        open: &'a [(Space, Db)],
         keys: &'a Universe,
         progress: &'a [Progress],
         thread: usize,
@@ -153,11 +168,16 @@ impl<'a> Worker<'a> {
             Turn::Act(act) => act.writes(),
             Turn::Look => None,
         });
-        let written: BTreeSet<Key> = writes.flatten().flat_map(Write::keys).collect();
+        let (space, db) = &open[thread % open.len()];
+        let base = keys.base(*space);
+        let writes = writes.flatten().map(|write| write.above(base));
+        let written: BTreeSet<Key> = writes.flat_map(Write::keys).collect();
         let old = before.iter().filter(|(key, _)| written.contains(key));
         let states = vec![old.map(|(&key, &value)| (key, value)).collect()];
         Worker {
+            open,
             db,
+            base,
             keys,
             progress,
             own: &progress[thread],
@@ -190,14 +210,17 @@ impl<'a> Worker<'a> {
     fn act(&mut self, act: &Act) -> Result<()> {
         let done = act_on(self.db, self.keys, act);
         let mut state = self.states[self.states.len() - 1].clone();
+        let base = self.base;
+        let above = |it: Vec<Write>| it.into_iter().map(|write| write.above(base)).collect();
+        let written: Option<Vec<Write>> = act.writes().map(above);
         let writes = act.writes().unwrap_or_default();
         if done.is_ok() {
-            writes.iter().for_each(|write| write.apply(&mut state, drop));
+            written.iter().flatten().for_each(|write| write.apply(&mut state, drop));
         }
         self.states.push(state);
         match done {
-            Ok(()) => self.lane.acknowledged.extend(act.writes()),
-            Err(_) => self.lane.doubtful = act.writes(),
+            Ok(()) => self.lane.acknowledged.extend(written),
+            Err(_) => self.lane.doubtful = written,
         }
         done?;
         if act.syncs() {
@@ -207,7 +230,8 @@ impl<'a> Worker<'a> {
     }
 
     fn read_back(&mut self, writes: &[Write]) -> Result<()> {
-        let map = &self.states[self.states.len() - 1];
+        let own = self.states[self.states.len() - 1].iter();
+        let map = &own.map(|(key, value)| (key - self.base, *value)).collect();
         let expected = Expected { keys: self.keys, map, name: "the thread's own writes" };
         for key in writes.iter().filter_map(|write| write.keys().next()).take(3) {
             self.comparisons += expected.get(self.db, key)?;
@@ -222,14 +246,20 @@ impl<'a> Worker<'a> {
         let snapshot = self.db.snapshot();
         let most = self.progress.iter().map(|other| count(&other.begun));
         let turns = least.into_iter().zip(most).map(|(least, most)| least..=most).collect();
-        let content = content(&snapshot, self.keys)?;
-        self.comparisons += content.len() as u64;
-        for key in (0..self.keys.count()).step_by(self.keys.count().div_ceil(40) as usize) {
-            let value = snapshot.get(self.keys.bytes(key))?;
-            let shown = self.keys.show(key);
-            assert!(value == content.get(&key).cloned(), "get and iter differ in {shown}");
+        let mut seen = Content::new();
+        for (space, db) in self.open {
+            let snapshot = snapshot.keyspace(db)?;
+            let content = content(&snapshot, self.keys)?;
+            self.comparisons += content.len() as u64;
+            for key in (0..self.keys.count()).step_by(self.keys.count().div_ceil(40) as usize) {
+                let value = snapshot.get(self.keys.bytes(key))?;
+                let shown = self.keys.show(key);
+                assert!(value == content.get(&key).cloned(), "get and iter differ in {shown}");
+            }
+            let base = self.keys.base(*space);
+            seen.extend(content.into_iter().map(|(key, value)| (base + key, value)));
         }
-        self.looks.push(Look { content, turns });
+        self.looks.push(Look { content: seen, turns });
         Ok(())
     }
 }

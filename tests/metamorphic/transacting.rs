@@ -46,11 +46,19 @@ impl Store {
         // What the transaction sees. Only its own writes change it.
         let mut seen = before.clone();
         let (mut reads, mut writes, mut others) = (Vec::new(), Vec::<Write>::new(), Vec::new());
+        let (open, mut at) = (self.open_spaces(), self.space);
         for step in steps {
             let own = || writes.iter().flat_map(|write| write.keys()).collect();
+            let base = self.keys.base(at);
+            let part = match open.iter().find(|(space, _)| *space == at && at != self.space) {
+                Some((_, db)) => tx.keyspace(db)?,
+                None => &mut tx,
+            };
             match *step {
+                Step::Turn(which) => at = open[which % open.len()].0,
                 Step::Write(write) => {
-                    write_in(&mut tx, &self.keys, write);
+                    write_in(part, &self.keys, write);
+                    let write = write.above(base);
                     write.apply(&mut seen, |_| ());
                     writes.push(write);
                 }
@@ -61,25 +69,27 @@ impl Store {
                         Act::Batch { writes, .. } => writes.clone(),
                         Act::Flush | Act::CompactAll | Act::ApplyFilters => Vec::new(),
                     };
-                    others.extend(written.iter().copied());
+                    let base = self.keys.base(self.space);
+                    others.extend(written.iter().map(|write| write.above(base)));
                     match written.is_empty() {
                         true => done?,
                         false => self.wrote(written, done)?,
                     }
                 }
                 Step::Get(key) => {
-                    let value = tx.get(self.keys.bytes(key))?;
-                    let wanted = seen.get(&key);
+                    let value = part.get(self.keys.bytes(key))?;
+                    let wanted = seen.get(&(base + key));
                     let is_same = match (&value, wanted) {
                         (Some(value), Some(wanted)) => wanted.is(value),
                         (value, wanted) => value.is_none() && wanted.is_none(),
                     };
                     assert!(is_same, "get in a transaction of {}", self.keys.show(key));
-                    reads.push(Read { keys: key..key + 1, own: own() });
+                    reads.push(Read { keys: base + key..base + key + 1, own: own() });
                 }
                 Step::Scan { from, to, most, backward } => {
-                    let keys = scan(&tx, &self.keys, &seen, from..to, most, backward)?;
-                    reads.push(Read { keys, own: own() });
+                    let shown = self.keys.of_space(&seen, at);
+                    let keys = scan(part, &self.keys, &shown, from..to, most, backward)?;
+                    reads.push(Read { keys: base + keys.start..base + keys.end, own: own() });
                 }
             }
         }
@@ -96,7 +106,7 @@ impl Store {
             done => {
                 let is_right = done.is_err() || !has_written || !must_conflict;
                 assert!(is_right, "a commit although a read has changed");
-                if has_written { self.wrote(writes, done) } else { done }
+                if has_written { self.wrote_in_all(writes, done) } else { done }
             }
         }
     }

@@ -104,8 +104,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the snapshot of a transaction ends before its validation",
         file: "src/db/transaction/transaction.rs",
-        old: "        Transaction { view: View::of(self.snapshot()), refused: None }",
-        new: "        let snapshot = self.snapshot();\n        self.inner.database.sequences.snapshots.release(snapshot.sequence());\n        Transaction { view: View::of(snapshot), refused: None }",
+        old: "        Transaction::of(self.snapshot())",
+        new: "        let snapshot = self.snapshot();\n        self.inner.database.sequences.snapshots.release(snapshot.sequence());\n        Transaction::of(snapshot)",
         program: "db",
         test: "transactions::a_key_that_was_deleted_and_compacted_away_still_conflicts",
     },
@@ -194,8 +194,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "an update does not notice that its read state was replaced",
         file: "src/db/write/mod.rs",
-        old: "!self.tree.reading.is_current(&read.state, &guard)",
-        new: "(false && !self.tree.reading.is_current(&read.state, &guard))",
+        old: "!of_tree.tree.reading.is_current(&read.state, &guard)",
+        new: "(false && !of_tree.tree.reading.is_current(&read.state, &guard))",
         program: "db",
         test: "updates::an_update_sees_every_write_that_comes_between",
     },
@@ -210,8 +210,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "an update does not see the earlier writes of its group",
         file: "src/db/write/mod.rs",
-        old: "if earlier.iter().any(|write| write.batch.concerns(key)) {",
-        new: "if false && earlier.iter().any(|write| write.batch.concerns(key)) {",
+        old: "if earlier.iter().any(|write| write.batch.concerns(keyspace, key)) {",
+        new: "if false && earlier.iter().any(|write| write.batch.concerns(keyspace, key)) {",
         program: "db",
         test: "updates::two_updates_of_one_group_see_each_other",
     },
@@ -268,7 +268,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "an ingestion cuts no mark",
         file: "src/db/maintenance/ingest.rs",
-        old: "writer.tree.marks.wrote(user_key(smallest), user_key(largest));",
+        old: "writer.of(inner.tree.id)?.marks.wrote(user_key(smallest), user_key(largest));",
         new: "let _ = (smallest, largest);",
         program: "db",
         test: "queues::cursors_over_queues_answer_like_a_map",
@@ -481,8 +481,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the name of a new log is not synced",
         file: "src/db/inner/writing.rs",
-        old: "if sealed.named < writer.wal_number {",
-        new: "if false && sealed.named < writer.wal_number {",
+        old: "if self.named < newest {",
+        new: "if false && self.named < newest {",
         program: "db",
         test: "durability::\
                a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way",
@@ -571,8 +571,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a rewritten MANIFEST forgets a table",
         file: "src/db/inner/catalog.rs",
-        old: "|number| whole_tree(store, version, &progress, number + 1),",
-        new: "|number| {\n                let mut tree = whole_tree(store, version, &progress, number + 1);\n                \
+        old: "|number| parts.whole_database(&progress, changed, number + 1),",
+        new: "|number| {\n                let mut tree = parts.whole_database(&progress, changed, number + 1);\n                \
               tree.added.pop();\n                tree\n            },",
         program: "db",
         test: "durability::a_manifest_that_is_written_anew_lists_every_table",
@@ -1701,8 +1701,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the closing of the database leaves recorded lookups in their buffers",
         file: "src/db/closing.rs",
-        old: "let _ = self.tree.reading.recorder.end(None, self.database.counters());",
-        new: "let _ = &self.tree.reading.recorder;",
+        old: "let _ = tree.reading.recorder.end(None, self.database.counters());",
+        new: "let _ = &tree.reading.recorder;",
         program: "db",
         test: "recording::the_end_of_the_recording_or_of_the_database_writes_the_rest",
     },
@@ -1742,8 +1742,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the name of a table with another filter is not synced before the MANIFEST lists it",
         file: "src/db/background/compactions.rs",
-        old: "self.install_outputs(level, edit, vec![new], |_| {})?;",
-        new: "self.change_tree(vec![new], |_| edit, |_| {}, || {})?;",
+        old: "self.install_outputs(None, edit, vec![new], |_| {})?;",
+        new: "self.change_tree(None, vec![new], |_| edit, |_| {}, || {})?;",
         program: "db",
         test: "apply_filters::power_may_be_lost_before_any_change",
     },
@@ -1754,5 +1754,80 @@ pub const BUGS: &[Bug] = &[
         new: "if handle.bytes == stored.handle().bytes {",
         program: "lib",
         test: "table::tests::refilter::a_table_of_any_format_keeps_its_format",
+    },
+    // Keyspaces.
+    Bug {
+        name: "a flush syncs no log although another keyspace needs it",
+        file: "src/db/background/flushes.rs",
+        old: "if self.others_have_unflushed(memtable.largest_sequence()) {",
+        new: "if self.others_have_unflushed(0) {",
+        program: "db",
+        test: "keyspace_crashes::what_is_left_of_several_keyspaces_is_a_prefix_of_all_their_writes",
+    },
+    Bug {
+        name: "a flush syncs its log only for the sake of older writes of other keyspaces",
+        file: "src/db/background/flushes.rs",
+        old: "let last = self.database.wals.last_beside(sequence);",
+        new: "let last = self.database.wals.last_beside(sequence).min(sequence);",
+        program: "db",
+        test: "keyspace_crashes::a_flush_may_share_its_log_with_a_later_write_of_another_keyspace",
+    },
+    Bug {
+        name: "a log is deleted that another keyspace needs",
+        file: "src/db/inner/catalog.rs",
+        old: "let unflushed = self.trees.all().into_iter().map(|it| {",
+        new: "let unflushed = self.trees.all().into_iter().filter(|it| it.id == tree.id).map(|it| {",
+        program: "db",
+        test: "keyspace_crashes::power_may_be_lost_before_any_change_while_keyspaces_come_and_go",
+    },
+    Bug {
+        name: "a keyspace gets the number of a dropped one, and the replay gives it its writes",
+        file: "src/db/inner/trees.rs",
+        old: "lock(&self.others).next.max(1)",
+        new: "lock(&self.others).by_id.keys().next_back().map_or(1, |id| id + 1)",
+        program: "db",
+        test: "keyspace_crashes::what_is_left_of_several_keyspaces_is_a_prefix_of_all_their_writes",
+    },
+    Bug {
+        name: "a keyspace is dropped before the writes that came first are durable",
+        file: "src/db/keyspaces.rs",
+        old: "self.sync_with(&mut writer).map_err(|error| self.latch(error))?;",
+        new: "",
+        program: "db",
+        test: "keyspace_crashes::power_may_be_lost_before_any_change_while_keyspaces_come_and_go",
+    },
+    Bug {
+        name: "a replay brings back what is in the tables of a keyspace no more",
+        file: "src/db/open/recover.rs",
+        old: "if flushed > recovered.flushed_sequence {\n                versions.entry(keyspace).or_default();",
+        new: "if flushed > recovered.flushed_sequence && versions.contains_key(&keyspace) {\n                \
+              versions.entry(keyspace).or_default();",
+        program: "db",
+        test: "keyspace_crashes::what_is_in_tables_no_more_is_not_replayed",
+    },
+    Bug {
+        name: "a reader takes keyspaces of before its look at the logs",
+        file: "src/db/open/read_only.rs",
+        old: "is_changed.then(|| \"a keyspace was created or dropped\".to_owned())",
+        new: "(is_changed && false).then(|| \"a keyspace was created or dropped\".to_owned())",
+        program: "db",
+        test: "interleaved::a_reader_sees_no_write_without_the_drop_before_it",
+    },
+    Bug {
+        name: "a snapshot sees half of a batch across keyspaces",
+        file: "src/db/write/mod.rs",
+        old: "memtable.insert(operation.key, sequence, kind, operation.value);\n",
+        new: "memtable.insert(operation.key, sequence, kind, operation.value);\n                \
+              self.database.sequences.set_visible(sequence);\n",
+        program: "db",
+        test: "concurrent::a_snapshot_sees_each_batch_whole_in_all_keyspaces",
+    },
+    Bug {
+        name: "a transaction validates what it has read of its first keyspace only",
+        file: "src/db/transaction/commit.rs",
+        old: "for (inner, (_, reads)) in trees.iter().zip(&*reads) {",
+        new: "for (inner, (_, reads)) in trees.iter().zip(&*reads).take(1) {",
+        program: "db",
+        test: "transactions::a_commit_validates_what_was_read_of_each_keyspace",
     },
 ];

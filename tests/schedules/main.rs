@@ -21,7 +21,8 @@
 //! iterator, an opening, a checkpoint, an image) must show, of each writer, what its first k writes
 //! leave, where k is at least the number of writes that had been acknowledged (in an image of a power
 //! loss: synced) before the view was begun, and at most the number that had been begun when it was
-//! there. And the accounts, between which transactions move money, must have their sum.
+//! there. In every second run, the keys and accounts of odd numbers are in a second keyspace. And the
+//! accounts, between which transactions move money, must have their sum.
 #![cfg(shuttle)]
 
 mod actors;

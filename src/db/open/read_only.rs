@@ -16,7 +16,7 @@
 //! Otherwise the opening fails. An error that a writer cannot cause is returned at once.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
-//! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the
+//! the MANIFEST without a gap, and its keyspaces must be those that there are after the logs are read. So all writes up to the last one found are in the tables or in the
 //! WALs that were read, whatever the writer has deleted since. The head of `directory.rs` says why
 //! every write that was acknowledged before the opening is among them.
 
@@ -31,6 +31,7 @@ use crate::error::{Error, Result};
 use crate::fs::{self, OpenFilesLimit, open_files_limit, raise_open_files_limit};
 use crate::sync::thread;
 use crate::table::TableContext;
+use crate::version::{Recovered, read_current};
 
 /// An obstacle is believed after this number of consecutive attempts have met it.
 const BELIEVED_AFTER: u32 = 6;
@@ -66,7 +67,8 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         let mut manifest = None;
         let (what, otherwise) = match attempt(&options, &mut kept, &mut manifest) {
             Ok(Attempt { inner, gap: None }) => return Ok(inner),
-            // A gap has two possible causes: a power loss took the end of a log, which is no
+            // A changed keyspace may be missing among the writes that came after it. A gap has two
+            // possible causes: a power loss took the end of a log, which is no
             // damage, or an active writer deleted a log after this process had listed the
             // directory. So the directory is read again.
             Ok(Attempt { inner, gap: Some(gap) }) => (gap, Ok(inner)),
@@ -115,7 +117,17 @@ fn attempt(
     let mut store = table_store(options, &directory, true);
     store.context = kept.context.get_or_insert(store.context).clone();
     let (replayed, gap) = Replay::run(&store, options, &directory, &mut kept.tables, false)?;
-    let gap = gap.map(|gap| gap.to_string());
+    let gap = match gap {
+        Some(gap) => Some(gap.to_string()),
+        // The logs may have writes that came after the drop or the creation of a keyspace.
+        None if recovered.next_keyspace > 0 => {
+            let current = read_current(&*options.fs, &options.path)?;
+            let is_same = |it: Recovered| it.keyspaces.keys().eq(recovered.keyspaces.keys());
+            let is_changed = !current.is_some_and(is_same);
+            is_changed.then(|| "a keyspace was created or dropped".to_owned())
+        }
+        None => None,
+    };
     Ok(Attempt { inner: only_read(options.clone(), store, replayed), gap })
 }
 
