@@ -84,9 +84,8 @@ fn a_keyspace_that_is_missing_is_an_error_that_lists_those_there_are() {
         call.insert(1, db.to_str().unwrap());
         call.extend(["--keyspace", "evnets"]);
         let error = crate::run(&call).badly(1);
-        let expected =
-            format!(r#"there is no keyspace "evnets"; there are: default, a b\xff\x0a, events"#);
-        assert!(error.contains(&expected), "{call:?}: {error}");
+        let expected = r#"there is no keyspace "evnets"; there are: default, a b\xff\x0a, events"#;
+        assert!(error.contains(expected), "{call:?}: {error}");
     }
     let missing = db.with_extension("missing");
     maypole!("delete", &missing, "k", "--keyspace", "x").badly(1);
