@@ -171,6 +171,7 @@ fn stats_and_advise_know_keyspaces() {
         keyspace.flush().unwrap();
         (0..keys).for_each(|key| drop(keyspace.get(format!("{key:04}x")).unwrap()));
     }
+    let filter_bytes = [&db, &events, &odd].map(|db| db.stats().filter_bytes());
     let useful = events.stats().counts().filter.useful;
     assert!(useful > 1500);
     db.close().unwrap();
@@ -184,6 +185,8 @@ fn stats_and_advise_know_keyspaces() {
     assert!(text.contains("\nOther keyspaces\n") && text.contains("\na b\\xff\\x0a "), "{text}");
     let json: Value =
         serde_json::from_str(&maypole!("stats", &path, "--format", "json").well()).unwrap();
+    let filter_bytes: u64 = filter_bytes.iter().sum();
+    assert_eq!(json["figures"]["filter_bytes"], filter_bytes, "they share a cache");
     let listed = &json["keyspaces"][0];
     assert_eq!((&listed["name"], &listed["useful"]), (&"events".into(), &useful.into()));
     let prometheus = maypole!("stats", &path, "--format", "prometheus").well();
