@@ -189,8 +189,11 @@ impl Metrics {
         let help = "Stored bytes of all filters.";
         self.gauge("filter_bytes", help, bytes(stats.filter_bytes()));
         let help = "Filters as a share of block cache and memtables.";
-        let memory = stats.cache_capacity_bytes + stats.memtable_bytes;
-        self.gauge("filter_memory_ratio", help, ratio(stats.filter_bytes(), memory));
+        let others = stats.keyspaces.iter();
+        let filters = others.clone().map(|of| of.filter_bytes).sum::<u64>() + stats.filter_bytes();
+        let memtables = others.map(|of| of.memtable_bytes).sum::<u64>() + stats.memtable_bytes;
+        let memory = stats.cache_capacity_bytes + memtables;
+        self.gauge("filter_memory_ratio", help, ratio(filters, memory));
         let help = "Bytes of all memtables.";
         self.gauge("memtable_bytes", help, bytes(stats.memtable_bytes));
         let help = "Bytes that callbacks of the process still read, and nothing else needs.";

@@ -14,7 +14,8 @@
 //! rates of line 2 are false-positive rates.
 
 use maypole::{
-    BlockKind, FileCounts, FilterCounts, LevelStats, PublishedStats, Ticker, wilson_interval_95,
+    BlockKind, FileCounts, FilterCounts, KeyspaceStats, LevelStats, PublishedStats, Ticker,
+    wilson_interval_95,
 };
 
 use crate::args::USUAL_READ_MICROS;
@@ -92,9 +93,10 @@ record! {
         /// An upper bound of the time saved. It counts every saved search as a read from the file,
         /// although the block may have been in the cache.
         seconds_saved: f64,
+        /// Stored bytes of the filters of all keyspaces.
         filter_bytes: u64,
         resident_filter_bytes: u64,
-        /// The capacity of the block cache plus the memtables.
+        /// The capacity of the block cache plus the memtables of all keyspaces.
         memory_bytes: u64,
         memory_share: Option<f64>,
         /// Searches of tables that did not hold the key and whose filter, if any, was not queried.
@@ -116,8 +118,12 @@ impl Figures {
     pub fn of(stats: &PublishedStats, counted: &Counted, read_cost: ReadCost) -> Figures {
         let filter = counted.filter;
         let interval = filter.fpr_interval_95();
-        let memory_bytes = stats.cache_capacity_bytes + stats.memtable_bytes;
-        let share = stats.filter_bytes() as f64 / memory_bytes as f64;
+        // The cache is that of all keyspaces, so the filters and memtables are too.
+        let others = |of: fn(&KeyspaceStats) -> u64| stats.keyspaces.iter().map(of).sum::<u64>();
+        let filter_bytes = stats.filter_bytes() + others(|of| of.filter_bytes);
+        let memtable_bytes = stats.memtable_bytes + others(|of| of.memtable_bytes);
+        let memory_bytes = stats.cache_capacity_bytes + memtable_bytes;
+        let share = filter_bytes as f64 / memory_bytes as f64;
         let resident = stats.cache.iter().find(|(kind, _)| *kind == BlockKind::Filter);
         Figures {
             lookups: counted.lookups,
@@ -133,7 +139,7 @@ impl Figures {
             predicted_fpr: stats.predicted_fpr,
             reads_saved: filter.useful,
             seconds_saved: filter.useful as f64 * read_cost.micros() / 1e6,
-            filter_bytes: stats.filter_bytes(),
+            filter_bytes,
             resident_filter_bytes: resident.map_or(0, |(_, usage)| usage.bytes as u64),
             memory_bytes,
             memory_share: (memory_bytes > 0).then_some(share),

@@ -44,7 +44,7 @@ pub fn print(source: &Source, stats: &PublishedStats, out: &mut dyn Write) -> Re
         ("Local write count", writes.to_string()),
         ("Bloom filter false positives", figures.false_positive.to_string()),
         ("Bloom filter false ratio", format!("{false_ratio:.5}")),
-        ("Bloom filter space used", figures.filter_bytes.to_string()),
+        ("Bloom filter space used", stats.filter_bytes().to_string()),
         ("Bloom filter off heap memory used", figures.resident_filter_bytes.to_string()),
     ];
     writeln!(out, "Total number of tables: 1\n----------------\nKeyspace : {keyspace}")?;

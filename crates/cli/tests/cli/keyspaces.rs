@@ -84,9 +84,8 @@ fn a_keyspace_that_is_missing_is_an_error_that_lists_those_there_are() {
         call.insert(1, db.to_str().unwrap());
         call.extend(["--keyspace", "evnets"]);
         let error = crate::run(&call).badly(1);
-        let expected =
-            format!(r#"there is no keyspace "evnets"; there are: default, a b\xff\x0a, events"#);
-        assert!(error.contains(&expected), "{call:?}: {error}");
+        let expected = r#"there is no keyspace "evnets"; there are: default, a b\xff\x0a, events"#;
+        assert!(error.contains(expected), "{call:?}: {error}");
     }
     let missing = db.with_extension("missing");
     maypole!("delete", &missing, "k", "--keyspace", "x").badly(1);
@@ -172,6 +171,7 @@ fn stats_and_advise_know_keyspaces() {
         keyspace.flush().unwrap();
         (0..keys).for_each(|key| drop(keyspace.get(format!("{key:04}x")).unwrap()));
     }
+    let filter_bytes = [&db, &events, &odd].map(|db| db.stats().filter_bytes());
     let useful = events.stats().counts().filter.useful;
     assert!(useful > 1500);
     db.close().unwrap();
@@ -185,6 +185,8 @@ fn stats_and_advise_know_keyspaces() {
     assert!(text.contains("\nOther keyspaces\n") && text.contains("\na b\\xff\\x0a "), "{text}");
     let json: Value =
         serde_json::from_str(&maypole!("stats", &path, "--format", "json").well()).unwrap();
+    let filter_bytes: u64 = filter_bytes.iter().sum();
+    assert_eq!(json["figures"]["filter_bytes"], filter_bytes, "they share a cache");
     let listed = &json["keyspaces"][0];
     assert_eq!((&listed["name"], &listed["useful"]), (&"events".into(), &useful.into()));
     let prometheus = maypole!("stats", &path, "--format", "prometheus").well();

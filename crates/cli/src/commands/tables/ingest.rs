@@ -18,9 +18,9 @@ use crate::show::text::{counted, size};
 /// The files come from `maypole write-table` or from RocksDB's SstFileWriter, and the key ranges of
 /// no two may overlap. Each is copied, read whole and checked, and keeps its filter. Tables are
 /// rejected if they have merge operands or other entries that only RocksDB reads, sequence numbers
-/// other than 0, a column family other than the default one, or a key order other than that of the
-/// bytes. A missing database or keyspace is created. Either all files enter the database or none.
-/// When the command is done, the new entries survive a power loss.
+/// other than 0, a column family with another name than the keyspace, or a key order other than that
+/// of the bytes. A missing database or keyspace is created. Either all files enter the database or
+/// none. When the command is done, the new entries survive a power loss.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Ingest {
