@@ -77,8 +77,8 @@ pub use {
     db::{
         BatchOperation, Builder, ColumnFamily, CompareAndSwapError, DamagedTable, Db, DbCursor,
         DbIterator, DestroyReport, Durability, ExportReport, FileStats, FilterReport,
-        HeldByCursors, ImportReport, KeyBounds, LevelStats, LookupRecording, Loss, PublishedStats,
-        RepairReport, RocksDb, Snapshot, Stats, Transaction, TransactionCursor,
+        HeldByCursors, ImportReport, KeyBounds, KeyspaceStats, LevelStats, LookupRecording, Loss,
+        PublishedStats, RepairReport, RocksDb, Snapshot, Stats, Transaction, TransactionCursor,
         TransactionIterator, VerifyReport, WarmUpReport, WriteBatch, WriteStall, WriteStallCause,
         explain,
     },

@@ -6,6 +6,7 @@
 //! wrong too, so the start of the next record is unknown. [`LogReader`](crate::wal::LogReader)
 //! decides whether such a record is a torn tail or bit rot.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::encoding::coding::{fixed32, fixed64};
@@ -14,9 +15,16 @@ use crate::version::edit;
 use crate::wal::{FILE_HEADER_BYTES, LogKind, RECORD_HEADER_BYTES, record_header_crc32};
 
 use super::block::{self, Contents};
-use super::dump::{Dump, Stop};
+use super::dump::{Dump, Stop, quoted};
 
-pub(super) fn print(dump: &mut Dump<'_, '_>) -> fmt::Result {
+/// The byte before the number of a keyspace, in front of an operation (`db/write/batch.rs`).
+const IN_KEYSPACE: u8 = 16;
+
+/// The names of keyspaces by their numbers, as far as they are known.
+pub(super) type Names = BTreeMap<u64, Vec<u8>>;
+
+/// `names`: what is known before the first record. A MANIFEST tells more.
+pub(super) fn print(dump: &mut Dump<'_, '_>, mut names: Names) -> fmt::Result {
     let Some(header) = dump.bytes().first_chunk::<FILE_HEADER_BYTES>() else {
         let end = dump.bytes().len();
         return dump.part("File header", end, |_| {
@@ -32,13 +40,18 @@ pub(super) fn print(dump: &mut Dump<'_, '_>) -> fmt::Result {
         dump.fixed64("file number")?;
         dump.checksum("CRC-32 of the header", crc32fast::hash(&header[..24]))
     })?;
-    while dump.position() < dump.bytes().len() && record(dump, kind, number)? {}
+    while dump.position() < dump.bytes().len() && record(dump, kind, number, &mut names)? {}
     Ok(())
 }
 
 /// Prints the next record and returns `true`. If no record begins here, prints the rest of the file
 /// and returns `false`.
-fn record(dump: &mut Dump<'_, '_>, kind: Option<LogKind>, number: u64) -> Result<bool, fmt::Error> {
+fn record(
+    dump: &mut Dump<'_, '_>,
+    kind: Option<LogKind>,
+    number: u64,
+    names: &mut Names,
+) -> Result<bool, fmt::Error> {
     let (offset, end) = (dump.position(), dump.bytes().len());
     let header = dump.remaining().first_chunk::<RECORD_HEADER_BYTES>();
     let genuine = header.filter(|header| {
@@ -71,18 +84,22 @@ fn record(dump: &mut Dump<'_, '_>, kind: Option<LogKind>, number: u64) -> Result
         }
         match kind {
             _ if payload_bytes == 0 => Ok(()),
-            Some(LogKind::Manifest) => version_edit(dump),
-            Some(LogKind::Wal | LogKind::RecoveredWal) => write_batch(dump),
+            Some(LogKind::Manifest) => version_edit(dump, names),
+            Some(LogKind::Wal | LogKind::RecoveredWal) => write_batch(dump, names),
             None => Err(Stop::Unclear("a log of an unknown kind".into())),
         }
     })?;
     Ok(true)
 }
 
-fn write_batch(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
+fn write_batch(dump: &mut Dump<'_, '_>, names: &Names) -> Result<(), Stop> {
     dump.varint("first sequence number")?;
     dump.varint("operations")?;
     while !dump.remaining().is_empty() {
+        if dump.peek(1, "kind")?[0] == IN_KEYSPACE {
+            dump.field(1, format_args!("{IN_KEYSPACE}: in a keyspace"))?;
+            keyspace(dump, names)?;
+        }
         let kind = dump.peek(1, "kind")?[0];
         dump.field(1, format_args!("kind {kind}: {}", kind_name(kind)))?;
         dump.length_prefixed("key")?;
@@ -96,7 +113,17 @@ fn write_batch(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     Ok(())
 }
 
-fn version_edit(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
+/// Prints the number of a keyspace, and its name if that is known.
+fn keyspace(dump: &mut Dump<'_, '_>, names: &Names) -> Result<(), Stop> {
+    let (id, bytes) = dump.peek_varint(0, "keyspace")?;
+    match names.get(&id) {
+        Some(name) => dump.field(bytes, format_args!("keyspace: {id}, {}", quoted(name)))?,
+        None => dump.field(bytes, format_args!("keyspace: {id}"))?,
+    }
+    Ok(())
+}
+
+fn version_edit(dump: &mut Dump<'_, '_>, names: &mut Names) -> Result<(), Stop> {
     while !dump.remaining().is_empty() {
         let (tag, bytes) = dump.peek_varint(0, "tag")?;
         let meaning = match tag {
@@ -109,6 +136,11 @@ fn version_edit(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
             edit::DB_IDENTITY => "the identity of the database",
             edit::DURABLE_WAL => "durable bytes of a WAL",
             edit::SKIPPED => "sequence numbers that no WAL holds",
+            edit::KEYSPACE => "the following tables enter a keyspace",
+            edit::CREATED_KEYSPACE => "a keyspace is created, or gets other options",
+            edit::DROPPED_KEYSPACE => "a keyspace is dropped",
+            edit::FLUSHED_KEYSPACE => "writes of a keyspace up to here are in tables",
+            edit::NEXT_KEYSPACE => "the number of the next new keyspace",
             _ => "unknown",
         };
         dump.field(bytes, format_args!("tag {tag}: {meaning}"))?;
@@ -124,8 +156,25 @@ fn version_edit(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
                 table(dump)?;
                 extra_fields(dump)?;
             }
-            edit::DURABLE_WAL => two_numbers(dump, "number of the WAL", "bytes")?,
-            edit::SKIPPED => two_numbers(dump, "first sequence number", "last sequence number")?,
+            edit::DURABLE_WAL => value(dump, "numbers", |dump| {
+                dump.varint("number of the WAL")?;
+                dump.varint("bytes").map(drop)
+            })?,
+            edit::SKIPPED => value(dump, "numbers", |dump| {
+                dump.varint("first sequence number")?;
+                dump.varint("last sequence number").map(drop)
+            })?,
+            edit::KEYSPACE | edit::DROPPED_KEYSPACE => {
+                value(dump, "numbers", |dump| keyspace(dump, names))?
+            }
+            edit::CREATED_KEYSPACE => {
+                value(dump, "keyspace", |dump| created_keyspace(dump, names))?
+            }
+            edit::FLUSHED_KEYSPACE => value(dump, "numbers", |dump| {
+                keyspace(dump, names)?;
+                dump.varint("sequence number").map(drop)
+            })?,
+            edit::NEXT_KEYSPACE => value(dump, "numbers", |dump| dump.varint("number").map(drop))?,
             edit::DB_IDENTITY => dump.length_prefixed("identity")?,
             tag if tag >= edit::FIRST_WITH_LENGTH => dump.length_prefixed("value")?,
             tag => return Err(Stop::Unclear(format!("the tag {tag}"))),
@@ -134,13 +183,24 @@ fn version_edit(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     Ok(())
 }
 
-fn two_numbers(dump: &mut Dump<'_, '_>, one: &str, other: &str) -> Result<(), Stop> {
-    let value = dump.length_of("numbers")?;
+/// Prints the length of a field's value, and the value by `print`.
+fn value(
+    dump: &mut Dump<'_, '_>,
+    what: &str,
+    print: impl FnOnce(&mut Dump<'_, '_>) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let value = dump.length_of(what)?;
     let end = dump.position() + value.len();
-    Ok(dump.section(end, |dump| {
-        dump.varint(one)?;
-        dump.varint(other).map(drop)
-    })?)
+    Ok(dump.section(end, |dump| print(dump))?)
+}
+
+fn created_keyspace(dump: &mut Dump<'_, '_>, names: &mut Names) -> Result<(), Stop> {
+    let id = dump.varint("keyspace")?;
+    let name = dump.length_of("name")?;
+    dump.field(name.len(), format_args!("name: {}", quoted(name)))?;
+    names.insert(id, name.to_vec());
+    let options = dump.remaining();
+    Ok(dump.field(options.len(), format_args!("options: {}", quoted(options)))?)
 }
 
 /// Prints the fields of an added table that every version of the format has.

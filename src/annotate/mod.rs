@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Result;
 use crate::fs::{Fs, RealFs};
 use crate::known_files;
-use crate::version::names;
+use crate::version::{names, read_current};
 use crate::wal::MAGIC;
 use dump::Dump;
 
@@ -42,7 +42,8 @@ use dump::Dump;
 ///
 /// The file may be any table that RocksDB (format_version 2 to 7) or Maypole wrote, or any
 /// write-ahead log or MANIFEST of Maypole, even a damaged one: the dump marks the bytes that it
-/// cannot decode.
+/// cannot decode. A write-ahead log has only the numbers of keyspaces. The dump shows the names
+/// that the current MANIFEST of the directory gives them, if it can be read.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -60,6 +61,8 @@ use dump::Dump;
 pub struct AnnotatedFile {
     path: PathBuf,
     bytes: Vec<u8>,
+    /// The names of the keyspaces, of which a WAL has only the numbers.
+    keyspaces: log::Names,
 }
 
 impl AnnotatedFile {
@@ -79,7 +82,15 @@ impl AnnotatedFile {
     /// The same as for [`AnnotatedFile::open`].
     pub fn open_in(fs: &dyn Fs, path: impl AsRef<Path>) -> Result<AnnotatedFile> {
         let path = path.as_ref();
-        Ok(AnnotatedFile { path: path.to_owned(), bytes: fs.read(path)? })
+        let mut file = AnnotatedFile {
+            path: path.to_owned(),
+            bytes: fs.read(path)?,
+            keyspaces: log::Names::from([(0, b"default".into())]),
+        };
+        if file.is_log() {
+            file.keyspaces.extend(names_of_keyspaces(fs, path));
+        }
+        Ok(file)
     }
 
     /// Whether the file is a WAL or a MANIFEST, which are both logs. The magic number of a log at
@@ -96,10 +107,18 @@ impl AnnotatedFile {
 
     fn print(&self, mut dump: Dump<'_, '_>) -> fmt::Result {
         match self.is_log() {
-            true => log::print(&mut dump),
+            true => log::print(&mut dump, self.keyspaces.clone()),
             false => table::print(&mut dump, &self.path),
         }
     }
+}
+
+/// The names of the keyspaces that the current MANIFEST in the directory of `log` lists. None if it
+/// cannot be read, because the log may be a copy, or the database damaged.
+fn names_of_keyspaces(fs: &dyn Fs, log: &Path) -> log::Names {
+    let current = log.parent().and_then(|dir| read_current(fs, dir).ok()?);
+    let keyspaces = current.map(|current| current.keyspaces).unwrap_or_default();
+    keyspaces.into_iter().map(|(id, keyspace)| (id.into(), keyspace.name.to_vec())).collect()
 }
 
 impl fmt::Display for AnnotatedFile {

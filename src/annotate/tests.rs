@@ -23,6 +23,10 @@ fn read(fs: &dyn Fs, path: &str) -> AnnotatedFile {
     AnnotatedFile::open_in(fs, path).unwrap()
 }
 
+fn of_bytes(path: &Path, bytes: Vec<u8>) -> AnnotatedFile {
+    AnnotatedFile { path: path.to_owned(), bytes, keyspaces: super::log::Names::default() }
+}
+
 /// The three entries of the golden tables.
 fn three_entries() -> Vec<(Vec<u8>, &'static [u8])> {
     vec![
@@ -239,6 +243,43 @@ fn every_kind_of_operation_is_shown() {
     assert!(dump.contains("deleted up to before \"d\""), "{dump}");
 }
 
+/// A MANIFEST names its keyspaces, and a WAL has their numbers, which the MANIFEST of its directory
+/// names.
+#[test]
+fn keyspaces_are_shown_by_number_and_name() {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let db = crate::Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
+    let [gone, events] = ["gone", "ev\nents"].map(|name| db.keyspace(name).unwrap());
+    [&db, &events].iter().for_each(|db| db.put("key", "value").unwrap());
+    events.flush().unwrap();
+    gone.put("old", "").unwrap();
+    events.put("new", "").unwrap();
+    db.persist().unwrap();
+    db.drop_keyspace("gone").unwrap();
+    let names = fs.list(Path::new("/db")).unwrap().into_iter();
+    let logs = names.filter(|name| name.starts_with("MANIFEST-") || name.ends_with(".wal"));
+    let dumps: Vec<String> = logs.map(|name| check(&read(&*fs, &format!("/db/{name}")))).collect();
+    let whole = dumps.concat();
+    assert!(!whole.contains("not understood") && !whole.contains("WRONG"), "{whole}");
+    for text in [
+        "tag 69: the following tables enter a keyspace",
+        "tag 71: a keyspace is created, or gets other options",
+        "name: \"gone\"",
+        "options: \"filter bloom(10)\\n",
+        "tag 73: a keyspace is dropped",
+        "keyspace: 1, \"gone\"",
+        "tag 75: writes of a keyspace up to here are in tables",
+        "keyspace: 2, \"ev\\nents\"",
+        "tag 77: the number of the next new keyspace",
+        "16: in a keyspace",
+    ] {
+        assert!(whole.contains(text), "{text}:\n{whole}");
+    }
+    let wals = dumps.iter().filter(|dump| dump.contains("kind: Wal")).cloned().collect::<String>();
+    assert!(wals.contains("keyspace: 2, \"ev\\nents\"\n"), "{wals}");
+    assert!(wals.lines().any(|line| line.ends_with("keyspace: 1")), "it was dropped: {wals}");
+}
+
 /// Dumps files that were cut short and files with a changed bit. No dump panics, and each dump
 /// still has every byte once.
 #[test]
@@ -248,9 +289,9 @@ fn damaged_files_are_shown_as_far_as_they_are_understood() {
     table(&*fs, "/burr.sst", "burr(7)", Compression::Lz4, &many_entries());
     table(&*fs, "/fuse.sst", "fuse(7)", Compression::None, &many_entries());
     for path in ["/bloom.sst", "/burr.sst", "/fuse.sst", &manifest(&fs)] {
-        let AnnotatedFile { path, bytes } = read(&*fs, path);
+        let AnnotatedFile { path, bytes, .. } = read(&*fs, path);
         for cut in (0..bytes.len()).step_by(7) {
-            let file = AnnotatedFile { path: path.clone(), bytes: bytes[..cut].to_vec() };
+            let file = of_bytes(&path, bytes[..cut].to_vec());
             let understood = !check(&file).contains("not understood");
             // A table that was cut short is never wholly understood. A log is, if the cut is
             // between two records.
@@ -260,13 +301,13 @@ fn damaged_files_are_shown_as_far_as_they_are_understood() {
             for bit in [0, 7] {
                 let mut bytes = bytes.clone();
                 bytes[position] ^= 1 << bit;
-                check(&AnnotatedFile { path: path.clone(), bytes });
+                check(&of_bytes(&path, bytes));
             }
         }
     }
     for bytes in [vec![0; 300], vec![0xff; 300], b"\x8dMaypole".repeat(9)] {
         for path in ["000001.wal", "000001.sst"] {
-            check(&AnnotatedFile { path: path.into(), bytes: bytes.clone() });
+            check(&of_bytes(Path::new(path), bytes.clone()));
         }
     }
 }

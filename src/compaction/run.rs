@@ -109,7 +109,7 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
         Some(Err(error)) => {
             // No version will list these tables, so each file is deleted when its handle is
             // dropped.
-            outputs.iter().for_each(|file| file.mark_obsolete(plan.output_level));
+            outputs.iter().for_each(|file| file.discard());
             return Err(error);
         }
         Some(Ok(hits)) => hits,

@@ -34,8 +34,8 @@ use crate::filter_policy::FilterPolicy;
 use crate::slice::Slice;
 use crate::table::SstReader;
 
-/// An open database. Cheap to clone and to share between threads. Dropping the last clone closes
-/// the database.
+/// An open database, or one of its [keyspaces](Db::keyspace). Cheap to clone and to share between
+/// threads. Dropping the last clone, of any keyspace, closes the database.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -71,6 +71,8 @@ use crate::table::SstReader;
 ///
 /// - **Counters, unique names, queues**: [`Db::update_fetch`], [`Db::compare_and_swap`],
 ///   [`Db::pop_first`]; for several keys [`Db::transact`]. `examples/service.rs` has all of them.
+/// - **Several kinds of data**: [`Db::keyspace`], each with its own filter policy; batches, snapshots
+///   and transactions go across them.
 /// - **Data that expires**: begin the keys with the time, as big-endian bytes, and delete the oldest
 ///   with [`Db::delete_range`], as one entry each time. [`Builder::max_deletion_age`] says when
 ///   deleted data leaves the disk.
@@ -116,8 +118,6 @@ use crate::table::SstReader;
 ///
 /// # What is absent on purpose
 ///
-/// - **Column families.** Open several databases, with one [block cache](Builder::block_cache), or
-///   give each kind of key a prefix.
 /// - **Merge operators.** [`Db::update_fetch`] reads, changes and writes a value atomically.
 /// - **Custom comparators.** Keys are ordered by their bytes, so encode numbers big-endian.
 /// - **Time to live, and compaction filters.** Delete old entries yourself, with
@@ -492,9 +492,7 @@ impl Db {
     /// assert_eq!(db.prefix("user/7/").count(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias = "column_family")]
     #[doc(alias = "prefix_iterator")]
-    #[doc(alias = "keyspace")]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
         DbIterator::at(self.inner.read_point(None), Bounds::of_prefix(prefix.as_ref()))
     }
@@ -761,8 +759,8 @@ impl Db {
 
 /// Maintenance. A database needs none of these calls; they are for tests, tools and backups.
 impl Db {
-    /// Writes all memtables to tables, and waits until this is done. Then all earlier writes are
-    /// durable.
+    /// Writes all memtables of the keyspace to tables, and waits until this is done. Then all earlier
+    /// writes are durable, also those of other keyspaces.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -823,8 +821,9 @@ impl Db {
         self.inner.wait_for_compaction()
     }
 
-    /// What the database holds, and what its filters, cache and files have done so far. `Display`
-    /// prints it as a report.
+    /// What the keyspace holds, and what its filters and the cache and files of the database have
+    /// done so far; for `default`, also the sums of the other keyspaces. `Display` prints it as a
+    /// report.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -899,10 +898,23 @@ impl Db {
         self.inner.apply_filter_policy()
     }
 
-    /// Loads the filter and the index of every table into the block cache, shallow levels first, as
-    /// far as the cache has room for them. So even the first lookups after opening find filters and
-    /// indexes in memory. Such a lookup reads one block for a present key and none for an absent
-    /// key, and one more block for each false positive.
+    /// The filter policy of the keyspace, which gives new tables their filters.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let events = db.keyspace_with("events", |options| options.filter("burr(9)"))?;
+    /// assert_eq!(events.filter_policy().to_string(), "burr(9)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn filter_policy(&self) -> FilterPolicy {
+        self.inner.tree.options().filter.clone()
+    }
+
+    /// Loads the filter and the index of every table of all keyspaces into the block cache, shallow
+    /// levels first, as far as the cache has room for them. So even the first lookups after opening
+    /// find filters and indexes in memory. Such a lookup reads one block for a present key and none
+    /// for an absent key, and one more block for each false positive.
     ///
     /// The call reads each table's filter and index, and evicts data blocks from the cache if it
     /// needs their space. A program may run it in a separate thread while it already serves
@@ -926,9 +938,9 @@ impl Db {
         warm_up(&self.inner)
     }
 
-    /// Reads every table whole. Checks checksums, key order, and that no filter denies a key of its
-    /// table. [`Db::close`] ends the call after the table that is being checked, with
-    /// [`Error::Closed`](crate::Error::Closed).
+    /// Reads every table of all keyspaces whole. Checks checksums, key order, and that no filter
+    /// denies a key of its table. [`Db::close`] ends the call after the table that is being
+    /// checked, with [`Error::Closed`](crate::Error::Closed).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -82,7 +82,7 @@ impl Flush<'_> {
         let written = self.write(memtable, below(), &mut tables);
         let finished = tables.finished;
         if written.is_err() {
-            finished.iter().for_each(|file| file.mark_obsolete(0));
+            finished.iter().for_each(|file| file.discard());
         }
         written.map(|()| finished)
     }

@@ -1,10 +1,11 @@
 //! Keyspaces: several trees in one database. How they are opened, created, listed and dropped.
 //!
 //! ```text
-//!   create   MANIFEST ─► a WAL of the version with keyspaces, if there is none ─► the tree, and its
-//!            place in the writer
+//!   create   WALs synced ─► MANIFEST ─► a WAL of the version with keyspaces, if there is none
+//!            ─► the tree, and its place in the writer
 //!   open     the tree and its place, unless the keyspace has them already
-//!   drop     MANIFEST ─► its place in the writer goes ─► files go with their last reader
+//!   drop     writers wait ─► WALs synced ─► MANIFEST ─► its place in the writer goes
+//!            ─► files go with their last reader
 //! ```
 //!
 //! **A crash between two steps.** The MANIFEST decides. A keyspace that it does not list has no write
@@ -24,6 +25,7 @@ use super::inner::tree_state::TreeState;
 use super::inner::trees::{DEFAULT_NAME, Keyspace};
 use super::inner::writing::TreeWriter;
 use super::options::Builder;
+use super::snapshot::Snapshot;
 use super::tree_options::TreeOptions;
 use super::write::batch::WriteBatch;
 use crate::error::{Error, Result};
@@ -187,6 +189,36 @@ impl WriteBatch {
     }
 }
 
+impl Snapshot {
+    /// The same moment of another keyspace: that of `db`, a handle of the same database.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let events = db.keyspace("events")?;
+    /// events.put("1", "began")?;
+    /// let snapshot = db.snapshot();
+    /// events.put("2", "ended")?;
+    /// assert_eq!(snapshot.keyspace(&events)?.iter().count(), 1);
+    /// # Ok::<(), maypole::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if `db` is another database.
+    pub fn keyspace(&self, db: &Db) -> Result<Snapshot> {
+        self.check_same_database(db)?;
+        Ok(self.of(db.inner.clone()))
+    }
+
+    pub(super) fn check_same_database(&self, db: &Db) -> Result<()> {
+        match Arc::ptr_eq(&self.inner.database, &db.inner.database) {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument("a keyspace of another database".into())),
+        }
+    }
+}
+
 impl Inner {
     fn open_keyspace(&self, name: &[u8], change: impl FnOnce(Builder) -> Builder) -> Result<Inner> {
         let database = &self.database;
@@ -237,7 +269,8 @@ impl Inner {
         if id == KeyspaceId::MAX {
             return Err(Error::InvalidArgument("the numbers of keyspaces are used up".into()));
         }
-        self.ensure_taken_over(&mut database.writing.lead())?;
+        // A power loss must not leave the keyspace without an earlier write.
+        self.sync_wals()?;
         let text: Arc<str> = options.to_text().into();
         let keyspace = Keyspace { id, name: name.into(), options: text, tree: None };
         self.put_keyspace(keyspace.clone())?;
@@ -293,10 +326,16 @@ impl Inner {
         }
         let _changes = database.trees.lock_changes();
         let Some(keyspace) = database.trees.find(name) else { return Ok(false) };
-        self.ensure_taken_over(&mut database.writing.lead())?;
+        // Writers wait from here on, so that every acknowledged write is before the drop or after it.
+        // Those before it are synced, because a power loss must not leave the drop without them:
+        // they may have moved what the keyspace held to another one.
+        let mut writer = database.writing.lead();
+        self.ensure_taken_over(&mut writer)?;
+        self.sync_with(&mut writer).map_err(|error| self.latch(error))?;
         let dropped = database.catalog.drop_keyspace(database.parts(), &keyspace);
         dropped.map_err(|error| self.latch_unless_retried(error))?;
-        database.writing.lead().others.remove(&keyspace.id);
+        writer.others.remove(&keyspace.id);
+        drop(writer);
         if let Some(tree) = keyspace.tree {
             // Its memtables are never flushed.
             let frozen = tree.lock().frozen.iter().map(|it| it.memtable.bytes() as u64).sum();

@@ -68,7 +68,9 @@ pub use recording::LookupRecording;
 pub use repair::{Loss, RepairReport};
 pub use rocks::{ColumnFamily, ExportReport, ImportReport, RocksDb};
 pub use snapshot::Snapshot;
-pub use stats::{DamagedTable, FileStats, HeldByCursors, LevelStats, PublishedStats, Stats};
+pub use stats::{
+    DamagedTable, FileStats, HeldByCursors, KeyspaceStats, LevelStats, PublishedStats, Stats,
+};
 pub use transaction::{Transaction, TransactionCursor, TransactionIterator};
 pub use update::CompareAndSwapError;
 pub use write::batch::{BatchOperation, WriteBatch};

@@ -4,10 +4,7 @@
 //! the registered numbers. For each of these numbers, and for each key, it keeps the newest version
 //! whose sequence number is at most that number.
 
-use std::sync::Arc;
-
 use super::background::idle::needed_snapshot_released;
-use super::db::Db;
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
 use super::get;
@@ -17,7 +14,7 @@ use super::iter::bounds::{Bounds, KeyBounds};
 use super::iter::cursor::DbCursor;
 use super::read_state::ReadPoint;
 use crate::encoding::key::SequenceNumber;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::slice::Slice;
 
 /// A snapshot is recent as long as at most this many writes are newer than it. Marks that older ones
@@ -56,8 +53,7 @@ impl std::fmt::Debug for Snapshot {
 /// Makes another snapshot of the same state of the database. The two may be dropped in any order.
 impl Clone for Snapshot {
     fn clone(&self) -> Snapshot {
-        let sequence = self.inner.database.sequences.snapshots.register(|| self.sequence);
-        Snapshot { inner: self.inner.clone(), sequence }
+        self.of(self.inner.clone())
     }
 }
 
@@ -69,33 +65,10 @@ impl Snapshot {
         Snapshot { inner, sequence }
     }
 
-    /// The same moment of another keyspace: that of `db`, a handle of the same database.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir()?;
-    /// # let db = maypole::Db::open(dir.path())?;
-    /// let events = db.keyspace("events")?;
-    /// events.put("1", "began")?;
-    /// let snapshot = db.snapshot();
-    /// events.put("2", "ended")?;
-    /// assert_eq!(snapshot.keyspace(&events)?.iter().count(), 1);
-    /// # Ok::<(), maypole::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`] if `db` is another database.
-    pub fn keyspace(&self, db: &Db) -> Result<Snapshot> {
-        self.check_same_database(db)?;
-        let sequence = self.inner.database.sequences.snapshots.register(|| self.sequence);
-        Ok(Snapshot { inner: db.inner.clone(), sequence })
-    }
-
-    pub(super) fn check_same_database(&self, db: &Db) -> Result<()> {
-        match Arc::ptr_eq(&self.inner.database, &db.inner.database) {
-            true => Ok(()),
-            false => Err(Error::InvalidArgument("a keyspace of another database".into())),
-        }
+    /// The same moment of the tree of `inner`, which is of the same database.
+    pub(super) fn of(&self, inner: Inner) -> Snapshot {
+        let sequence = inner.database.sequences.snapshots.register(|| self.sequence);
+        Snapshot { inner, sequence }
     }
 
     fn read_point(&self) -> ReadPoint {

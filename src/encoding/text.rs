@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-/// Bytes as text: printable UTF-8 as it is, a backslash as `\\`, every other byte as `\xNN`. The
-/// command line turns this text back into the same bytes.
+/// Bytes as text: printable UTF-8 as it is, a backslash as `\\`, every other byte as `\xNN`.
+/// [`unescape`] turns this text back into the same bytes.
 pub fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     let push_hex = |text: &mut String, bytes: &[u8]| {
@@ -22,6 +22,27 @@ pub fn escape(bytes: &[u8]) -> String {
         push_hex(&mut text, chunk.invalid());
     }
     text
+}
+
+/// The bytes that a text of [`escape`] stands for: `\xNN` is a byte, `\\` a backslash, and a
+/// backslash before anything else is itself.
+pub fn unescape(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(&first) = rest.first() {
+        let escaped = match *rest {
+            [b'\\', b'\\', ..] => Some((b'\\', 2)),
+            [b'\\', b'x', high, low, ..] => {
+                digit(high).zip(digit(low)).map(|(high, low)| (high << 4 | low, 4))
+            }
+            _ => None,
+        };
+        let (byte, length) = escaped.unwrap_or((first, 1));
+        bytes.push(byte);
+        rest = &rest[length..];
+    }
+    bytes
 }
 
 /// A number of bytes in the largest unit that it reaches: `999 B`, `1.19 MiB`, `52.0 GiB`. A number
@@ -83,6 +104,26 @@ pub fn percent(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_come_back_from_their_text() {
+        let all: Vec<u8> = (0..=255).collect();
+        for bytes in [
+            &b""[..],
+            b"plain key",
+            b"a\\b \\x41 \\\\",
+            b"\0\xff\n\t\x7f",
+            "Stra\u{df}e \u{1f338} \u{85}".as_bytes(),
+            b"caf\xc3",
+            &all,
+        ] {
+            let text = escape(bytes);
+            assert_eq!(unescape(text.as_bytes()), bytes, "{text}");
+            assert!(!text.chars().any(char::is_control), "{text}");
+        }
+        assert_eq!(escape(b"k\0\xff\\"), "k\\x00\\xff\\\\");
+        assert_eq!(unescape(b"C:\\dir\\x4\\xzz\\"), b"C:\\dir\\x4\\xzz\\");
+    }
 
     #[test]
     fn numbers_are_short() {

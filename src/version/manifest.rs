@@ -116,8 +116,9 @@ fn log_version(edit: &VersionEdit) -> LogVersion {
 /// What a MANIFEST records of a keyspace other than 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecoveredKeyspace {
-    pub name: Vec<u8>,
-    pub options: String,
+    pub name: Arc<[u8]>,
+    /// Keyspaces with the same options share them, because there may be ten thousand.
+    pub options: Arc<str>,
 }
 
 /// The state that a MANIFEST records.
@@ -186,6 +187,7 @@ pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Rec
     let mut log = LogReader::open(fs, path, LogKind::Manifest, number)?;
     let mut tree = Recovered::default();
     let mut edits = 0;
+    let mut last_options: Arc<str> = Arc::from("");
     while let Some(record) = log.next()? {
         let offset = record.payload_offset;
         let edit =
@@ -200,7 +202,11 @@ pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Rec
         tree.next_keyspace = edit.next_keyspace.unwrap_or(tree.next_keyspace);
         for KeyspaceRecord { id, name, options } in edit.created {
             tree.next_keyspace = tree.next_keyspace.max(id.saturating_add(1));
-            tree.keyspaces.insert(id, RecoveredKeyspace { name, options });
+            if *last_options != *options {
+                last_options = options.into();
+            }
+            let options = Arc::clone(&last_options);
+            tree.keyspaces.insert(id, RecoveredKeyspace { name: name.into(), options });
         }
         for id in edit.dropped {
             if tree.keyspaces.remove(&id).is_none() {

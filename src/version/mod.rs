@@ -51,7 +51,7 @@ pub(crate) use manifest::{
 };
 pub(crate) use skipped::Skipped;
 pub(crate) use store::{ChooseFilter, Chosen, NewKeys, NewTable, TableStore, seconds_since_1970};
-pub(crate) use table_file::{ObsoleteCounts, ObsoleteFiles, TableFile};
+pub(crate) use table_file::{LeftTables, ObsoleteCounts, ObsoleteFiles, TableFile};
 
 use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};

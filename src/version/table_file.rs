@@ -9,14 +9,14 @@
 //! ([`ObsoleteFiles::remove`]).
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{FileMeta, LEVELS};
 use crate::encoding::key::user_key;
 use crate::error::{Damage, Error, Result};
 use crate::fs::{self, Fs};
 use crate::stats::{Asked, Counters, FileCounts, Ticker};
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Condvar, Mutex, Process, lock, rank};
 use crate::table::filter::info::expected_false_positives;
@@ -25,10 +25,6 @@ use crate::table::{Table, property_names as property};
 
 /// Removes the obsolete files of a database. All tables share it, and use it when they are dropped.
 pub(crate) struct ObsoleteFiles {
-    /// The lookup counts of obsolete tables, by the level that each table left.
-    counts: Mutex<[ObsoleteCounts; LEVELS], rank::ObsoleteCounts>,
-    /// Bytes of the obsolete tables that are still in use.
-    used_bytes: AtomicU64,
     /// The running deletions of files. The lock is not held during a deletion, because that calls
     /// the user's `Fs`, which may drop an iterator or close the database.
     removals: Mutex<Removals, rank::Removals>,
@@ -40,12 +36,44 @@ pub(crate) struct ObsoleteFiles {
     counters: Arc<Counters>,
 }
 
+/// What is counted of the tables that have left one tree.
+pub(crate) struct LeftTables {
+    /// The lookup counts of those that are not in use any more, by the level that each has left.
+    counts: Mutex<[ObsoleteCounts; LEVELS], rank::ObsoleteCounts>,
+    /// Bytes of those that are still in use.
+    used_bytes: AtomicU64,
+}
+
 /// What lookups counted in the obsolete tables of a level.
 #[derive(Clone, Copy)]
 pub(crate) struct ObsoleteCounts {
     pub counts: FileCounts,
     /// How many false positives were to be expected; `None` if the rate of a filter is not known.
     pub expected_false_positives: Option<f64>,
+}
+
+impl LeftTables {
+    pub fn new() -> LeftTables {
+        let nothing =
+            ObsoleteCounts { counts: FileCounts::default(), expected_false_positives: Some(0.0) };
+        LeftTables { counts: Mutex::new([nothing; LEVELS]), used_bytes: AtomicU64::new(0) }
+    }
+
+    pub fn counts(&self) -> [ObsoleteCounts; LEVELS] {
+        *lock(&self.counts)
+    }
+
+    /// Bytes of the tables that have left the tree, but that a reader or a running job still uses.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, level: usize, counts: FileCounts, expected_false_positives: Option<f64>) {
+        let sums = &mut lock(&self.counts)[level];
+        sums.counts += counts;
+        let expected = sums.expected_false_positives.zip(expected_false_positives);
+        sums.expected_false_positives = expected.map(|(sum, more)| sum + more);
+    }
 }
 
 /// The deletions of files that are running.
@@ -86,11 +114,7 @@ impl Drop for Removal<'_> {
 
 impl ObsoleteFiles {
     pub fn new(counters: Arc<Counters>) -> ObsoleteFiles {
-        let nothing =
-            ObsoleteCounts { counts: FileCounts::default(), expected_false_positives: Some(0.0) };
         ObsoleteFiles {
-            counts: Mutex::new([nothing; LEVELS]),
-            used_bytes: AtomicU64::new(0),
             removals: Mutex::default(),
             removed: Condvar::new(),
             process: Process::current(),
@@ -129,22 +153,6 @@ impl ObsoleteFiles {
     pub fn is_of_this_process(&self) -> bool {
         self.process.is_current()
     }
-
-    pub fn counts(&self) -> [ObsoleteCounts; LEVELS] {
-        *lock(&self.counts)
-    }
-
-    /// Bytes of the tables that have left the tree, but that a reader or a running job still uses.
-    pub fn used_bytes(&self) -> u64 {
-        self.used_bytes.load(Ordering::Relaxed)
-    }
-
-    fn add(&self, level: usize, counts: FileCounts, expected_false_positives: Option<f64>) {
-        let sums = &mut lock(&self.counts)[level];
-        sums.counts += counts;
-        let expected = sums.expected_false_positives.zip(expected_false_positives);
-        sums.expected_false_positives = expected.map(|(sum, more)| sum + more);
-    }
 }
 
 pub(crate) struct TableFile {
@@ -155,8 +163,9 @@ pub(crate) struct TableFile {
     fs: Arc<dyn Fs>,
     path: PathBuf,
     obsolete: Arc<ObsoleteFiles>,
-    /// The level that the file has left, plus one; 0 while it is in the tree.
-    left_level: AtomicUsize,
+    /// Set once no MANIFEST lists the file, or will list it: the tree and the level that it has left.
+    /// `None` inside: it never was in a tree.
+    obsolete_from: OnceLock<Option<(Arc<LeftTables>, usize)>>,
 }
 
 impl TableFile {
@@ -167,8 +176,8 @@ impl TableFile {
         path: PathBuf,
         obsolete: Arc<ObsoleteFiles>,
     ) -> TableFile {
-        let (asked, left_level) = (Asked::default(), AtomicUsize::new(0));
-        TableFile { meta, table, asked, fs, path, obsolete, left_level }
+        let (asked, obsolete_from) = (Asked::default(), OnceLock::new());
+        TableFile { meta, table, asked, fs, path, obsolete, obsolete_from }
     }
 
     pub fn path(&self) -> &Path {
@@ -217,13 +226,18 @@ impl TableFile {
         Ok(end.saturating_sub(start))
     }
 
-    /// Notes that the MANIFEST no longer lists this file, or never will because a flush or a
-    /// compaction failed. `level` is where the file was, or should have been. The file is deleted
-    /// when no reader needs it any more.
-    pub fn mark_obsolete(&self, level: usize) {
-        if self.left_level.swap(level + 1, Ordering::Relaxed) == 0 {
-            self.obsolete.used_bytes.fetch_add(self.meta.file_bytes, Ordering::Relaxed);
+    /// Notes that the MANIFEST no longer lists this file, which was in `level`. It is deleted when no
+    /// reader needs it any more. `left` counts the tables that have left the same tree.
+    pub fn mark_obsolete(&self, left: &Arc<LeftTables>, level: usize) {
+        if self.obsolete_from.set(Some((Arc::clone(left), level))).is_ok() {
+            left.used_bytes.fetch_add(self.meta.file_bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Notes that no MANIFEST will list this file, because the work that wrote it has failed. It is
+    /// deleted when the last reference is dropped.
+    pub fn discard(&self) {
+        let _ = self.obsolete_from.set(None);
     }
 }
 
@@ -232,14 +246,15 @@ impl Drop for TableFile {
         if !self.obsolete.is_of_this_process() {
             return;
         }
-        if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
-            self.obsolete.used_bytes.fetch_sub(self.meta.file_bytes, Ordering::Relaxed);
+        let Some(from) = self.obsolete_from.get() else { return };
+        if let Some((left, level)) = from {
+            left.used_bytes.fetch_sub(self.meta.file_bytes, Ordering::Relaxed);
             let counts = self.table.file_counters().sums();
             let filter = self.table.filter_info();
             let expected = expected_false_positives(filter.as_ref(), counts.filter);
-            self.obsolete.add(level, counts, expected);
-            self.obsolete.remove(&*self.fs, &self.path);
+            left.add(*level, counts, expected);
         }
+        self.obsolete.remove(&*self.fs, &self.path);
     }
 }
 

@@ -13,7 +13,7 @@ use maypole::WriteBatch;
 const PERIOD: u64 = 700;
 
 /// One change of a write.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Change {
     Put(String, String),
     Delete(String),

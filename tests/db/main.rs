@@ -21,6 +21,7 @@
 //! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | threads of the ignored soak |
 //! | `MAYPOLE_FILTER_QUERIES` | 1,000,000,000 | queries, ignored test of `crates/filter/src/tests.rs` |
 
+mod all_keyspaces;
 mod apply_filters;
 mod background;
 mod bounds;
@@ -55,6 +56,8 @@ mod history;
 mod ingest;
 mod interleaved;
 mod kept;
+mod keyspace_crashes;
+mod keyspaces;
 mod kill;
 // These tests set a `ulimit`, which Windows does not have.
 #[cfg(unix)]

@@ -107,6 +107,29 @@ fn writes(db: &Db, key: &str, value: &str) -> Outcome {
     Ok(())
 }
 
+fn keyspaces(db: &Db, key: &str, value: &str) -> Outcome {
+    let name = "other";
+    db.keyspace(name)?;
+    let options = |options: maypole::Builder| options.filter("burr(9)");
+    let other = db.keyspace_with(name, options)?;
+    other.put(key, value)?;
+    let snapshot = db.snapshot();
+    let mut batch = WriteBatch::new();
+    batch.keyspace(&other).put(key, value);
+    db.write(batch)?;
+    assert_eq!(snapshot.keyspace(&other)?.get(key)?.unwrap(), value.as_bytes());
+    snapshot.keyspace(&other)?;
+    let mut tx = db.transaction();
+    tx.keyspace(&other)?.put(key, value);
+    tx.commit()?;
+    let mut tx = db.transaction();
+    tx.keyspace(&other)?;
+    drop(tx);
+    assert_eq!(db.keyspaces().len(), 2);
+    assert!(db.drop_keyspace(name)?);
+    Ok(())
+}
+
 fn maintenance(db: &Db, file: &Path, copy: &Path) -> Outcome {
     let (from, to) = ("a", "z");
     db.flush()?;
@@ -145,6 +168,7 @@ fn the_calls_of_the_page_do_what_they_say() -> Outcome {
     writer.finish()?;
     maintenance(&db, &file, &dir.path().join("copy"))?;
     assert_eq!(Db::open_read_only(path)?.len()?, 2);
+    keyspaces(&db, "key", "value")?;
     db.close()?;
     Db::repair(path)?;
     Db::destroy(path)?;

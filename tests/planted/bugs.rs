@@ -1201,10 +1201,26 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a table that readers have released counts as held",
         file: "src/version/table_file.rs",
-        old: "self.obsolete.used_bytes.fetch_sub(self.meta.file_bytes, Ordering::Relaxed);",
+        old: "left.used_bytes.fetch_sub(self.meta.file_bytes, Ordering::Relaxed);",
         new: "",
         program: "db",
         test: "kept::the_memory_and_the_tables_that_iterators_keep_are_shown_while_they_are_kept",
+    },
+    Bug {
+        name: "a verification reads the keyspace of its handle alone",
+        file: "src/db/maintenance/verify.rs",
+        old: "for tree in inner.database.trees.all() {",
+        new: "for tree in [std::sync::Arc::clone(&inner.tree)] {",
+        program: "db",
+        test: "all_keyspaces::verify_and_warm_up_read_the_tables_of_all_keyspaces",
+    },
+    Bug {
+        name: "STATS is not written again when the tree of another keyspace changes",
+        file: "src/db/stats/publish.rs",
+        old: "trees: trees.iter().map(|tree|",
+        new: "trees: trees.iter().take(1).map(|tree|",
+        program: "db",
+        test: "all_keyspaces::published_counters_have_the_other_keyspaces_and_follow_each_tree",
     },
     Bug {
         name: "an ingested file goes below a running compaction's span",

@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
-use maypole::{Builder, Compression, Db, DbIterator, Error, RocksDb};
+use maypole::{Builder, Compression, Db, DbIterator, Error, FilterPolicy, RocksDb};
 
 use crate::failure::{Failure, Result};
 use crate::output::{printable, tell};
 use crate::show::text;
+
+/// The name of the keyspace that every database has.
+pub const DEFAULT: &[u8] = b"default";
 
 /// A key or a value. (A bare `Vec<u8>` would mean "many arguments" to clap.)
 #[derive(Debug, Clone)]
@@ -136,6 +139,69 @@ pub fn open_existing(path: &Path) -> Result<Db> {
     Ok(Db::builder(path).create_if_missing(false).open()?)
 }
 
+/// A handle of the keyspace `name`, which must exist, with the options that it has.
+pub fn existing_keyspace(db: &Db, name: &[u8]) -> Result<Db> {
+    /// The most names in the message.
+    const MOST: usize = 20;
+    let names = db.keyspaces();
+    if names.iter().any(|known| known == name) {
+        return Ok(db.keyspace(name)?);
+    }
+    let mut known: Vec<String> = names.iter().take(MOST).map(|name| text::escape(name)).collect();
+    let more = names.len() - known.len();
+    known.extend((more > 0).then(|| format!("and {more} more")));
+    Err(Failure::new(format_args!(
+        "{}: there is no keyspace \"{}\"; there are: {}",
+        db.stats().path.display(),
+        text::escape(name),
+        known.join(", ")
+    )))
+}
+
+/// The keyspace of a command that writes.
+#[derive(Args)]
+pub struct InKeyspace {
+    /// The keyspace; \xNN stands for a byte [default: default]
+    #[arg(long, value_name = "NAME", value_parser = bytes())]
+    keyspace: Option<Bytes>,
+}
+
+impl InKeyspace {
+    /// Opens a database and the keyspace. If the database exists, the keyspace must exist too.
+    /// `filter` is the policy of the keyspace from now on: a database stores that of each keyspace
+    /// but `default`.
+    pub fn open(&self, options: Builder, filter: Option<FilterPolicy>) -> Result<Db> {
+        self.opened(options.create_if_missing(false), filter, existing_keyspace)
+    }
+
+    /// Like [`InKeyspace::open`], but creates what is missing.
+    pub fn open_or_create(&self, options: Builder, filter: Option<FilterPolicy>) -> Result<Db> {
+        self.opened(options, filter, |db, name| Ok(db.keyspace(name)?))
+    }
+
+    fn opened(
+        &self,
+        options: Builder,
+        filter: Option<FilterPolicy>,
+        open: impl FnOnce(&Db, &[u8]) -> Result<Db>,
+    ) -> Result<Db> {
+        let with_filter = |options: Builder| match filter {
+            Some(filter) => options.filter(filter),
+            None => options,
+        };
+        let Some(name) = self.keyspace.as_ref().filter(|name| name.0 != DEFAULT) else {
+            return Ok(with_filter(options).open()?);
+        };
+        let keyspace = open(&options.open()?, &name.0)?;
+        Ok(keyspace.keyspace_with(&name.0, with_filter)?)
+    }
+
+    /// A handle of the keyspace, which must exist, of a database that is open.
+    pub fn of(&self, db: &Db) -> Result<Db> {
+        existing_keyspace(db, self.keyspace.as_ref().map_or(DEFAULT, |name| &name.0))
+    }
+}
+
 /// Opens a directory, which Maypole refused to open as its own with the error `refused`, as a
 /// database of RocksDB or LevelDB.
 pub fn open_rocksdb(options: Builder, refused: Error) -> Result<RocksDb> {
@@ -155,27 +221,15 @@ pub fn open_rocksdb(options: Builder, refused: Error) -> Result<RocksDb> {
     }
 }
 
-/// Fails if `name` is not that of the only column family that a database of Maypole's has.
-pub fn check_column_family(db: &Path, name: Option<&Bytes>) -> Result {
-    match name.filter(|name| name.0 != b"default") {
-        None => Ok(()),
-        Some(name) => Err(Failure::new(format_args!(
-            "{}: a database of Maypole has no column family \"{}\"",
-            db.display(),
-            text::escape(&name.0)
-        ))),
-    }
-}
-
 /// The database of a command that only reads.
 #[derive(Args)]
 pub struct ReadDb {
     /// Directory of the database, which may be RocksDB's or LevelDB's
     #[arg(value_name = "DB")]
     path: PathBuf,
-    /// The column family of a RocksDB database; \xNN stands for a byte [default: default]
-    #[arg(long, value_name = "NAME", value_parser = bytes())]
-    column_family: Option<Bytes>,
+    /// The keyspace, or column family of RocksDB; \xNN stands for a byte [default: default]
+    #[arg(long, visible_alias = "column-family", value_name = "NAME", value_parser = bytes())]
+    keyspace: Option<Bytes>,
     /// Write nothing, not even a lock. This is the default if the directory cannot be written or
     /// another process has the database open; standard error then says so
     #[arg(long, verbatim_doc_comment)]
@@ -187,7 +241,13 @@ impl ReadDb {
         &self.path
     }
 
+    /// The name of the keyspace, if one other than `default` is given.
+    pub fn keyspace(&self) -> Option<&[u8]> {
+        self.keyspace.as_ref().map(|name| &name.0[..]).filter(|&name| name != DEFAULT)
+    }
+
     pub fn open(&self) -> Result<Db> {
+        let name = self.keyspace().unwrap_or(DEFAULT);
         let options = Db::builder(&self.path).create_if_missing(false);
         let opened = match self.read_only {
             true => options.clone().open_read_only(),
@@ -195,7 +255,6 @@ impl ReadDb {
         };
         let db = match opened {
             Err(error @ Error::Unsupported { .. }) => {
-                let name = self.column_family.as_ref().map_or(&b"default"[..], |name| &name.0);
                 return Ok(open_rocksdb(options, error)?.column_family(name)?);
             }
             Err(error) if !self.read_only && keeps_from_writing(&error) => {
@@ -205,7 +264,7 @@ impl ReadDb {
             }
             opened => opened?,
         };
-        check_column_family(&self.path, self.column_family.as_ref())?;
+        let db = existing_keyspace(&db, name)?;
         if let Some(error) = db.stats().out_of_space {
             let error = printable(&error.to_string());
             tell(format_args!("note: opened without space to write: {error}"));

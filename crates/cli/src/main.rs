@@ -52,7 +52,8 @@ use clap::{Parser, Subcommand};
 use commands::entries::{count, delete, get, load, put, scan};
 use commands::tables::{ingest, inspect, write_table};
 use commands::{
-    apply_filter, checkpoint, compact, export, import, repair, shell, size, stats, verify,
+    apply_filter, checkpoint, compact, export, import, keyspaces, repair, shell, size, stats,
+    verify,
 };
 use failure::{Failure, Result};
 use output::{printable, tell};
@@ -117,6 +118,7 @@ commands! {
     Checkpoint(checkpoint::Checkpoint),
     Import(import::Import),
     Export(export::Export),
+    Keyspaces(keyspaces::Keyspaces),
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),

@@ -291,7 +291,7 @@ impl Inner {
             .extend(outcome.outputs.iter().map(|file| (plan.output_level, file.meta.clone())));
         let numbers: Vec<u64> = outcome.outputs.iter().map(|file| file.meta.number).collect();
         let in_vain = made_nothing_smaller(plan, version, &outcome.outputs);
-        self.install_outputs(plan.output_level, None, edit, outcome.outputs, |state| {
+        self.install_outputs(None, edit, outcome.outputs, |state| {
             if in_vain {
                 let listed = |number| state.version.files().any(|(_, it)| it.meta.number == number);
                 state.unavailable.vain.retain(|&(number, _)| listed(number));
@@ -317,7 +317,7 @@ impl Inner {
         database.counters().add(Ticker::CompactWriteBytes, new.meta.file_bytes);
         edit.added.push((level, new.meta.clone()));
         let number = new.meta.number;
-        self.install_outputs(level, None, edit, vec![new], |_| {})?;
+        self.install_outputs(None, edit, vec![new], |_| {})?;
         Ok(vec![number])
     }
 }

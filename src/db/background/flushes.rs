@@ -10,7 +10,6 @@ use crate::db::flush::Flush;
 use crate::db::inner::Inner;
 use crate::db::inner::cut::Cut;
 use crate::db::inner::database::Database;
-use crate::db::inner::tree::Tree;
 use crate::db::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
@@ -27,6 +26,11 @@ impl Inner {
             let mut writer = self.database.writing.lead();
             self.ensure_taken_over(&mut writer)?;
             self.tree.check_exists()?;
+            if self.database.trees.has_others() {
+                // The earlier writes of other keyspaces are to be durable too, and they are in no
+                // table.
+                self.sync_with(&mut writer).map_err(|error| self.latch(error))?;
+            }
             if writer.of(self.tree.id)?.memtable.is_empty() {
                 None
             } else {
@@ -56,7 +60,7 @@ impl Inner {
     pub(in crate::db) fn cut(&self) -> Result<Cut> {
         let trees = &self.database.trees;
         let _changes = trees.lock_changes();
-        if !trees.has_others() {
+        if !trees.had_others() {
             let home = self.with_tree(Arc::clone(trees.default_tree()));
             let (read_state, last_sequence) = home.flushed_tree()?;
             let trees = vec![(Arc::clone(&home.tree), read_state)];
@@ -83,7 +87,8 @@ impl Inner {
     }
 
     /// The tree after a flush, and a sequence number: the tree holds every write up to this number,
-    /// and no later write. The database has no other keyspace.
+    /// and no later write. The database never had another keyspace: the writes to a dropped one are in no
+    /// table.
     pub(in crate::db) fn flushed_tree(&self) -> Result<(Arc<ReadState>, SequenceNumber)> {
         self.flush()?;
         let current = || {
@@ -117,7 +122,7 @@ impl Inner {
         loop {
             let attempt = {
                 let mut state = self.tree.lock();
-                if state.frozen.is_empty() || threads.has_waiting() || self.is_stopping() {
+                if state.frozen.is_empty() || self.is_stopping() {
                     state.flushing = false;
                     state.work.flushes.is_over();
                     self.tree.notify();
@@ -135,6 +140,11 @@ impl Inner {
                     state.work.flushes.succeeded();
                     state.work.retry_now();
                     self.tree.notify();
+                    if threads.has_waiting() {
+                        // One memtable of each tree in turn.
+                        state.flushing = false;
+                        return;
+                    }
                 }
                 Err(error) if self.database.may_retry(&error) => {
                     state.work.flushes.failed(attempt, error);
@@ -210,7 +220,7 @@ impl Inner {
         }
         self.database.counters().add(Ticker::FlushCount, u64::from(!memtable.is_empty()));
         let (tables, bytes) = (files.len(), files.iter().map(|file| file.meta.file_bytes).sum());
-        self.install_outputs(0, Some(&memtable), edit, files, |state| {
+        self.install_outputs(Some(&memtable), edit, files, |state| {
             state.frozen.pop_front();
         })
         .inspect_err(|_| {
@@ -228,13 +238,18 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether another tree has a write before `sequence` that is in no table. Then the WALs must be
-    /// durable up to there before the MANIFEST lists a table with this write: otherwise a power loss
-    /// could leave this write and take an earlier one, or a part of a batch.
+    /// Whether another tree has a write that is in no table, and in the WAL of the write `sequence` or
+    /// an older one. Then these WALs must be durable before the MANIFEST lists a table with this write.
+    /// Otherwise a power loss could leave this write and take an earlier one, or a part of a batch.
+    /// It could also leave the later ones of the table's numbers without the WAL that a replay needs,
+    /// as long as the other tree's write is in no table.
     fn others_have_unflushed(&self, sequence: SequenceNumber) -> bool {
         let trees = &self.database.trees;
-        let is_other = |tree: &&Arc<Tree>| tree.id != self.tree.id;
-        trees.has_others()
-            && trees.all().iter().filter(is_other).any(|it| it.oldest_unflushed(None) < sequence)
+        if !trees.has_others() {
+            return false;
+        }
+        let last = self.database.wals.last_beside(sequence);
+        let others = trees.all().into_iter().filter(|tree| tree.id != self.tree.id);
+        others.map(|tree| tree.oldest_unflushed(None)).any(|oldest| oldest <= last)
     }
 }

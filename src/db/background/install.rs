@@ -77,7 +77,6 @@ impl Inner {
     /// after an error that proves that the change is not recorded (`Database::may_retry`).
     pub(super) fn install_outputs(
         &self,
-        level: usize,
         flushed: Option<&Arc<Memtable>>,
         edit: VersionEdit,
         outputs: Vec<Arc<TableFile>>,
@@ -85,7 +84,7 @@ impl Inner {
     ) -> Result<()> {
         self.install(flushed, edit, outputs.clone(), also).inspect_err(|error| {
             if self.database.may_retry(error) {
-                outputs.iter().for_each(|file| file.mark_obsolete(level));
+                outputs.iter().for_each(|file| file.discard());
             }
         })
     }

@@ -141,7 +141,7 @@ impl Catalog {
         }
         let kept: BTreeSet<u64> = new.files().map(|(_, file)| file.meta.number).collect();
         for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
-            file.mark_obsolete(level);
+            file.mark_obsolete(&tree.left, level);
         }
         // The MANIFEST is unlocked before `old` is dropped, because the drop may delete tables,
         // which takes time.
@@ -178,7 +178,7 @@ impl Catalog {
         // While the MANIFEST is locked, no job can add a table.
         tree.mark_dropped();
         let version = Arc::clone(&tree.lock().version);
-        version.files().for_each(|(level, file)| file.mark_obsolete(level));
+        version.files().for_each(|(level, file)| file.mark_obsolete(&tree.left, level));
         drop(manifest);
         Ok(())
     }

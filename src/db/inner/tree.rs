@@ -10,6 +10,7 @@
 //!   pops             mutex            guards no data: the running `pop_first` or `pop_last`
 //!   is_dropped       none: an atomic  the call that drops the keyspace
 //!   asking           mutex            jobs that write tables, and the closing
+//!   left             its own          tables that are dropped
 //!   rest             none: atomics    the timer
 //! ```
 //!
@@ -33,7 +34,7 @@ use crate::memtable::Memtable;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::time::Instant;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, rank};
-use crate::version::KeyspaceId;
+use crate::version::{KeyspaceId, LeftTables};
 
 /// See the module.
 pub(crate) struct Tree {
@@ -58,6 +59,8 @@ pub(crate) struct Tree {
     /// Until when the delayed writers must wait ([`WriteStall::Delay`]).
     pub paid_until: Mutex<Option<Instant>, rank::PaidUntil>,
     is_dropped: AtomicBool,
+    /// What was counted of the tables that the tree does not have any more.
+    pub left: Arc<LeftTables>,
 }
 
 /// Without the name, because errors show it.
@@ -91,6 +94,7 @@ impl Tree {
             pops: Mutex::default(),
             paid_until: Mutex::default(),
             is_dropped: AtomicBool::new(false),
+            left: Arc::new(LeftTables::new()),
         }
     }
 

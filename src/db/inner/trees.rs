@@ -62,7 +62,7 @@ impl Trees {
     ) -> Trees {
         let mut others = Others { next, ..Others::default() };
         for (id, RecoveredKeyspace { name, options }) in recovered {
-            others.insert(Keyspace { id, name: name.into(), options: options.into(), tree: None });
+            others.insert(Keyspace { id, name, options, tree: None });
         }
         for tree in trees {
             if let Some(keyspace) = others.by_id.get_mut(&tree.id) {
@@ -90,6 +90,11 @@ impl Trees {
     #[inline]
     pub fn has_others(&self) -> bool {
         self.has_others.load(Ordering::Acquire)
+    }
+
+    /// Whether there are or were keyspaces besides 0.
+    pub fn had_others(&self) -> bool {
+        lock(&self.others).next > 0
     }
 
     /// The tree of a keyspace that was opened.

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use crate::encoding::key::SequenceNumber;
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::sync::{Mutex, lock, rank};
 
 /// See the module. The WALs are in a list, because a flush cannot look for them in the directory: it
@@ -60,6 +60,13 @@ impl NeededWals {
         lock(&self.0).back().copied()
     }
 
+    /// No write up to this number is in a later WAL than the write `sequence`.
+    pub fn last_beside(&self, sequence: SequenceNumber) -> SequenceNumber {
+        let wals = lock(&self.0);
+        let later = wals.iter().find(|wal| wal.first > sequence);
+        later.map_or(MAX_SEQUENCE, |wal| wal.first - 1)
+    }
+
     /// The oldest WAL that a replay needs if the writes from `unflushed` on are in no table. `newest`
     /// was the newest WAL before `unflushed` was determined, so that later writes, which may be in
     /// `newest`, are not forgotten.
@@ -94,6 +101,8 @@ mod tests {
         let newest = wals.newest();
         let oldest = |unflushed| wals.oldest_needed(newest, unflushed).unwrap().number;
         assert_eq!([1, 119, 120, 299, 300, u64::MAX].map(oldest), [3, 3, 7, 7, 9, 9]);
+        assert_eq!([1, 119, 120, 299].map(|it| wals.last_beside(it)), [119, 119, 299, 299]);
+        assert_eq!(wals.last_beside(300), MAX_SEQUENCE);
         // A WAL that came after the look at the memtables may have writes that the look missed, and
         // so may the one before it.
         wals.push(12, 400, 1000);

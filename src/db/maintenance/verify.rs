@@ -1,5 +1,5 @@
-//! Verification: reads every table, to find out whether all of them can be read, and whether the
-//! order of the tree is what lookups rely on ([`crate::version::order`]).
+//! Verification: reads every table of all keyspaces, to find out whether all of them can be read,
+//! and whether the order of each tree is what lookups rely on ([`crate::version::order`]).
 
 use crate::db::background::jobs::read_in_this_thread;
 use crate::db::inner::Inner;
@@ -8,7 +8,7 @@ use crate::fs;
 use crate::sync::atomic::Ordering;
 use crate::version::{Recovered, names, order};
 
-/// What [`Db::verify`](crate::Db::verify) has read, all of it sound.
+/// What [`Db::verify`](crate::Db::verify) has read, of all keyspaces, all of it sound.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -48,8 +48,24 @@ pub struct VerifyReport {
 pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
     // Tables are opened by name, and another owner of the directory could have other tables there.
     let _working = read_in_this_thread(inner)?;
-    let read_state = inner.tree.reading.current();
     let mut report = VerifyReport::default();
+    for tree in inner.database.trees.all() {
+        verify_tree(&inner.with_tree(tree), &mut report)?;
+    }
+    // The names are read before the number, because jobs may create files meanwhile.
+    let names = fs::names_in(&*inner.database.store.fs, &inner.database.store.dir)?;
+    let next_file = inner.database.store.next_file.load(Ordering::Relaxed);
+    let most = match inner.database.store.keeps_tables_open {
+        // A writer may have created files since this handle was opened.
+        true => Recovered { next_file, ..Recovered::default() }.most_file_number(),
+        false => next_file,
+    };
+    report.strays = names::strays(&names, most);
+    Ok(report)
+}
+
+fn verify_tree(inner: &Inner, report: &mut VerifyReport) -> Result<()> {
+    let read_state = inner.tree.reading.current();
     for (level, file) in read_state.sources.version.files() {
         // Checked for each table, so that closing the database waits for one table at most.
         inner.database.status.check_open()?;
@@ -72,15 +88,7 @@ pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
     if let Some(disorder) = order::find_disorder(&read_state.sources.version, goes_on)? {
         return Err(disorder);
     }
-    report.log_entries = read_state.sources.memtables().map(|memtable| memtable.len()).sum();
-    // The names are read before the number, because jobs may create files meanwhile.
-    let names = fs::names_in(&*inner.database.store.fs, &inner.database.store.dir)?;
-    let next_file = inner.database.store.next_file.load(Ordering::Relaxed);
-    let most = match inner.database.store.keeps_tables_open {
-        // A writer may have created files since this handle was opened.
-        true => Recovered { next_file, ..Recovered::default() }.most_file_number(),
-        false => next_file,
-    };
-    report.strays = names::strays(&names, most);
-    Ok(report)
+    report.log_entries +=
+        read_state.sources.memtables().map(|memtable| memtable.len()).sum::<usize>();
+    Ok(())
 }

@@ -1,7 +1,8 @@
 //! Warming up: loads the filters and indexes, which every lookup reads, before the first lookup.
 //!
 //! ```text
-//!   level 0, newest first ─► level 1 ─► … ─► the deepest          filter and index of each table
+//!   level 0, newest first ─► level 1 ─► … ─► the deepest          filter and index of each table,
+//!                                                                 each level of all keyspaces
 //!   a table is left out if its filter and index would displace those of another
 //! ```
 //!
@@ -42,12 +43,15 @@ const FREE_SHARE: u64 = 16;
 
 pub(in crate::db) fn warm_up(inner: &Inner) -> Result<WarmUpReport> {
     let _working = read_in_this_thread(inner)?;
-    let read_state = inner.tree.reading.current();
+    let trees = inner.database.trees.all();
+    let read_states: Vec<_> = trees.iter().map(|tree| tree.reading.current()).collect();
+    let mut files: Vec<_> = read_states.iter().flat_map(|it| it.sources.version.files()).collect();
+    files.sort_by_key(|&(level, _)| level);
     let cache = &inner.database.store.context.cache;
     let capacity_bytes = cache.capacity() as u64;
     let most_bytes = capacity_bytes - capacity_bytes / FREE_SHARE;
     let mut report = WarmUpReport::default();
-    for (_, file) in read_state.sources.version.files() {
+    for (_, file) in files {
         // Checked for each table, so that closing the database waits for one table at most.
         inner.database.status.check_open()?;
         // Loading evicts data blocks before metadata, so data blocks do not count as taken.

@@ -52,7 +52,8 @@ const MAX_REWRITTEN_BYTES: usize = 1 << 20;
 
 /// What the tables and the WALs of a directory hold together.
 pub(crate) struct Replayed {
-    /// By keyspace. Keyspace 0 has a tree, and so has each one with a table or an entry.
+    /// By keyspace. Keyspace 0 has a tree, and so has each one with a table, with an entry, or with
+    /// writes that need no replay.
     pub trees: BTreeMap<KeyspaceId, ReplayedTree>,
     /// The keyspaces other than 0, and the number of the next new one; 0: there was never one.
     pub keyspaces: BTreeMap<KeyspaceId, RecoveredKeyspace>,
@@ -185,7 +186,14 @@ impl<'a> Replay<'a> {
             last_sequence: recovered.flushed_sequence,
             origin: Origin { before: recovered.flushed_sequence, ..Origin::default() },
         };
-        let versions = open_tables(store, recovered, opened)?;
+        let mut versions = open_tables(store, recovered, opened)?;
+        // Compactions may have dropped all that was in the tables of a keyspace. Its writes must not be
+        // replayed, because an ingested table, which is in no WAL, may have deleted them.
+        for (&keyspace, &flushed) in &recovered.flushed {
+            if flushed > recovered.flushed_sequence {
+                versions.entry(keyspace).or_default();
+            }
+        }
         for (keyspace, version) in versions {
             let tree = state.new_tree(keyspace, options, version)?;
             let flushed = recovered.flushed.get(&keyspace).copied().unwrap_or(0);
@@ -399,7 +407,7 @@ impl Replayed {
     fn tree(&mut self, keyspace: KeyspaceId, options: &Builder) -> Result<&mut ReplayedTree> {
         if !self.trees.contains_key(&keyspace) {
             let tree = self.new_tree(keyspace, options, Version::default())?;
-            // It has no table.
+            // It has no table, and every write of it is to be replayed.
             let flushed = self.origin.before;
             self.trees.insert(keyspace, ReplayedTree { flushed, ..tree });
         }

@@ -190,8 +190,8 @@ impl Replayed {
     /// The keyspaces other than 0, as a MANIFEST lists them, and the number of the next new one.
     fn records(&self) -> (Vec<KeyspaceRecord>, Option<KeyspaceId>) {
         let record = |(&id, known): (&KeyspaceId, &RecoveredKeyspace)| {
-            let RecoveredKeyspace { name, options } = known.clone();
-            KeyspaceRecord { id, name, options }
+            let RecoveredKeyspace { name, options } = known;
+            KeyspaceRecord { id, name: name.to_vec(), options: options.to_string() }
         };
         let next = (self.next_keyspace > 0).then_some(self.next_keyspace);
         (self.keyspaces.iter().map(record).collect(), next)
@@ -230,9 +230,10 @@ impl Opening<'_> {
         new: &mut Vec<PathBuf>,
     ) -> Result<TakenOver> {
         let store = self.store;
-        let version = match keyspaces.0.is_empty() {
-            true => LogVersion::OneKeyspace,
-            false => LogVersion::WithKeyspaces,
+        // The records may name dropped keyspaces.
+        let version = match keyspaces.1 {
+            None => LogVersion::OneKeyspace,
+            Some(_) => LogVersion::WithKeyspaces,
         };
         let origin = &replayed.origin;
         let recovered_wal = recovered_wal(store, origin, version, new)?;

@@ -68,7 +68,7 @@ impl Keyspaces {
         let mut by_id = BTreeMap::new();
         for (&id, RecoveredKeyspace { name, options }) in listed {
             let options = TreeOptions::of_text(options)?;
-            by_id.insert(id, Keyspace { name: name.clone(), options });
+            by_id.insert(id, Keyspace { name: name.to_vec(), options });
         }
         let last = by_id.keys().next_back().map_or(0, |last| last.saturating_add(1));
         Ok(Keyspaces {
@@ -218,7 +218,7 @@ mod tests {
     fn keyspaces(listed: &[(KeyspaceId, &str)], dropped: &[KeyspaceId]) -> Keyspaces {
         let record = |&(id, name): &(KeyspaceId, &str)| {
             let (name, options) = (name.as_bytes().to_vec(), TreeOptions::default().to_text());
-            (id, RecoveredKeyspace { name, options })
+            (id, RecoveredKeyspace { name: name.into(), options: options.into() })
         };
         let listed = listed.iter().map(record).collect();
         let dropped = dropped.iter().copied().collect();

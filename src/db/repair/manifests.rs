@@ -174,8 +174,9 @@ impl Parts {
         for KeyspaceRecord { id, name, options } in edit.created {
             // The name was free, so an older keyspace of this name was dropped.
             let older =
-                self.keyspaces.iter().filter(|(other, it)| **other != id && it.name == name);
+                self.keyspaces.iter().filter(|(other, it)| **other != id && *it.name == *name);
             self.dropped.extend(older.map(|(&other, _)| other));
+            let (name, options) = (name.into(), options.into());
             self.keyspaces.insert(id, RecoveredKeyspace { name, options });
         }
         self.dropped.extend(edit.dropped);

@@ -419,7 +419,7 @@ impl Repair<'_> {
         let merged = run::run(&job, &plan);
         // Tables that were written only to be merged are obsolete.
         let written = inputs.iter().filter(|it| matches!(it.location, FileLocation::New));
-        written.for_each(|it| it.file.mark_obsolete(it.level));
+        written.for_each(|it| it.file.discard());
         for file in merged?.outputs {
             // The merge kept the entries that are not understood. They are found by reading,
             // because no property counts them.

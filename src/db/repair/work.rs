@@ -120,7 +120,7 @@ impl Drop for Repair<'_> {
             // The repair has failed. No MANIFEST lists the new tables, and the old tables and WALs
             // still hold their entries, so those new tables that are still in `lost/` are deleted.
             let new = self.tree.iter().filter(|it| matches!(it.location, FileLocation::New));
-            new.for_each(|it| it.file.mark_obsolete(it.level));
+            new.for_each(|it| it.file.discard());
         }
     }
 }

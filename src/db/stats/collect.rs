@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::keyspaces::{KeyspaceStats, MOST_NAMED};
 use super::report::{FileStats, HeldByCursors, LevelStats, Stats, predicted_fpr};
 use crate::cache::BlockKind;
 use crate::compaction::dead;
@@ -18,7 +19,7 @@ use crate::version::{LEVELS, ObsoleteCounts};
 
 pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
     if !database.status.process().is_current() {
-        return Stats::default();
+        return Stats { keyspace: tree.name.to_vec(), ..Stats::default() };
     }
     let (pressure, damaged, waiting, conditions) = {
         let state = tree.lock();
@@ -48,14 +49,16 @@ pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
             counts: file.table.file_counters().sums(),
         })
         .collect();
-    let obsolete = database.store.obsolete.counts();
-    let levels = (0..LEVELS).map(|level| level_stats(level, &files, obsolete[level]));
+    let left = tree.left.counts();
+    let levels = (0..LEVELS).map(|level| level_stats(level, &files, left[level]));
     let levels = levels.filter(|level| level.files > 0 || level.counts != FileCounts::default());
     let cache = &database.store.context.cache;
     let pinned =
         read_state.sources.version.files().map(|(_, file)| file.table.pinned_whole_bytes());
     Stats {
         path: database.store.dir.clone(),
+        keyspace: tree.name.to_vec(),
+        keyspaces: if tree.id == 0 { keyspaces(database) } else { Vec::new() },
         levels: levels.collect(),
         tickers: database.counters().sums(),
         cache: [BlockKind::Data, BlockKind::Index, BlockKind::Filter]
@@ -72,7 +75,7 @@ pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
         memtable_bytes: read_state.sources.memtables().map(|memtable| memtable.bytes()).sum(),
         memtable_entries: read_state.sources.memtables().map(|memtable| memtable.len()).sum(),
         held_by_readers_bytes: held_by_readers(),
-        held_by_cursors: held_by_cursors(database, tree, &read_state),
+        held_by_cursors: held_by_cursors(tree, &read_state),
         compaction_debt_bytes: pressure.debt_bytes,
         snapshots: database.sequences.snapshots.len(),
         oldest_snapshot: database.sequences.snapshots.oldest().map(|made| made.elapsed()),
@@ -86,11 +89,7 @@ pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
 
 /// See [`HeldByCursors`]. Costs one step for each memtable of the earlier read states that are
 /// held, and readers nothing.
-pub(super) fn held_by_cursors(
-    database: &Database,
-    tree: &Tree,
-    current: &ReadState,
-) -> HeldByCursors {
+pub(super) fn held_by_cursors(tree: &Tree, current: &ReadState) -> HeldByCursors {
     let earlier = tree.reading.earlier_states();
     let memtables = earlier.iter().flat_map(|(state, _)| state.sources.memtables());
     let is_current =
@@ -102,11 +101,48 @@ pub(super) fn held_by_cursors(
     let readers = earlier.iter().map(|(state, _)| Arc::strong_count(state) as u64 - 1);
     HeldByCursors {
         memtable_bytes: memtables.iter().map(|memtable| memtable.bytes() as u64).sum(),
-        table_bytes: database.store.obsolete.used_bytes(),
+        table_bytes: tree.left.used_bytes(),
         states: earlier.len() as u64,
         cursors: readers.sum(),
         oldest: earlier.first().map(|(_, replaced)| replaced.elapsed()).unwrap_or_default(),
     }
+}
+
+/// The keyspaces other than `default` that have a tree: the busiest by name, then the sum of the rest.
+fn keyspaces(database: &Database) -> Vec<KeyspaceStats> {
+    if !database.trees.has_others() {
+        return Vec::new();
+    }
+    let others = database.trees.all().into_iter().skip(1);
+    let mut keyspaces: Vec<KeyspaceStats> = others.map(|tree| keyspace_stats(&tree)).collect();
+    keyspaces.sort_by(|a, b| b.searches().cmp(&a.searches()).then_with(|| a.name.cmp(&b.name)));
+    if keyspaces.len() > MOST_NAMED {
+        let rest = keyspaces.split_off(MOST_NAMED);
+        keyspaces.extend(rest.into_iter().reduce(|sum, one| sum.with(&one)));
+    }
+    keyspaces
+}
+
+fn keyspace_stats(tree: &Tree) -> KeyspaceStats {
+    let read_state = tree.reading.current();
+    let memtables = read_state.sources.memtables();
+    let counts = tree.left.counts().iter().fold(FileCounts::default(), |sum, it| sum + it.counts);
+    let memtable_bytes = memtables.map(|memtable| memtable.bytes() as u64).sum();
+    let mut stats = KeyspaceStats {
+        name: tree.name.to_vec(),
+        keyspaces: 1,
+        memtable_bytes,
+        counts,
+        ..KeyspaceStats::default()
+    };
+    for (_, file) in read_state.sources.version.files() {
+        stats.files += 1;
+        stats.file_bytes += file.meta.file_bytes;
+        stats.entries += file.meta.entries;
+        stats.filter_bytes += file.table.filter_info().map_or(0, |filter| filter.bytes);
+        stats.counts += file.table.file_counters().sums();
+    }
+    stats
 }
 
 fn level_stats(level: usize, files: &[FileStats], obsolete: ObsoleteCounts) -> LevelStats {

@@ -15,6 +15,8 @@
 //! level 0 files 1 bytes 90000 …
 //! dead 0 4096 50                         a line for each level that has dead entries
 //! expected 0 8.6                         a line for each level whose filters' rates are known
+//! keyspace by\x20name files 1 …           a line for each other keyspace that is named
+//! keyspaces 7 files 9 …                  a line for those that are not, and how many they are
 //! ticker bloom.filter.useful 991         a line for each that is not 0
 //! crc32c 1a2b3c4d                        of all bytes before this line
 //! ```
@@ -28,13 +30,15 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::keyspaces::KeyspaceStats;
 use super::published::PublishedStats;
 use super::report::{HeldByCursors, LevelStats, Stats};
 use crate::cache::{BlockKind, KindUsage};
 use crate::db::checked_text::{checked_lines, last_line_at, with_checksum};
+use crate::encoding::text::{escape, unescape};
 use crate::error::{Damage, Error, Result};
 use crate::stats::Ticker;
-use crate::version::LEVELS;
+use crate::version::{LEVELS, MAX_NAME_BYTES};
 
 const FIRST_LINE: &str = "maypole stats ";
 const VERSION: &str = "1";
@@ -42,7 +46,7 @@ const MOST: u64 = 1 << 60;
 const KINDS: [(BlockKind, &str); 3] =
     [(BlockKind::Data, "data"), (BlockKind::Index, "index"), (BlockKind::Filter, "filter")];
 
-/// The counts of a level, as `name value` pairs.
+/// The counts of a level or of a keyspace, as `name value` pairs.
 macro_rules! level_fields {
     ($level:ident, $with:ident) => {
         $with!("files", $level.files);
@@ -111,6 +115,19 @@ fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
         if let Some(expected) = level.expected_false_positives.filter(is_count) {
             writeln!(text, "expected {} {expected}", level.level)?;
         }
+    }
+    for keyspace in &stats.keyspaces {
+        match keyspace.name.is_empty() {
+            true => write!(text, "keyspaces {}", keyspace.keyspaces)?,
+            false => write!(text, "keyspace {}", escape(&keyspace.name).replace(' ', "\\x20"))?,
+        }
+        macro_rules! print {
+            ($name:literal, $value:expr) => {
+                write!(text, " {} {}", $name, $value)?;
+            };
+        }
+        level_fields!(keyspace, print);
+        writeln!(text, " memtables {}", keyspace.memtable_bytes)?;
     }
     for (ticker, count) in stats.tickers.iter().filter(|&(_, count)| count > 0) {
         writeln!(text, "ticker {} {count}", ticker.name())?;
@@ -186,6 +203,8 @@ fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), 
         "predicted" => "a rate between 0 and 1, or -",
         "level" => "a level below the one before, and its counts",
         "dead" => "a level that was listed, bytes and entries",
+        "keyspace" => "a name of 1 to 255 bytes, and the counts of this keyspace",
+        "keyspaces" => "how many keyspaces, and their counts",
         _ => "the name of a ticker and its count",
     };
     read_words(stats, name, &mut words).ok_or(Wrong(expected))
@@ -250,6 +269,17 @@ fn read_words<'a>(
             let level = stats.levels.iter_mut().find(|level| level.level == n)?;
             level.expected_false_positives = Some(words.next()?.parse().ok().filter(is_count)?);
         }
+        "keyspace" => {
+            let name = unescape(words.next()?.as_bytes());
+            if name.is_empty() || name.len() > MAX_NAME_BYTES {
+                return None;
+            }
+            stats.keyspaces.push(keyspace(words, name, 1)?);
+        }
+        "keyspaces" => {
+            let count = number(words)?;
+            stats.keyspaces.push(keyspace(words, Vec::new(), count)?);
+        }
         "ticker" => {
             let name = words.next()?;
             let count = number(words)?;
@@ -282,6 +312,25 @@ fn level<'a>(
     named(words, "predicted")?;
     level.predicted_fpr = rate(words.next())?;
     Some(level)
+}
+
+/// Reads the counts of the keyspace `name`, or of several whose names are not known.
+fn keyspace<'a>(
+    words: &mut impl Iterator<Item = &'a str>,
+    name: Vec<u8>,
+    keyspaces: usize,
+) -> Option<KeyspaceStats> {
+    let mut keyspace = KeyspaceStats { name, keyspaces, ..KeyspaceStats::default() };
+    macro_rules! parse {
+        ($name:literal, $value:expr) => {
+            named(words, $name)?;
+            $value = number(words)?;
+        };
+    }
+    level_fields!(keyspace, parse);
+    named(words, "memtables")?;
+    keyspace.memtable_bytes = number(words)?;
+    Some(keyspace)
 }
 
 fn named<'a>(words: &mut impl Iterator<Item = &'a str>, name: &str) -> Option<()> {
@@ -342,6 +391,11 @@ mod tests {
         level.counts.filter.useful = 991;
         level.counts.unfiltered = 5;
         level.expected_false_positives = Some(0.1 + 0.2);
+        let mut named = KeyspaceStats { files: 7, ..KeyspaceStats::default() };
+        (named.name, named.keyspaces, named.memtable_bytes) = (b"a b\\\xff\n".into(), 1, 77);
+        named.counts = level.counts;
+        let rest = KeyspaceStats { name: Vec::new(), keyspaces: 9900, ..named.clone() };
+        stats.keyspaces = vec![named, rest];
         stats.levels = vec![level.clone(), LevelStats { level: 6, ..level }];
         stats
     }
@@ -363,11 +417,21 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // The first version of the text had no lines `cursors`, `dead`, `expected`, `metadata`,
-        // `pinned`, `snapshots` and `tables`. A text without these lines is still read.
-        let new =
-            ["cursors ", "dead ", "expected ", "metadata ", "pinned ", "snapshots ", "tables "];
-        let is_new = |line: &&str| new.iter().any(|word| line.starts_with(word));
+        // The first version of the text had no lines `cursors`, `dead`, `expected`, `keyspace`,
+        // `keyspaces`, `metadata`, `pinned`, `snapshots` and `tables`. A text without these lines is
+        // still read.
+        let new = [
+            "cursors",
+            "dead",
+            "expected",
+            "keyspace",
+            "keyspaces",
+            "metadata",
+            "pinned",
+            "snapshots",
+            "tables",
+        ];
+        let is_new = |line: &&str| new.contains(&line.split(' ').next().unwrap());
         let lines: Vec<String> =
             body().lines().filter(|line| !is_new(line)).map(|line| format!("{line}\n")).collect();
         let mut stats = sample();
@@ -375,13 +439,14 @@ mod tests {
         (stats.cache_tables_bytes, stats.metadata_bytes) = (0, 0);
         stats.pinned_metadata_bytes = 0;
         stats.held_by_cursors = HeldByCursors::default();
+        stats.keyspaces.clear();
         for level in &mut stats.levels {
             (level.dead_entries, level.dead_bytes) = (0, 0);
             level.expected_false_positives = None;
         }
         assert_eq!(reread(&lines.concat()).unwrap(), stats);
-        assert_eq!(body().lines().filter(is_new).count(), 9);
-        assert_eq!(lines.len() + 9, body().lines().count());
+        assert_eq!(body().lines().filter(is_new).count(), 11);
+        assert_eq!(lines.len() + 11, body().lines().count());
         assert!(
             lines
                 .iter()
@@ -423,6 +488,10 @@ mod tests {
             ("predicted 0.30000000000000004", "predicted 1.5"),
             ("predicted -", "predicted NaN"),
             ("ticker bloom.filter.useful 991", "ticker bloom.filter.useful"),
+            (r"keyspace a\x20b\\\xff\x0a files", "keyspace  files"),
+            (r"keyspace a\x20b\\\xff\x0a files", "keyspace files"),
+            ("keyspaces 9900", "keyspaces"),
+            ("memtables 77", "memtables"),
         ] {
             let text = body();
             assert!(text.contains(right), "{right}: {text}");

@@ -11,8 +11,11 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::keyspaces::KeyspaceStats;
 use super::published::PublishedStats;
 use super::report::{LevelStats, Stats};
+use crate::db::inner::trees::DEFAULT_NAME;
+use crate::encoding::text::escape;
 use crate::sync::time::system_time;
 
 impl Stats {
@@ -22,6 +25,9 @@ impl Stats {
     ///
     /// Every sample has the label `database` with [`Stats::path`]. The text of each database has the
     /// same names, so a service with several databases returns each text at a path of its own. The
+    /// text of `default` has the sums of the other keyspaces, with their names as the label
+    /// `keyspace`; those of the keyspaces that are not named lack the label. The text of another
+    /// keyspace has this label at every sample. The
     /// series are those of [`PublishedStats::prometheus`], apart from the three about the process
     /// that has published the counters.
     ///
@@ -36,7 +42,7 @@ impl Stats {
     pub fn prometheus(&self) -> String {
         let written = system_time();
         let stats = PublishedStats { written, ..PublishedStats::of_nobody(self.clone()) };
-        text(&stats, false)
+        text(&stats, false, &self.keyspace)
     }
 }
 
@@ -44,13 +50,16 @@ impl PublishedStats {
     /// The counters and sizes in Prometheus' text format, like [`Stats::prometheus`], and when the
     /// owner opened the database and published them.
     pub fn prometheus(&self) -> String {
-        text(self, true)
+        text(self, true, DEFAULT_NAME)
     }
 }
 
-/// `has_owner`: whether the fields about the owner are set.
-fn text(stats: &PublishedStats, has_owner: bool) -> String {
-    let database = format!("database=\"{}\"", label(&stats.path.display().to_string()));
+/// `has_owner`: whether the fields about the owner are set. `keyspace`: of which the statistics are.
+fn text(stats: &PublishedStats, has_owner: bool, keyspace: &[u8]) -> String {
+    let mut database = format!("database=\"{}\"", label(&stats.path.display().to_string()));
+    if keyspace != DEFAULT_NAME {
+        database += &keyspace_label(keyspace);
+    }
     let mut metrics = Metrics { database, text: String::new() };
     metrics.tickers(stats);
     if has_owner {
@@ -58,6 +67,9 @@ fn text(stats: &PublishedStats, has_owner: bool) -> String {
     }
     metrics.whole(stats);
     metrics.levels(&stats.levels);
+    if !stats.keyspaces.is_empty() {
+        metrics.keyspaces(&stats.keyspaces);
+    }
     metrics.text
 }
 
@@ -98,6 +110,36 @@ const LEVEL_COUNTERS: [LevelCount; 5] = [
     }),
     ("unfiltered", "Searches in vain of a level's tables without a filter's answer.", |level| {
         level.counts.unfiltered
+    }),
+];
+
+/// A figure of a keyspace, like a [`LevelCount`].
+type KeyspaceCount = (&'static str, &'static str, fn(&KeyspaceStats) -> u64);
+
+const KEYSPACE_GAUGES: [KeyspaceCount; 5] = [
+    ("files", "Tables of a keyspace.", |keyspace| keyspace.files as u64),
+    ("file_bytes", "Bytes of the tables of a keyspace.", |keyspace| keyspace.file_bytes),
+    ("entries", "Entries in the tables of a keyspace.", |keyspace| keyspace.entries),
+    ("filter_bytes", "Stored bytes of the filters of a keyspace.", |keyspace| {
+        keyspace.filter_bytes
+    }),
+    ("memtable_bytes", "Bytes of the memtables of a keyspace.", |keyspace| keyspace.memtable_bytes),
+];
+
+const KEYSPACE_COUNTERS: [KeyspaceCount; 4] = [
+    ("filter_useful", "Filters of a keyspace that said no.", |keyspace| {
+        keyspace.counts.filter.useful
+    }),
+    ("filter_full_positive", "Filters of a keyspace that said maybe.", |keyspace| {
+        keyspace.counts.filter.full_positive
+    }),
+    (
+        "filter_full_true_positive",
+        "Filters of a keyspace that said maybe, of a key that was there.",
+        |keyspace| keyspace.counts.filter.full_true_positive,
+    ),
+    ("unfiltered", "Searches in vain of a keyspace's tables without a filter's answer.", |it| {
+        it.counts.unfiltered
     }),
 ];
 
@@ -203,6 +245,27 @@ impl Metrics {
             }
         }
     }
+
+    /// The sums of the other keyspaces. Those of the ones that are not named have no label, which is
+    /// to Prometheus the same as an empty one.
+    fn keyspaces(&mut self, keyspaces: &[KeyspaceStats]) {
+        let label = |keyspace: &KeyspaceStats| match keyspace.name.is_empty() {
+            true => String::new(),
+            false => keyspace_label(&keyspace.name),
+        };
+        let gauges = KEYSPACE_GAUGES.map(|count| (count, "gauge", ""));
+        let counters = KEYSPACE_COUNTERS.map(|count| (count, "counter", "_total"));
+        for ((name, help, value), kind, end) in gauges.into_iter().chain(counters) {
+            let name = format!("keyspace_{name}{end}");
+            self.head(&name, kind, help);
+            keyspaces.iter().for_each(|it| self.sample(&name, &label(it), value(it)));
+        }
+    }
+}
+
+/// The label of the keyspace `name`.
+fn keyspace_label(name: &[u8]) -> String {
+    format!(",keyspace=\"{}\"", label(&escape(name)))
 }
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {

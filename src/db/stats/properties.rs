@@ -26,14 +26,12 @@ pub(in crate::db) fn property(database: &Database, tree: &Tree, name: &str) -> O
         "estimate-num-keys" => tree.reading.current().approximate_len(),
         "live-sst-files-size" => live_table_bytes(&read_state()),
         // With the tables that only readers keep.
-        "total-sst-files-size" => {
-            live_table_bytes(&read_state()) + database.store.obsolete.used_bytes()
-        }
+        "total-sst-files-size" => live_table_bytes(&read_state()) + tree.left.used_bytes(),
         "cur-size-all-mem-tables" => memtable_bytes(&read_state()),
         // With the flushed memtables that only readers keep.
         "size-all-mem-tables" => {
             let read_state = read_state();
-            let held = held_by_cursors(database, tree, &read_state).memtable_bytes;
+            let held = held_by_cursors(tree, &read_state).memtable_bytes;
             memtable_bytes(&read_state) + held
         }
         "num-immutable-mem-table" => read_state().sources.frozen.len() as u64,

@@ -9,7 +9,6 @@ use super::format;
 use super::published::{PublishedStats, WrittenStats};
 use crate::db::inner::Inner;
 use crate::db::inner::database::Database;
-use crate::db::inner::tree::Tree;
 use crate::db::open::directory::no_database;
 use crate::db::options::Builder;
 use crate::error::{Damage, Error, Result};
@@ -17,24 +16,26 @@ use crate::fs;
 use crate::sync::lock;
 use crate::version::names;
 
-/// A file `STATS` with more bytes than this is rejected. A file with all counters has about a tenth
-/// of these bytes.
-const MAX_BYTES: u64 = 64 << 10;
+/// A file `STATS` with more bytes than this is rejected. A file with all counters has about 6 KiB,
+/// and the lines of a hundred keyspaces, whose names are as long as possible, have about 140 KiB.
+const MAX_BYTES: u64 = 256 << 10;
 
-/// Writes `STATS` when something was counted since the last write, when the tree, the oldest
-/// snapshot or what cursors hold has changed, and when the database closes. Failures are ignored, because the next
-/// attempt may succeed and nothing depends on it.
-pub(crate) fn publish_stats(database: &Database, tree: &Tree, is_open: bool) {
+/// Writes `STATS` when something was counted since the last write, when a tree, the oldest snapshot
+/// or what cursors hold has changed, and when the database closes. Failures are ignored, because the
+/// next attempt may succeed and nothing depends on it.
+pub(crate) fn publish_stats(database: &Database, is_open: bool) {
     let Some(publishing) = &database.publishing else { return };
     // Held while the file is written, so that there is one write at a time.
     let mut written = lock(&publishing.written);
+    let tree = database.trees.default_tree();
+    let trees = database.trees.all();
     // These values are read before the statistics. If one of them changes in between, the next
     // call sees the change and writes again.
     let current = WrittenStats {
         tickers: database.counters().sums(),
         oldest_snapshot: database.sequences.snapshots.oldest(),
         earlier_states: tree.reading.earlier_states().len(),
-        tree: Arc::downgrade(&tree.reading.current()),
+        trees: trees.iter().map(|tree| Arc::downgrade(&tree.reading.current())).collect(),
     };
     if is_open && written.as_ref() == Some(&current) {
         return;
@@ -49,7 +50,7 @@ pub(crate) fn publish_stats(database: &Database, tree: &Tree, is_open: bool) {
 
 /// Called by the timer. Returns the wait until the next call.
 pub(crate) fn turn(inner: &Inner) -> Option<Duration> {
-    publish_stats(&inner.database, &inner.tree, true);
+    publish_stats(&inner.database, true);
     inner.database.publishing.as_ref().map(|publishing| publishing.interval)
 }
 

@@ -17,12 +17,14 @@
 //!
 //! The counts of single tables are absent, because a file with all tables would grow with the
 //! database and be rewritten at each interval. Counts are published by level, and there are at most
-//! seven levels.
+//! seven levels. Those of other keyspaces are published as one line for each, and for a hundred at
+//! most.
 
 use std::path::PathBuf;
 use std::sync::Weak;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::keyspaces::KeyspaceStats;
 use super::report::{HeldByCursors, LevelStats, Stats};
 use crate::cache::{BlockKind, KindUsage};
 use crate::db::read_state::ReadState;
@@ -32,8 +34,9 @@ use crate::sync::time::system_time;
 use crate::sync::{Mutex, rank};
 
 /// The counters of a database, as its owner publishes them while it has the database open. The
-/// owner is the process that has opened the database for writing. The counters remain after the
-/// database is closed; see [`Builder::publish_stats`](crate::Builder::publish_stats).
+/// owner is the process that has opened the database for writing. What is of one keyspace in a
+/// [`Stats`] is of `default` here. The counters remain after the database is closed; see
+/// [`Builder::publish_stats`](crate::Builder::publish_stats).
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -60,10 +63,12 @@ pub struct PublishedStats {
     /// When the owner opened the database. All counters count from then on.
     pub opened: SystemTime,
     /// When this was written, by the owner's clock. Nothing is written while nothing is counted and
-    /// the tree, the oldest snapshot and what cursors hold stay the same.
+    /// the trees, the oldest snapshot and what cursors hold stay the same.
     pub written: SystemTime,
     /// How often the owner looks whether there is something to write.
     pub interval: Duration,
+    /// See [`Stats::keyspaces`]. Empty if the file does not state it.
+    pub keyspaces: Vec<KeyspaceStats>,
     /// See [`Stats::tickers`].
     pub tickers: Tickers,
     /// See [`Stats::levels`].
@@ -128,6 +133,7 @@ impl PublishedStats {
             interval: Duration::ZERO,
             predicted_fpr: stats.predicted_fpr(),
             path: stats.path,
+            keyspaces: stats.keyspaces,
             tickers: stats.tickers,
             levels: stats.levels,
             cache: stats.cache,
@@ -176,10 +182,10 @@ pub(super) struct WrittenStats {
     pub(super) oldest_snapshot: Option<Instant>,
     /// How many earlier read states are held.
     pub(super) earlier_states: usize,
-    /// The read state. It is compared because a flush is counted before its table is in the tree,
-    /// so without it `STATS` could lack the table until something else is counted. The reference is
-    /// weak, so that it keeps no table alive.
-    pub(super) tree: Weak<ReadState>,
+    /// The read state of each tree. It is compared because a flush is counted before its table is in
+    /// the tree, so without it `STATS` could lack the table until something else is counted. The
+    /// references are weak, so that they keep no table alive.
+    pub(super) trees: Vec<Weak<ReadState>>,
 }
 
 impl PartialEq for WrittenStats {
@@ -187,7 +193,8 @@ impl PartialEq for WrittenStats {
         self.tickers == other.tickers
             && self.oldest_snapshot == other.oldest_snapshot
             && self.earlier_states == other.earlier_states
-            && Weak::ptr_eq(&self.tree, &other.tree)
+            && self.trees.len() == other.trees.len()
+            && self.trees.iter().zip(&other.trees).all(|(one, other)| Weak::ptr_eq(one, other))
     }
 }
 

@@ -11,7 +11,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::size::bytes;
+use super::keyspaces::KeyspaceStats;
+use super::size::{bytes, percent};
 use crate::cache::{BlockKind, KindUsage};
 use crate::db::write::write_stall::WriteStall;
 use crate::error::Error;
@@ -39,6 +40,12 @@ use crate::table::FilterInfo;
 pub struct Stats {
     /// The directory of the database.
     pub path: PathBuf,
+    /// The name of the keyspace of which this is. The fields about tables, levels and memtables are
+    /// of this keyspace, and the others of the whole database.
+    pub keyspace: Vec<u8>,
+    /// The other keyspaces, if this is of `default`: those that are open or have tables, busiest
+    /// first. If there are more than 101, the last element is the sum of all from the 101st on.
+    pub keyspaces: Vec<KeyspaceStats>,
     /// The levels that have tables, or in which lookups have counted anything, from level 0 on.
     pub levels: Vec<LevelStats>,
     /// Every table, level by level.
@@ -59,7 +66,7 @@ pub struct Stats {
     /// the cache. Where they exceed 7/8 of its capacity, new tables have them in parts:
     /// [`Builder::metadata`](crate::Builder::metadata).
     pub metadata_bytes: usize,
-    /// Bytes of whole filters and indexes of this database that stay in memory because they were
+    /// Bytes of whole filters and indexes of this keyspace that stay in memory because they were
     /// loaded while filters and indexes filled the cache. To read them again would cost far more
     /// than a data block. Compaction rewrites them in parts. Those that
     /// [`PinMetadata`](crate::PinMetadata) selects do not count.
@@ -294,6 +301,7 @@ impl fmt::Display for Stats {
             ..LevelStats::default()
         };
         level_line(f, "all", &total)?;
+        KeyspaceStats::write_table(&self.keyspaces, f)?;
 
         writeln!(f, "\nWrites")?;
         writeln!(f, "  to compact    {:>10}", bytes(self.compaction_debt_bytes))?;
@@ -412,8 +420,4 @@ fn level_line(f: &mut fmt::Formatter<'_>, name: &str, level: &LevelStats) -> fmt
         filter.false_positive(),
         level.counts.unfiltered,
     )
-}
-
-fn percent(rate: Option<f64>) -> String {
-    rate.map_or("-".into(), |rate| format!("{:.3} %", rate * 100.0))
 }

@@ -580,7 +580,7 @@ impl Inner {
     /// Makes all WALs durable, oldest first. A WAL enters the MANIFEST when it is first synced, and
     /// with its final size when it is synced after it was sealed. So the loss of the WAL, or of its
     /// synced bytes, is noticed.
-    fn sync_with(&self, writer: &mut Writer) -> Result<()> {
+    pub(in crate::db) fn sync_with(&self, writer: &mut Writer) -> Result<()> {
         match self.database.writing.sync_logs(writer, &self.database.store)? {
             first if first.is_empty() => Ok(()),
             first => self.database.catalog.enter_durable_wals(self.database.parts(), first),

@@ -62,13 +62,15 @@ const TRIAL_ENTRIES: u64 = 20_000;
 
 impl Advise {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let source = source::open(&self.dir, self.column_family.as_ref())?;
+        let source = source::open(&self.dir, self.keyspace.as_ref())?;
         for (name, why) in &source.refused {
             tell(format_args!("note: {name}: not read: {}", printable(why)));
         }
         if self.query_file.is_some() && source.families.len() > 1 {
             return Err(Failure::Call(
-                "--query-file is of one column family: name it with --column-family".into(),
+                "--query-file is of one keyspace or column family: name it with --keyspace or \
+                 --column-family"
+                    .into(),
             ));
         }
         let recorded = self.query_file.as_deref().map(file::queries).transpose()?;

@@ -12,7 +12,7 @@ use crate::args::{self, Bytes};
 ///     maypole advise /var/lib/app/rocksdb --sample 1% --files
 ///
 /// DIR is a database of RocksDB or of Maypole. It may be in use: nothing is written to it and no
-/// lock is taken. For each column family the command prints
+/// lock is taken. For each keyspace or column family the command prints
 ///
 /// - the filters that are stored, by level: kind, bits a key, memory, and the tables whose filter
 ///   is not what OPTIONS asks for;
@@ -32,9 +32,9 @@ use crate::args::{self, Bytes};
 pub struct Advise {
     /// Directory of the database
     pub dir: PathBuf,
-    /// Only this column family; \xNN stands for a byte [default: all]
-    #[arg(long, value_name = "NAME", value_parser = args::bytes())]
-    pub column_family: Option<Bytes>,
+    /// Only this keyspace or column family; \xNN stands for a byte [default: all with tables]
+    #[arg(long, visible_alias = "column-family", value_name = "NAME", value_parser = args::bytes())]
+    pub keyspace: Option<Bytes>,
     /// Read this share of each level, such as 1% or 0.01
     #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = args::share_in(1e-9..=1.0, "a share such as 1% or 0.01, above 0 and at most 100%"))]
     pub sample: f64,

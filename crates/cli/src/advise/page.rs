@@ -98,7 +98,8 @@ fn section(found: &Findings, n: usize, engine: Engine) -> String {
     }
     let title = match engine {
         Engine::RocksDb => format!("Column family {}", found.name),
-        Engine::Maypole => "Database".into(),
+        Engine::Maypole if found.name == "default" => "Database".into(),
+        Engine::Maypole => format!("Keyspace {}", found.name),
     };
     html::section(&title, &html)
 }

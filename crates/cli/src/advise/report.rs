@@ -28,7 +28,8 @@ pub fn text(
     let (tables, file_bytes) = (found.situation.tables as u64, found.situation.file_bytes);
     let title = match engine {
         Engine::RocksDb => format!("Column family {}: {}", found.name, extent(found)),
-        Engine::Maypole => format!("Database: {}", extent(found)),
+        Engine::Maypole if found.name == "default" => format!("Database: {}", extent(found)),
+        Engine::Maypole => format!("Keyspace {}: {}", found.name, extent(found)),
     };
     screen.say([screen.bold(&title)], out)?;
     if engine == Engine::RocksDb {

@@ -21,8 +21,7 @@ pub enum Engine {
     Maypole,
 }
 
-/// A column family that can be read. A Maypole database counts as one column family named
-/// `default`.
+/// A column family of RocksDB, or a keyspace of Maypole, that can be read.
 pub struct Family {
     /// Its name with escapes, as it is printed.
     pub name: String,
@@ -40,12 +39,12 @@ pub struct Source {
     pub log: LogFile,
 }
 
-/// Opens the database in `dir`, with the column family `only`, or with all column families if
+/// Opens the database in `dir`, with the column family or keyspace `only`, or with all of them if
 /// `only` is `None`.
 pub fn open(dir: &Path, only: Option<&Bytes>) -> Result<Source> {
     let options = Db::builder(dir).block_cache_bytes(CACHE_BYTES);
     match options.clone().open_read_only() {
-        Ok(db) => of_maypole(db, dir, only),
+        Ok(db) => of_maypole(&db, only),
         // A LevelDB database could be opened as RocksDB's, but is rejected, because its filters
         // could not be read.
         Err(error @ Error::Unsupported { .. })
@@ -57,13 +56,30 @@ pub fn open(dir: &Path, only: Option<&Bytes>) -> Result<Source> {
     }
 }
 
-fn of_maypole(db: Db, dir: &Path, only: Option<&Bytes>) -> Result<Source> {
-    args::check_column_family(dir, only)?;
-    let family =
-        Family { name: "default".into(), db, wanted: Wanted::default(), cache_bytes: None };
+/// The keyspace `only`, or all that have tables; `default` if none has.
+fn of_maypole(db: &Db, only: Option<&Bytes>) -> Result<Source> {
+    let mut opened = match only {
+        Some(only) => vec![args::existing_keyspace(db, &only.0)?],
+        None => {
+            let all = db.keyspaces().into_iter().map(|name| db.keyspace(name));
+            all.collect::<std::result::Result<_, _>>()?
+        }
+    };
+    if only.is_none() && opened.len() > 1 {
+        opened.retain(|keyspace| !keyspace.stats().files.is_empty());
+        if opened.is_empty() {
+            opened.push(db.clone());
+        }
+    }
+    let family = |db: Db| Family {
+        name: escape(db.keyspace_name()),
+        db,
+        wanted: Wanted::default(),
+        cache_bytes: None,
+    };
     Ok(Source {
         engine: Engine::Maypole,
-        families: vec![family],
+        families: opened.into_iter().map(family).collect(),
         refused: Vec::new(),
         log: LogFile::default(),
     })

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use maypole::{Db, FilterPolicy, FilterReport, Stats};
 
+use crate::args::InKeyspace;
 use crate::failure::{Failure, Result};
 use crate::output::{json_list, object, printable, tell};
 use crate::progress;
@@ -20,7 +21,8 @@ use crate::show::text::{counted, size};
 ///
 /// The new filters hold whole keys; a program whose filters hold prefixes calls
 /// `Db::apply_filter_policy` instead. A database does not store its policy. Open it with this policy
-/// from then on, so that new tables get these filters too.
+/// from then on, so that new tables get these filters too. A keyspace other than `default` stores
+/// its policy, and whether its filters hold prefixes: there the call is all that is needed.
 ///
 /// A table that is damaged, or that has something that only RocksDB writes, keeps its filter. Then
 /// the command names it on standard error, and ends with exit code 1.
@@ -29,6 +31,8 @@ use crate::show::text::{counted, size};
 pub struct ApplyFilter {
     /// Directory of the database
     db: PathBuf,
+    #[command(flatten)]
+    keyspace: InKeyspace,
     /// Filters of the tables: a policy (see compare --help)
     policy: FilterPolicy,
     /// Print a JSON object: refiltered, fitting (tables that had the filter), kept (tables that keep
@@ -47,7 +51,7 @@ struct Level {
 
 impl ApplyFilter {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let db = Db::builder(&self.db).create_if_missing(false).filter(self.policy).open()?;
+        let db = self.keyspace.open(Db::builder(&self.db), Some(self.policy))?;
         let before = db.stats();
         let report = progress::during("applying filters", || db.apply_filter_policy())?;
         let after = db.stats();

@@ -33,8 +33,10 @@ impl Checkpoint {
         db.checkpoint(&self.dir)?;
         let stats = db.stats();
         db.close()?;
-        let tables = stats.files.len();
-        let bytes: u64 = stats.files.iter().map(|file| file.file_bytes).sum();
+        let others = &stats.keyspaces;
+        let tables = stats.files.len() + others.iter().map(|of| of.files).sum::<usize>();
+        let bytes = stats.files.iter().map(|file| file.file_bytes);
+        let bytes: u64 = bytes.chain(others.iter().map(|of| of.file_bytes)).sum();
         match self.json {
             true => writeln!(out, "{}", object! { tables, bytes })?,
             false => writeln!(out, "{}, {}", counted(tables as u64, "table"), size(bytes))?,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use maypole::{Db, FilterPolicy, Stats};
 
-use crate::args::KeyRange;
+use crate::args::{InKeyspace, KeyRange};
 use crate::failure::Result;
 use crate::output::object;
 use crate::progress;
@@ -15,19 +15,23 @@ use crate::show::text::{counted, size};
 /// Rewrite the tables of a database into its last level, without old versions and deletions.
 ///
 /// The new tables get the filters of --filter, so this command also changes the filters of a
-/// database. With --prefix, --from or --to, only tables that overlap this range of keys are
-/// rewritten. The command needs as much free space as the tables that it rewrites. The figures of
-/// before do not include writes that only the log holds.
+/// database. A keyspace other than `default` stores its policy: --filter replaces it. With --prefix,
+/// --from or --to, only tables that overlap this range of keys are rewritten. The command needs as
+/// much free space as the tables that it rewrites. The figures of before do not include writes that
+/// only the log holds.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Compact {
     /// Directory of the database
     db: PathBuf,
     #[command(flatten)]
+    keyspace: InKeyspace,
+    #[command(flatten)]
     range: KeyRange,
     /// Filters of the new tables: a policy (see compare --help)
-    #[arg(long, value_name = "POLICY", default_value = "bloom(10)")]
-    filter: FilterPolicy,
+    /// [default: bloom(10), or that of the keyspace]
+    #[arg(long, value_name = "POLICY", verbatim_doc_comment)]
+    filter: Option<FilterPolicy>,
     /// Print a JSON object: before and after, each {tables, entries, bytes, filter_bytes}
     #[arg(long)]
     json: bool,
@@ -58,10 +62,11 @@ impl Holds {
 
 impl Compact {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let builder = Db::builder(&self.db).create_if_missing(false).filter(self.filter);
+        let builder = Db::builder(&self.db);
         // Opening for writing may begin an automatic compaction, which would change what is counted.
-        let before = Holds::of(&builder.clone().open_read_only()?.stats());
-        let db = builder.open()?;
+        let before = self.keyspace.of(&builder.clone().open_read_only()?)?.stats();
+        let before = Holds::of(&before);
+        let db = self.keyspace.open(builder, self.filter)?;
         progress::during("compacting", || {
             db.compact_range(self.range.bounds())?;
             db.wait_for_compaction()

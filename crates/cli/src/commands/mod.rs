@@ -7,6 +7,7 @@ pub mod compact;
 pub mod entries;
 pub mod export;
 pub mod import;
+pub mod keyspaces;
 pub mod repair;
 pub mod shell;
 pub mod size;

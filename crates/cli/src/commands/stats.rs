@@ -9,10 +9,11 @@ use maypole::{BlockKind, FileStats, KindUsage, LevelStats};
 use serde_json::json;
 
 use crate::args::{self, ReadDb};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::monitor::figures::ReadCost;
 use crate::monitor::{self, Source, report, tablestats, watch};
 use crate::output::{json_list, object};
+use crate::show::text::escape;
 
 /// Print what a database holds and what its filters do: figures, levels, memory, counters.
 ///
@@ -26,6 +27,10 @@ use crate::output::{json_list, object};
 ///
 /// There are two JSON objects. --format json prints the published counters, by level. --json opens
 /// the database and prints every table, but no counters, because the database does not store them.
+///
+/// The figures of the tree are those of the keyspace `default`, with a line for each other one.
+/// --keyspace opens the database and prints the tree of another keyspace, with its line of the
+/// published counters.
 ///
 /// The report begins with four figures of the filters: the hit rate (the share of queries that a
 /// filter answered with no), the observed false-positive rate next to the predicted one, the reads
@@ -86,6 +91,9 @@ enum Format {
 impl Stats {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let source = Source::new(self.db.path());
+        if let Some(name) = self.db.keyspace().filter(|_| !self.json) {
+            return self.of_keyspace(name, &source, out);
+        }
         if let Some(seconds) = self.watch {
             return watch::watch(&source, Duration::from_secs_f64(seconds), out);
         }
@@ -105,6 +113,26 @@ impl Stats {
             }
             Format::Tablestats => tablestats::print(&source, &source.read_published()?, out),
         }
+    }
+
+    /// Prints the tree of a keyspace other than `default`, and what is published of it.
+    fn of_keyspace(&self, name: &[u8], source: &Source, out: &mut dyn Write) -> Result {
+        if self.watch.is_some() || !matches!(self.format, Format::Text) {
+            return Err(Failure::Call(
+                "--watch and --format show the published counters, which are of all keyspaces: leave \
+                 out --keyspace"
+                    .into(),
+            ));
+        }
+        let db = self.db.open()?;
+        report::opened(source, &db.stats(), false, out)?;
+        let published = source.read().ok().flatten().map(|stats| stats.keyspaces);
+        let own = published.unwrap_or_default().into_iter().find(|of| of.name == name);
+        if let Some(own) = own {
+            writeln!(out)?;
+            report::others(&[own], true, out)?;
+        }
+        Ok(db.close()?)
     }
 
     fn report(&self, source: &Source, out: &mut dyn Write) -> Result {
@@ -129,6 +157,8 @@ fn to_json(stats: &maypole::Stats) -> String {
         object! { table => level, number, error = json!(table.error.to_string()) }
     });
     object! { stats =>
+        keyspace = json!(escape(&stats.keyspace)),
+        keyspaces = json_list(stats.keyspaces.iter().map(monitor::json::keyspace)),
         levels = json_list(stats.levels.iter().map(level)), filter_bytes = stats.filter_bytes(),
         predicted_fpr = json!(stats.predicted_fpr()), memtable_bytes, memtable_entries,
         compaction_debt_bytes, write_stall = json!(stats.write_stall.to_string()),

@@ -11,8 +11,8 @@ use crate::output::{object, printable};
 use crate::progress;
 use crate::show::text::{counted, size};
 
-/// Read all tables of a database: check checksums and key order, and query the filters for every
-/// key.
+/// Read all tables of all keyspaces of a database: check checksums and key order, and query the
+/// filters for every key.
 ///
 /// The command ends with exit code 1 at the first damage, and names file and offset. It also ends
 /// with exit code 1, after it has read all tables, if a filter answers no for a key of its table,

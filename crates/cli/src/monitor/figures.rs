@@ -13,7 +13,9 @@
 //! answers for keys that the table does not hold, which are the useful and the wrong ones. The
 //! rates of line 2 are false-positive rates.
 
-use maypole::{BlockKind, FilterCounts, LevelStats, PublishedStats, Ticker, wilson_interval_95};
+use maypole::{
+    BlockKind, FileCounts, FilterCounts, LevelStats, PublishedStats, Ticker, wilson_interval_95,
+};
 
 use crate::args::USUAL_READ_MICROS;
 use crate::show::record::record;
@@ -196,10 +198,13 @@ record! {
     }
 }
 
-/// One row for each level, if there were lookups.
+/// One row for each level, if there were lookups. None if lookups searched tables of other keyspaces:
+/// lookups are counted for the whole database, so it is not known how many were of this tree.
 pub fn in_vain(stats: &PublishedStats) -> Vec<InVain> {
+    let searched_others = stats.keyspaces.iter().any(|of| of.counts != FileCounts::default());
     let lookups = match stats.tickers.get(Ticker::NumberKeysRead) {
         0 => return Vec::new(),
+        _ if searched_others => return Vec::new(),
         lookups => lookups as f64,
     };
     let row = |level: &LevelStats| {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use maypole::{BlockKind, KindUsage, LevelStats, PublishedStats};
+use maypole::{BlockKind, KeyspaceStats, KindUsage, LevelStats, PublishedStats};
 use serde_json::Value;
 
 use super::Source;
@@ -11,6 +11,7 @@ use super::figures::{Figures, ReadCost, in_vain, warnings};
 use crate::failure::Result;
 use crate::output::{json_list, json_object, object};
 use crate::show::record::to_json;
+use crate::show::text::escape;
 
 pub fn print(
     source: &Source,
@@ -34,6 +35,7 @@ pub fn print(
         read_cost_micros = Value::from(read_cost.micros()),
         figures = to_json(&Figures::new(stats, read_cost)),
         warnings = Value::from(warnings(stats)), levels = json_list(stats.levels.iter().map(level)),
+        keyspaces = json_list(stats.keyspaces.iter().map(keyspace)),
         in_vain_per_get = json_list(in_vain(stats).iter().map(to_json)),
         memtable_bytes, memtable_entries, held_by_readers_bytes, held_by_cursors = held,
         block_cache_capacity_bytes = stats.cache_capacity_bytes, block_cache = json_object(stats.cache.iter().map(cached)),
@@ -54,6 +56,17 @@ fn level(level: &LevelStats) -> String {
         counts => unfiltered, observed_fpr = Value::from(filter.observed_fpr());
         level => predicted_fpr;
         counts => data_blocks_examined, reads, read_bytes
+    }
+}
+
+/// The sums of a keyspace, or of those that are not named, whose name is null.
+pub fn keyspace(of: &KeyspaceStats) -> String {
+    let name = (!of.name.is_empty()).then(|| escape(&of.name));
+    object! {
+        of => name = Value::from(name), keyspaces, files, file_bytes, entries, filter_bytes,
+        memtable_bytes;
+        of.counts.filter => useful, full_positive, full_true_positive, untrusted;
+        of.counts => unfiltered, data_blocks_examined, reads, read_bytes
     }
 }
 

@@ -2,13 +2,16 @@
 
 use std::io::Write;
 
-use maypole::{BlockKind, HeldByCursors, KindUsage, LevelStats, PublishedStats, Stats};
+use maypole::{
+    BlockKind, HeldByCursors, KeyspaceStats, KindUsage, LevelStats, PublishedStats, Stats,
+};
 
 use super::figures::{Figures, InVain, ReadCost, in_vain, warnings};
 use super::{HOW, Source, short_span, span};
+use crate::args::DEFAULT;
 use crate::failure::Result;
 use crate::show::sheet::{Column, Screen, Sheet, or_dash};
-use crate::show::text::{count, counted, percent, size, small};
+use crate::show::text::{count, counted, escape, percent, size, small};
 
 pub fn published(
     source: &Source,
@@ -24,6 +27,7 @@ pub fn published(
     warn(stats, &screen, out)?;
     heading("\nTree", &screen, out)?;
     writeln!(out, "{}\n", tree(&stats.levels, true).to_text(&screen))?;
+    others(&stats.keyspaces, true, out)?;
     let in_vain = in_vain(stats);
     if !in_vain.is_empty() {
         heading("Data blocks that a lookup searches in vain", &screen, out)?;
@@ -59,9 +63,14 @@ pub fn published(
 /// it is a database of Maypole's, so that its counters can be published.
 pub fn opened(source: &Source, stats: &Stats, is_own: bool, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
-    writeln!(out, "{}\n", screen.bold(&source.name))?;
+    let mut name = source.name.clone();
+    if stats.keyspace != DEFAULT {
+        name += &format!(", keyspace {}", escape(&stats.keyspace));
+    }
+    writeln!(out, "{}\n", screen.bold(&name))?;
     heading("Tree", &screen, out)?;
     writeln!(out, "{}\n", tree(&stats.levels, false).to_text(&screen))?;
+    others(&stats.keyspaces, false, out)?;
     for table in &stats.damaged {
         writeln!(out, "level {}, set aside from compaction: {}", table.level, table.error)?;
     }
@@ -182,6 +191,32 @@ pub fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
         ("no filter", &|level| count(level.counts.unfiltered).into()),
     ];
     Sheet::of(levels, if counted { columns } else { &columns[..7] })
+}
+
+/// A table of the keyspaces other than `default`, if there are any. `counted`: whether to show the
+/// counters of lookups.
+pub fn others(keyspaces: &[KeyspaceStats], counted: bool, out: &mut dyn Write) -> Result {
+    if keyspaces.is_empty() {
+        return Ok(());
+    }
+    let screen = Screen::stdout();
+    let columns: &[Column<KeyspaceStats>] = &[
+        ("keyspace", &|of| of.to_string().into()),
+        ("files", &|of| count(of.files as u64).into()),
+        ("size", &|of| size(of.file_bytes).into()),
+        ("entries", &|of| count(of.entries).into()),
+        ("memtables", &|of| size(of.memtable_bytes).into()),
+        ("filters", &|of| size(of.filter_bytes).into()),
+        ("observed", &|of| or_dash(of.counts.filter.observed_fpr().map(percent))),
+        ("useful", &|of| count(of.counts.filter.useful).into()),
+        ("full positive", &|of| count(of.counts.filter.full_positive).into()),
+        ("false positive", &|of| count(of.counts.filter.false_positive()).into()),
+        ("no filter", &|of| count(of.counts.unfiltered).into()),
+    ];
+    heading("Other keyspaces", &screen, out)?;
+    let sheet = Sheet::of(keyspaces, if counted { columns } else { &columns[..6] });
+    writeln!(out, "{}\n", sheet.to_text(&screen))?;
+    Ok(())
 }
 
 fn searches(rows: &[InVain]) -> Sheet {

@@ -10,6 +10,7 @@ mod come_true;
 mod compare;
 mod database;
 mod explain;
+mod keyspaces;
 mod page;
 mod picture;
 #[path = "../../../../tests/rocksdb_dirs/mod.rs"]

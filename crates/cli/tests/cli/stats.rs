@@ -199,7 +199,7 @@ fn maypole_count(number: u64) -> String {
 
 /// Checks for what a scraper rejects: a name that is declared twice or not before its samples, a
 /// malformed line, a last line without a line break.
-fn check_exposition(text: &str) {
+pub fn check_exposition(text: &str) {
     assert!(text.ends_with('\n'));
     let mut declared: Vec<(String, String)> = Vec::new();
     for line in text.lines() {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "compare",
     "advise",
     "size",
@@ -25,6 +25,7 @@ const COMMANDS: [&str; 25] = [
     "checkpoint",
     "import",
     "export",
+    "keyspaces",
     "stats",
     "inspect",
     "verify",

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use maypole::Db;
 
-use crate::args::{self, Bytes};
+use crate::args::{self, Bytes, InKeyspace};
 use crate::failure::Result;
 
 /// Remove a key, or a range of keys, from a database.
@@ -17,6 +18,8 @@ use crate::failure::Result;
 pub struct Delete {
     /// Directory of the database
     db: PathBuf,
+    #[command(flatten)]
+    keyspace: InKeyspace,
     /// The key; \xNN stands for a byte
     #[arg(
         value_parser = args::bytes(),
@@ -38,7 +41,7 @@ pub struct Delete {
 
 impl Delete {
     pub fn run(self, _: &mut dyn Write) -> Result {
-        let db = args::open_existing(&self.db)?;
+        let db = self.keyspace.open(Db::builder(&self.db), None)?;
         if let Some(key) = self.key {
             db.delete(key.0)?;
         }

@@ -8,6 +8,7 @@ use maypole::{Db, FilterPolicy, WriteBatch};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::args::InKeyspace;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Format, Input};
 use crate::output::object;
@@ -28,14 +29,16 @@ const VALUE_BYTES: usize = 100;
 ///     maypole load my-numbers --key-file numbers
 ///     maypole scan a | maypole load b --key-file - --format escaped
 ///
-/// If a key occurs several times, its last entry counts. A missing database is created. When the
-/// command is done, all entries are in tables and survive a power loss. A line that cannot be read
-/// ends the command with an error, and some of the lines before it may have been loaded.
+/// If a key occurs several times, its last entry counts. A missing database or keyspace is created.
+/// When the command is done, all entries are in tables and survive a power loss. A line that cannot
+/// be read ends the command with an error, and some of the lines before it may have been loaded.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Load {
     /// Directory of the database
     db: PathBuf,
+    #[command(flatten)]
+    keyspace: InKeyspace,
     /// The file; - is standard input
     #[arg(long, value_name = "F")]
     key_file: PathBuf,
@@ -55,9 +58,10 @@ pub struct Load {
     )]
     value_bytes: Option<usize>,
     /// Filters of the tables that this call writes: a policy (see compare --help). The database
-    /// does not store the policy, so every program that opens it chooses the filters of new tables
-    #[arg(long, value_name = "POLICY", default_value = "bloom(10)", verbatim_doc_comment)]
-    filter: FilterPolicy,
+    /// does not store the policy, so every program that opens it chooses the filters of new tables.
+    /// Only with --keyspace it is stored, as that of the keyspace [default: bloom(10), or stored]
+    #[arg(long, value_name = "POLICY", verbatim_doc_comment)]
+    filter: Option<FilterPolicy>,
     /// Print a JSON object: entries, tables, bytes (of tables), filter_bytes
     #[arg(long)]
     json: bool,
@@ -93,7 +97,7 @@ impl Load {
         if let Some((key, value)) = input.next_entry()? {
             add(&mut batch, key, value);
         }
-        let db = Db::builder(&self.db).filter(self.filter.clone()).open()?;
+        let db = self.keyspace.open_or_create(Db::builder(&self.db), self.filter.clone())?;
         let bar = match input.file_bytes {
             Some(bytes) => progress::bar(bytes, "loading"),
             None => progress::spinner("loading"),

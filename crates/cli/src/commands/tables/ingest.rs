@@ -7,6 +7,7 @@ use clap::Args;
 use maypole::Db;
 use maypole::table::SstReader;
 
+use crate::args::InKeyspace;
 use crate::failure::Result;
 use crate::output::object;
 use crate::progress;
@@ -18,13 +19,15 @@ use crate::show::text::{counted, size};
 /// no two may overlap. Each is copied, read whole and checked, and keeps its filter. Tables are
 /// rejected if they have merge operands or other entries that only RocksDB reads, sequence numbers
 /// other than 0, a column family other than the default one, or a key order other than that of the
-/// bytes. A missing database is created. Either all files enter the database or none. When the
-/// command is done, the new entries survive a power loss.
+/// bytes. A missing database or keyspace is created. Either all files enter the database or none.
+/// When the command is done, the new entries survive a power loss.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Ingest {
     /// Directory of the database
     db: PathBuf,
+    #[command(flatten)]
+    keyspace: InKeyspace,
     /// The table files
     #[arg(value_name = "FILES", required = true)]
     files: Vec<PathBuf>,
@@ -43,7 +46,7 @@ impl Ingest {
             entries = table.properties().entries().saturating_add(entries);
             bytes += table.file_bytes();
         }
-        let db = Db::open(&self.db)?;
+        let db = self.keyspace.open_or_create(Db::builder(&self.db), None)?;
         progress::during("copying and checking tables", || db.ingest(&self.files))?;
         db.close()?;
         let tables = self.files.len();
