@@ -90,12 +90,12 @@ impl Case {
             case.write(&handles, number * 5, Some(format!("in a log {number}")));
             gone.put("key", "of a keyspace that is dropped").unwrap();
             if number == 50 {
-                case.write(&[events.clone()], 3, Some("deleted below".into()));
+                case.write(std::slice::from_ref(&events), 3, Some("deleted below".into()));
             }
             if number == 100 {
                 // The log before has writes of two keyspaces that are in no table, and writes of
                 // `events` that are. The last of these is a deletion, which the compaction drops.
-                case.write(&[events.clone()], 3, None);
+                case.write(std::slice::from_ref(&events), 3, None);
                 events.flush().unwrap();
                 events.compact_range(..).unwrap();
             }
