@@ -7,6 +7,7 @@
 //! peers meta      lookups where filters and indexes do not fit into the block cache
 //! peers growth    present and absent lookups in trees of several sizes, and the cost of a memory access
 //! peers transactions  one read and one write, in a transaction and without one
+//! peers keyspaces  four keyspaces filled and read in turns; batches in one and across three
 //! peers threads   the gains of a second reader thread and of a second thread of pure loads
 //! peers write     fills and overwrites, until compaction has settled; reads during writes
 //! peers living    deletions, queues, retention, snapshots and checkpoints: time, and what is left
@@ -21,14 +22,15 @@
 //! Each engine has a process of its own. The parent starts all processes, and makes each of them
 //! build its tree. Then the engines run each round of each workload in turn, so that a disturbance
 //! of the machine affects all of them alike. The parent prints the medians of the rounds, and the
-//! medians of the rounds' ratios to the first engine. Four commands differ: `write` starts new
+//! medians of the rounds' ratios to the first engine. Five commands differ: `write` starts new
 //! processes for each round, `threads` measures one engine after the other, `living` runs each
-//! workload once, in a new process, and `transactions` has one process for all.
+//! workload once, in a new process, and `transactions` and `keyspaces` have one process for all.
 
 mod cache;
 mod engine;
 mod growth;
 mod keys;
+mod keyspaces;
 mod living;
 mod memory;
 mod meta;
@@ -96,6 +98,9 @@ enum Command {
     Threads(Options),
     /// One read and one write of a random key, in an optimistic transaction and without one.
     Transactions(Options),
+    /// Four keyspaces (RocksDB: column families) in one database: puts and lookups in turns, and
+    /// batches of three puts in one keyspace and across three.
+    Keyspaces(Options),
     /// Fills and overwrites, until compaction has settled; reads during writes.
     Write(Options),
     /// Deletions, overwrites, queues, retention, snapshots, checkpoints and ingestions: what an
@@ -260,6 +265,7 @@ fn main() {
         Command::Growth(growth) => growth.compare(),
         Command::Threads(options) => threads::compare(&options),
         Command::Transactions(options) => transactions::compare(&options),
+        Command::Keyspaces(options) => keyspaces::compare(&options),
         Command::Write(options) => write::compare(&options),
         Command::Living(living) => living.compare(),
         Command::LivingLoad(one) => one.run(),

@@ -46,8 +46,13 @@ pub(super) fn watch_for_idle(inner: &Inner) {
 
 /// Called by the timer. Returns the wait until the next call; `None` if there is to be none.
 fn look(inner: &Inner) -> Option<Duration> {
-    let is_idle = inner.tree.idle.look(inner.database.sequences.visible());
     let mut state = inner.tree.lock();
+    let last = match inner.database.trees.has_others() {
+        // Writes to other keyspaces do not count.
+        true => state.memtable.largest_sequence(),
+        false => inner.database.sequences.visible(),
+    };
+    let is_idle = inner.tree.idle.look(last);
     state.is_idle = is_idle;
     if inner.is_stopping() {
         return None;

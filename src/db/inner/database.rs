@@ -15,6 +15,7 @@
 //!   directory    the lock of the directory
 //! ```
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::catalog::{Catalog, Parts};
@@ -38,7 +39,7 @@ use crate::wal::LogVersion;
 /// See the module.
 pub(crate) struct Database {
     /// Distinguishes the databases that this process opens, for batches that name keyspaces.
-    pub number: u64,
+    pub number: NonZeroU64,
     pub trees: Trees,
     pub status: Status,
     pub store: TableStore,
@@ -64,9 +65,9 @@ pub(crate) struct Database {
 }
 
 /// The number of a database that is being opened.
-pub(crate) fn next_database_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+pub(crate) fn next_database_number() -> NonZeroU64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    NonZeroU64::MIN.saturating_add(LAST.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Database {

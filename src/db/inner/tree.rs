@@ -190,8 +190,8 @@ pub(crate) struct Asking {
 pub(crate) struct IdleWatch {
     /// Whether the timer is to look at the tree soon, to see if it is idle.
     is_awaited: AtomicBool,
-    /// The sequence number of the last visible write when the timer last looked at the tree.
-    visible_at_look: AtomicU64,
+    /// The sequence number of the last write when the timer last looked at the tree.
+    last_at_look: AtomicU64,
 }
 
 impl IdleWatch {
@@ -206,7 +206,7 @@ impl IdleWatch {
 
     /// Called when the timer looks at the tree. Returns whether nothing was written since it last
     /// looked.
-    pub fn look(&self, visible: SequenceNumber) -> bool {
-        self.visible_at_look.swap(visible, Ordering::Relaxed) == visible
+    pub fn look(&self, last: SequenceNumber) -> bool {
+        self.last_at_look.swap(last, Ordering::Relaxed) == last
     }
 }

@@ -225,6 +225,7 @@ impl Writing {
         self.writer.lock()
     }
 
+    #[inline(always)]
     pub fn try_lead(&self) -> Option<LeadingWriter<'_>> {
         self.writer.try_lead()
     }

@@ -28,7 +28,8 @@ use crate::sync::time::Instant;
 
 /// The handle of a database that was just opened.
 fn opened(inner: Inner, read_only: bool, began: Instant) -> Db {
-    let tables = inner.tree.reading.current().sources.version.files().count();
+    let trees = inner.database.trees.all();
+    let tables = trees.iter().map(|it| it.reading.current().sources.version.files().count()).sum();
     events::opened(&inner.database.store.dir, read_only, tables, began.elapsed());
     Db::of(inner)
 }

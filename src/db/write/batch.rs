@@ -24,6 +24,7 @@
 //! kinds of entries in tables.
 
 use std::cmp::Ordering;
+use std::num::NonZeroU64;
 
 use crate::db::iter::bounds::{KeyBounds, after_prefix, start_and_end};
 use crate::encoding::coding::{Decoder, put_length_prefixed, put_varint};
@@ -73,7 +74,7 @@ pub struct WriteBatch {
     /// The keyspace of the writes that follow; `None`: that of the handle that writes the batch.
     target: Option<KeyspaceId>,
     /// The number of the database whose keyspaces the writes name; `None`: they name none.
-    database: Option<u64>,
+    database: Option<NonZeroU64>,
     /// The error of the first write that was left out, because it or the batch would be too large,
     /// or because its range ends before it starts.
     refused: Option<Error>,
@@ -173,7 +174,7 @@ impl WriteBatch {
     }
 
     /// Lets the writes that follow go to a keyspace of the database with this number.
-    pub(crate) fn aim(&mut self, database: u64, keyspace: KeyspaceId) -> &mut WriteBatch {
+    pub(crate) fn aim(&mut self, database: NonZeroU64, keyspace: KeyspaceId) -> &mut WriteBatch {
         match self.database {
             Some(other) if other != database => {
                 self.refused.get_or_insert_with(|| {
@@ -198,7 +199,7 @@ impl WriteBatch {
     ///
     /// [`Error::InvalidArgument`] if the batch names keyspaces of another database, or if it is too
     /// large now.
-    pub(crate) fn resolved(&self, database: u64, base: KeyspaceId) -> Result<WriteBatch> {
+    pub(crate) fn resolved(&self, database: NonZeroU64, base: KeyspaceId) -> Result<WriteBatch> {
         if self.database.is_some_and(|of| of != database) {
             let text = "a batch names keyspaces of another database";
             return Err(Error::InvalidArgument(text.into()));

@@ -179,8 +179,8 @@ impl Inner {
         self.at_home(|home| home.write_alone(&mut writer, &write, check))
     }
 
-    /// The batch as a record of the WAL has it.
-    #[inline]
+    /// The batch as a record of the WAL has it. Inlined, because a batch is many words to move.
+    #[inline(always)]
     fn resolved(&self, batch: WriteBatch) -> Result<WriteBatch> {
         match self.tree.id == 0 && !batch.names_keyspaces() {
             true => Ok(batch),

@@ -14,6 +14,7 @@
 //! was not, or after an ingestion, begins a new list.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 use super::batch::{BatchOperation, WriteBatch};
 use crate::encoding::key::SequenceNumber;
@@ -48,7 +49,7 @@ impl RecentWrites {
         self.last = last;
         let mut keys = WriteBatch::new();
         for (keyspace, write) in group.flat_map(WriteBatch::writes) {
-            keys.aim(0, keyspace.unwrap_or(0));
+            keys.aim(NonZeroU64::MIN, keyspace.unwrap_or(0));
             match write {
                 BatchOperation::Put { key, .. } | BatchOperation::Delete { key } => {
                     keys.delete(key);
