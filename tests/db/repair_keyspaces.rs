@@ -142,14 +142,10 @@ impl Case {
 
     /// Repairs the database, and checks that whatever differs from the last value is in the report.
     fn repaired(&self) -> RepairReport {
-        self.repaired_with(options(&self.path()))
-    }
-
-    fn repaired_with(&self, options: Builder) -> RepairReport {
-        let report = options.repair().unwrap();
+        let report = options(&self.path()).repair().unwrap();
         println!("{report}");
         assert!(report.changed, "it was damaged");
-        let again = self::options(&self.path()).repair().unwrap();
+        let again = options(&self.path()).repair().unwrap();
         assert!(!again.changed, "{again}");
         self.check(&report);
         report
