@@ -992,7 +992,7 @@ impl Db {
     ///
     /// Those of [`Db`], [`Error::InvalidArgument`](crate::Error::InvalidArgument) for files that
     /// overlap each other or have no entries, and [`Error::Unsupported`](crate::Error::Unsupported)
-    /// for files that were not made for ingestion.
+    /// for files that were not made for ingestion, or were made for a keyspace of another name.
     #[doc(alias = "IngestExternalFile")]
     pub fn ingest<P: AsRef<Path>>(&self, files: &[P]) -> Result<()> {
         let files: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
@@ -1026,11 +1026,12 @@ impl Db {
         checkpoint(&self.inner, dir.as_ref())
     }
 
-    /// Exports the database as a RocksDB database in the directory `dir`, which is new or empty.
-    /// The export shares the tables by hard links, or copies them where linking fails, for example
-    /// to another file system. RocksDB 6.27 and later can open the export and write to it. This
-    /// database stays as it is. [`Db::close`] ends the call after the table that is being copied,
-    /// with [`Error::Closed`](crate::Error::Closed).
+    /// Exports the database as a RocksDB database in the directory `dir`, which is new or empty, with
+    /// a column family for each keyspace, all as they are at one moment. The export shares the tables
+    /// by hard links, or copies them where linking fails, for example to another file system. RocksDB
+    /// 6.27 and later can open the export and write to it. This database stays as it is.
+    /// [`Db::close`] ends the call after the table that is being copied, with
+    /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// If a table has a filter, the exported OPTIONS file names a filter policy, and the report
     /// repeats it. Open the export with these options, because without a filter policy RocksDB uses
@@ -1057,8 +1058,8 @@ impl Db {
     /// - Those of [`Db::checkpoint`]. A call that fails leaves an empty directory at most.
     /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `filter` names a family
     ///   that RocksDB does not have.
-    /// - [`Error::Unsupported`](crate::Error::Unsupported) where not all tables name the same
-    ///   comparator. This happens if the database came from MyRocks, whose tables name its own
+    /// - [`Error::Unsupported`](crate::Error::Unsupported) where not all tables of a keyspace name the
+    ///   same comparator. This happens if the database came from MyRocks, whose tables name its own
     ///   comparator, and Maypole has added tables since. The call also returns this error where
     ///   RocksDB could not order the tables of level 0 by their sequence numbers, because too many
     ///   of these tables belong to one write, for example to one ingestion.

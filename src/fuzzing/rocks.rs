@@ -158,9 +158,10 @@ pub fn rocksdb_log(data: &[u8]) {
     open_with(LOG, &repaired(data));
 }
 
-/// Opens each directory with `bytes` as the file `name`, then reads and imports each column family.
-/// A read may fail, but must end, and an imported database must open. The results of lookups and
-/// scans are not compared, because they differ if the MANIFEST gives wrong bounds or levels.
+/// Opens each directory with `bytes` as the file `name`, then reads and imports each column family,
+/// and all together. A read may fail, but must end, and an imported database must open. The results
+/// of lookups and scans are not compared, because they differ if the MANIFEST gives wrong bounds or
+/// levels.
 fn open_with(name: &str, bytes: &[u8]) {
     for image in [&*IMAGE, &*LEVELDBS_IMAGE] {
         let fs = image.kill();
@@ -176,6 +177,13 @@ fn open_with(name: &str, bytes: &[u8]) {
             if rocks.import(&family.name, &target).is_ok() {
                 let db = Db::builder(&target).fs(Arc::new(fs.clone())).compaction_threads(1).open();
                 let _ = everything(&db.expect("what was imported opens"));
+            }
+        }
+        if rocks.import_all("/all").is_ok() {
+            let db = Db::builder("/all").fs(Arc::new(fs.clone())).compaction_threads(1).open();
+            let db = db.expect("what was imported opens");
+            for name in db.keyspaces() {
+                let _ = everything(&db.keyspace(name).expect("it was imported"));
             }
         }
     }

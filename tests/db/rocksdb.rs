@@ -266,6 +266,31 @@ fn all_column_families_go_to_one_database_and_back() {
     assert!(with_several > 1, "{with_several}");
 }
 
+/// The tables of an import tell their keyspaces, so that a repair finds them without a MANIFEST.
+#[test]
+fn imported_families_survive_the_loss_of_the_manifest() {
+    for name in ["10.4.2-cfs", "7.8.3-names"] {
+        let dir = unpacked(name);
+        let target = tempfile::tempdir().unwrap();
+        let path = target.path().join("new");
+        RocksDb::open_read_only(dir.path()).unwrap().import_all(&path).unwrap();
+        let read = || -> BTreeMap<Vec<u8>, Entries> {
+            let db = Db::open(&path).unwrap();
+            let of = |name: Vec<u8>| (name.clone(), entries(&db.keyspace(name).unwrap()));
+            db.keyspaces().into_iter().map(of).collect()
+        };
+        let before = read();
+        for file in fs::read_dir(&path).unwrap().map(|entry| entry.unwrap()) {
+            if file.file_name().to_string_lossy().starts_with("MANIFEST") {
+                fs::remove_file(file.path()).unwrap();
+            }
+        }
+        let report = Db::repair(&path).unwrap();
+        assert!(report.changed && report.losses.is_empty(), "{report}");
+        assert_eq!(read(), before, "{name}: {report}");
+    }
+}
+
 /// A keyspace without tables, and one that was dropped, in an export.
 #[test]
 fn an_export_has_the_keyspaces_of_one_moment() {

@@ -32,7 +32,7 @@ use crate::error::Error;
 use crate::fs::FileLock;
 use crate::stats::Counters;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, lock, rank};
+use crate::sync::{Mutex, PerProcess, lock, rank};
 use crate::version::TableStore;
 use crate::wal::LogVersion;
 
@@ -66,8 +66,8 @@ pub(crate) struct Database {
 
 /// The number of a database that is being opened.
 pub(crate) fn next_database_number() -> NonZeroU64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    NonZeroU64::MIN.saturating_add(LAST.fetch_add(1, Ordering::Relaxed))
+    static LAST: PerProcess<AtomicU64> = PerProcess::new(|| AtomicU64::new(0));
+    NonZeroU64::MIN.saturating_add(LAST.get().fetch_add(1, Ordering::Relaxed))
 }
 
 impl Database {

@@ -112,7 +112,9 @@ impl Builder {
     ///   read of them.
     /// - Otherwise all tables and WALs are merged into new tables, except for those tables that a
     ///   readable part of a MANIFEST lists as removed. The new tables take as much space again as
-    ///   the old ones. Deleted keys may come back from an obsolete table that a crash left over.
+    ///   the old ones. Deleted keys may come back from an obsolete table that a crash left over. Each
+    ///   table names its keyspace, which gets the options of this builder if no part of a MANIFEST
+    ///   has its own. A table that was ingested names none, and goes to the keyspace `default`.
     /// - The writes in the WALs are kept up to the first damage, so that no write comes back
     ///   without the writes before it. See [`Builder::salvage_logs`].
     ///

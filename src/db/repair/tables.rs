@@ -252,7 +252,10 @@ impl Repair<'_> {
         if guessed {
             self.lose(number, Some(keyspace), (0, 0), keys_of(&meta), GUESSED);
         }
-        if global_sequence.is_some() && listed.is_none() && self.keyspaces.has_others() {
+        let is_stated = table.properties().column_family().is_some()
+            || table.properties().number(property::COLUMN_FAMILY_ID) == Some(0);
+        let is_ingested = global_sequence.is_some();
+        if is_ingested && !is_stated && listed.is_none() && self.keyspaces.has_others() {
             self.lose(number, None, (0, 0), keys_of(&meta), UNKNOWN_KEYSPACE);
         }
         let (level, file) = (0, self.table_file(meta, table));
@@ -304,6 +307,7 @@ impl Repair<'_> {
             return Ok(());
         }
         let stated = salvage.column_family.clone();
+        let is_known = listed.is_some() || stated.is_some() || !self.keyspaces.has_others();
         let Some(keyspace) = self.keyspace_of(number, listed, stated) else { return Ok(()) };
         let of = Some(keyspace);
         if meta.is_some_and(|meta| self.is_another(&salvage, meta, &path)) {
@@ -312,6 +316,9 @@ impl Repair<'_> {
         }
         if guessed {
             self.lose(number, of, (0, 0), keys.clone(), GUESSED);
+            if !is_known {
+                self.lose(number, None, (0, 0), keys.clone(), UNKNOWN_KEYSPACE);
+            }
         }
         if salvage.lost_properties && meta.is_none() && global_sequence.is_none() {
             let what = "the properties of a table: if it was ingested, its place among the writes";

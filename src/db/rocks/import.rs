@@ -20,7 +20,7 @@
 //! LevelDB. LevelDB's tables lack the properties that state the sequence numbers and the number of
 //! entries, and their filters are not read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ use crate::db::tree_options::TreeOptions;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, user_key};
 use crate::encoding::text::escape;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::filter::FilterSpec;
 use crate::filter_policy::FilterContext;
 use crate::memtable::Memtable;
@@ -182,9 +182,15 @@ fn import(families: Vec<Imported>, dir: &Path) -> Result<Vec<ImportReport>> {
     let dir = lasting(&*store.fs, dir)?;
     let current = |family: &Imported| family.db.inner.tree.reading.current();
     let states: Vec<Arc<ReadState>> = families.iter().map(current).collect();
+    let mut numbers = BTreeSet::new();
     for state in &states {
         for (_, file) in state.sources.version.files() {
             check_table(file)?;
+            if !numbers.insert(file.meta.number) {
+                // The second link would fail, and its copy would replace the bytes of the first.
+                let damage = Damage::new(0, "a table of one column family", "it in two of them");
+                return Err(damage.in_file(file.path(), 0));
+            }
         }
         state.sources.memtables().try_for_each(check_memtable)?;
     }

@@ -264,6 +264,65 @@ fn tables_of_level_0_with_an_order_are_linked() {
     }
 }
 
+/// A directory with family 0, which has a table 10, and a family of this number and name with a
+/// table of this number.
+fn with_family(id: u64, name: &str, number: u64) -> MemFs {
+    let fs = directory();
+    let first = table(&fs, 0, 10, &[("a", 1, "of default")], &[]);
+    let second = match number {
+        10 => first.clone(),
+        _ => table(&fs, 0, number, &[("a", 2, "of another"), ("b", 3, "")], &[]),
+    };
+    let mut of_default = EditBytes::default();
+    of_default.text(1, "leveldb.BytewiseComparator").number(2, 30).number(3, 40).number(4, 100);
+    of_default.table(&first);
+    let mut another = EditBytes::default();
+    another.number(200, id).text(201, name).number(2, 30).table(&second);
+    let mut log = LogBytes::new(None);
+    [of_default, another].iter().for_each(|edit| log.add(&edit.0));
+    put_file(&fs, &Path::new(DIR).join("CURRENT"), b"MANIFEST-000005\n");
+    put_file(&fs, &Path::new(DIR).join("MANIFEST-000005"), &log.bytes);
+    fs
+}
+
+#[test]
+fn families_of_any_number_become_keyspaces() {
+    for id in [1, 7, u64::from(u32::MAX) - 1] {
+        let fs = with_family(id, "another", 11);
+        let reports = open(fs.clone()).unwrap().import_all("/new").unwrap();
+        assert_eq!(reports.iter().map(|report| report.linked).collect::<Vec<_>>(), [1, 1]);
+        let db = Db::builder("/new").fs(Arc::new(fs.clone())).open().unwrap();
+        assert_eq!(db.snapshot().sequence(), 100, "the sequence of the source goes on");
+        let another = db.keyspace("another").unwrap();
+        assert_eq!(pairs(&db), [("a".into(), "of default".into())]);
+        assert_eq!(another.get("a").unwrap().unwrap(), b"of another");
+        // Tables of the family before and after the import have the same number and name.
+        another.put("c", "").unwrap();
+        another.compact_all().unwrap();
+        db.close().unwrap();
+    }
+}
+
+/// A name that no keyspace has is refused, and so is a table that two families list: its second link
+/// would fail, and the copy in its place would overwrite the bytes of the source.
+#[test]
+fn families_that_cannot_be_keyspaces_are_refused_and_nothing_is_written() {
+    let long = "n".repeat(256);
+    let refused = [("", 11, "1 to 255"), (&long, 11, "1 to 255"), ("users", 10, "in two of them")];
+    for (name, number, what) in refused {
+        let fs = with_family(1, name, number);
+        let source = fs.list(Path::new(DIR)).unwrap();
+        let bytes = || source.iter().map(|name| fs.open(&Path::new(DIR).join(name)).unwrap().len());
+        let before: Vec<u64> = bytes().collect();
+        let rocks = open(fs.clone()).unwrap();
+        let error = rocks.import_all("/new").unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+        assert!(!fs.exists(Path::new("/new")).unwrap());
+        assert!(bytes().eq(before));
+        assert_eq!(rocks.import("default", "/one").unwrap().linked, 1);
+    }
+}
+
 /// A merge keeps entries that are not understood, and all older versions of their keys.
 #[test]
 fn unknown_kinds_survive_a_merge() {
