@@ -76,8 +76,8 @@ pub struct WriteBatch {
     /// The number of the database whose keyspaces the writes name; `None`: they name none.
     database: Option<NonZeroU64>,
     /// The error of the first write that was left out, because it or the batch would be too large,
-    /// or because its range ends before it starts.
-    refused: Option<Error>,
+    /// or because its range ends before it starts. In a box, because batches are moved often.
+    refused: Option<Box<Error>>,
 }
 
 impl WriteBatch {
@@ -138,7 +138,7 @@ impl WriteBatch {
             Ordering::Less => self.push(EntryKind::RangeDeletion, start, Some(end)),
             Ordering::Equal => {}
             Ordering::Greater => {
-                self.refused.get_or_insert_with(|| reversed_range(start, end));
+                self.refuse(|| reversed_range(start, end));
             }
         }
     }
@@ -177,9 +177,8 @@ impl WriteBatch {
     pub(crate) fn aim(&mut self, database: NonZeroU64, keyspace: KeyspaceId) -> &mut WriteBatch {
         match self.database {
             Some(other) if other != database => {
-                self.refused.get_or_insert_with(|| {
-                    Error::InvalidArgument("a batch names keyspaces of two databases".into())
-                });
+                let text = "a batch names keyspaces of two databases";
+                self.refuse(|| Error::InvalidArgument(text.into()));
             }
             _ => (self.database, self.target) = (Some(database), Some(keyspace)),
         }
@@ -249,7 +248,7 @@ impl WriteBatch {
     fn push(&mut self, kind: EntryKind, key: &[u8], value: Option<&[u8]>) {
         let bytes = key.len().saturating_add(value.unwrap_or_default().len());
         if bytes > MAX_WRITE_BYTES {
-            self.refused.get_or_insert_with(|| {
+            self.refuse(|| {
                 Error::InvalidArgument(format!(
                     "a write of {bytes} bytes: key and value together may have {MAX_WRITE_BYTES}"
                 ))
@@ -258,7 +257,7 @@ impl WriteBatch {
         }
         let batch_bytes = self.operations.len() + bytes + 2 + 3 * MAX_LENGTH_BYTES;
         if batch_bytes > MAX_BATCH_BYTES {
-            self.refused.get_or_insert_with(|| {
+            self.refuse(|| {
                 Error::InvalidArgument(format!(
                     "a batch of {batch_bytes} bytes: a batch may have {MAX_BATCH_BYTES}; split it into several"
                 ))
@@ -281,9 +280,15 @@ impl WriteBatch {
         self.count += 1;
     }
 
+    /// Notes the error of the first write that is left out.
+    #[cold]
+    fn refuse(&mut self, error: impl FnOnce() -> Error) {
+        self.refused.get_or_insert_with(|| Box::new(error()));
+    }
+
     /// The error of the first write that was left out.
     pub(crate) fn check(&self) -> Result<()> {
-        self.refused.clone().map_or(Ok(()), Err)
+        self.refused.as_ref().map_or(Ok(()), |error| Err((**error).clone()))
     }
 
     pub(crate) fn operations(&self) -> Operations<'_> {
