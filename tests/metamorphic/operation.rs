@@ -70,7 +70,8 @@ pub enum Turn {
 /// A step of a transaction, or what somebody else does at that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The steps that follow go to another of the keyspaces that are open.
+    /// The steps that follow, also those of somebody else, go to another of the keyspaces that are
+    /// open.
     Turn(usize),
     Get(Key),
     /// Reads at most `most` entries of a range, from one of its ends.

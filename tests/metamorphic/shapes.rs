@@ -298,7 +298,10 @@ impl Draw {
     pub(super) fn transactions(&mut self) {
         for _ in 0..self.rng.random_range(1..8) {
             let steps = (0..self.rng.random_range(1..8)).map(|_| self.step_of_transaction());
-            let steps = steps.collect();
+            let mut steps: Vec<Step> = steps.collect();
+            if self.spaces > 1 && self.one_in(2) {
+                steps.insert(0, Step::Turn(self.rng.random_range(0..4)));
+            }
             self.push(Operation::Transact(steps));
         }
     }

@@ -63,18 +63,20 @@ impl Store {
                     writes.push(write);
                 }
                 Step::Meanwhile(ref act) => {
+                    let own_space = std::mem::replace(&mut self.space, at);
                     let done = act_on(self.db(), &self.keys, act);
                     let written = match act {
                         Act::Write(write) => vec![*write],
                         Act::Batch { writes, .. } => writes.clone(),
                         Act::Flush | Act::CompactAll | Act::ApplyFilters => Vec::new(),
                     };
-                    let base = self.keys.base(self.space);
                     others.extend(written.iter().map(|write| write.above(base)));
-                    match written.is_empty() {
-                        true => done?,
-                        false => self.wrote(written, done)?,
-                    }
+                    let noted = match written.is_empty() {
+                        true => done,
+                        false => self.wrote(written, done),
+                    };
+                    self.space = own_space;
+                    noted?;
                 }
                 Step::Get(key) => {
                     let value = part.get(self.keys.bytes(key))?;
