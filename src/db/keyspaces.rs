@@ -39,7 +39,7 @@ use crate::wal::{LogVersion, LogWriter};
 /// Every database has the keyspace `default`, which a [`Db`] is a handle of until
 /// [`Db::keyspace`] returns a handle of another one. All methods work on each of them. They share
 /// the log, the cache, the threads, and the numbers of writes: so a [`WriteBatch`], a
-/// [`Snapshot`](crate::Snapshot) and a [`Transaction`](crate::Transaction) go across keyspaces.
+/// [`Snapshot`] and a [`Transaction`](crate::Transaction) go across keyspaces.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -56,7 +56,7 @@ pub(crate) struct Tree {
     pub asking: Mutex<Asking, rank::Asking>,
     /// Held by the running [`Db::pop_first`](crate::Db::pop_first) or `pop_last`.
     pub pops: Mutex<(), rank::Pops>,
-    /// Until when the delayed writers must wait ([`WriteStall::Delay`]).
+    /// Until when the delayed writers must wait ([`WriteStall::Delay`](crate::WriteStall)).
     pub paid_until: Mutex<Option<Instant>, rank::PaidUntil>,
     is_dropped: AtomicBool,
     /// What was counted of the tables that the tree does not have any more.
