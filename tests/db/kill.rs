@@ -1,5 +1,5 @@
-//! A process is killed while some of its threads write and one looks up many keys at a time. Its
-//! acknowledged writes must survive.
+//! A process is killed while some of its threads write, to two keyspaces at a time, and one looks up
+//! many keys at a time. Its acknowledged writes must survive.
 //!
 //! ```sh
 //! MAYPOLE_KILL_CYCLES=2000 cargo test --release --test db kill:: -- --nocapture
@@ -16,6 +16,9 @@ use super::env;
 const DIRECTORY: &str = "MAYPOLE_KILL_TEST_DIRECTORY";
 
 const WRITERS: u64 = 3;
+
+/// The keyspace with the last number of each writer. It is flushed much less often.
+const NUMBERS: &str = "numbers";
 
 fn open(dir: &str) -> Db {
     let db = Db::builder(dir).memtable_bytes(32 << 10).table_bytes(32 << 10);
@@ -34,8 +37,9 @@ fn key(writer: u64, n: u64) -> String {
 fn child() {
     let Ok(dir) = std::env::var(DIRECTORY) else { return };
     let db = open(&dir);
+    let numbers = db.keyspace(NUMBERS).unwrap();
     thread::scope(|scope| {
-        let db = &db;
+        let (db, numbers) = (&db, &numbers);
         scope.spawn(move || {
             for first in (0..).step_by(64) {
                 let keys: Vec<_> = (first..first + 64).map(|n| key(n % WRITERS, n)).collect();
@@ -44,11 +48,11 @@ fn child() {
         });
         for writer in 0..WRITERS {
             scope.spawn(move || {
-                let first = last_number(db, writer).map_or(0, |n| n + 1);
+                let first = last_number(numbers, writer).map_or(0, |n| n + 1);
                 for n in first.. {
                     let mut batch = WriteBatch::new();
                     batch.put(key(writer, n), n.to_string());
-                    batch.put(format!("{writer}/number"), n.to_string());
+                    batch.keyspace(numbers).put(format!("{writer}/number"), n.to_string());
                     let sync = n % 64 == writer;
                     let durability = if sync { Durability::Sync } else { Durability::Buffered };
                     db.write_opt(batch, durability).unwrap();
@@ -61,8 +65,9 @@ fn child() {
     });
 }
 
-fn last_number(db: &Db, writer: u64) -> Option<u64> {
-    let value = db.get(format!("{writer}/number")).unwrap()?;
+/// The number of a writer's last write, which was written in one batch with it.
+fn last_number(numbers: &Db, writer: u64) -> Option<u64> {
+    let value = numbers.get(format!("{writer}/number")).unwrap()?;
     Some(std::str::from_utf8(&value).unwrap().parse().unwrap())
 }
 
@@ -106,9 +111,10 @@ fn an_acknowledged_write_survives_a_killed_process() {
         told += count;
 
         let db = open(path);
+        let numbers = db.keyspace(NUMBERS).unwrap();
         for (writer, acknowledged) in (0..).zip(acknowledged) {
             let Some(acknowledged) = acknowledged else { continue };
-            let last = last_number(&db, writer).expect("the database holds writes");
+            let last = last_number(&numbers, writer).expect("the database holds writes");
             assert!(
                 last >= acknowledged,
                 "cycle {cycle}: writer {writer} was told {acknowledged}, {last} is last"

@@ -8,7 +8,7 @@ use std::path::Path;
 use maypole::Db;
 
 use super::history::model;
-use super::streams::{Last, STREAMS, from_words, last_of, prefix, seen_key};
+use super::streams::{Last, STREAMS, from_words, keyspace, last_of, prefix, seen_key};
 use super::writer::{CHECKPOINTS, DATABASE};
 
 /// The number of checkpoints that are checked in one image, the newest first.
@@ -107,7 +107,7 @@ fn check_stream(
 ) -> Result<(), Finding> {
     let prefix = prefix(stream);
     let mut found = BTreeMap::new();
-    for item in db.prefix(&prefix) {
+    for item in keyspace(db, stream)?.prefix(&prefix) {
         let (key, value) = item?;
         let key = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
         found.insert(key, String::from_utf8_lossy(&value).into_owned());

@@ -29,7 +29,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use super::disks::make_dir;
 use super::history::{Change, changes, write_under};
-use super::streams::{Last, STREAMS, last_of, prefix, seen_key, to_words};
+use super::streams::{Last, STREAMS, keyspace, last_of, prefix, seen_key, to_words};
 
 pub const MARK: &str = "maypole: ";
 pub const STOPS: &str = "stops";
@@ -138,6 +138,7 @@ impl Life<'_> {
     }
 
     fn write_stream(&self, stream: usize, mut rng: StdRng, enough: u64) {
+        let keyspace = keyspace(&self.db, stream).unwrap();
         let first = self.acknowledged[stream].load(SeqCst) + 1;
         for n in first.. {
             if self.is_over() {
@@ -149,12 +150,12 @@ impl Life<'_> {
             let is_durable = chance < self.durable_permille;
             let is_ingested = chance < INGESTED_PERMILLE;
             if is_ingested {
-                self.ingest(stream, n, &seen);
+                self.ingest(&keyspace, stream, n, &seen);
             } else {
                 let mut batch = write_under(&prefix(stream), n);
                 batch.put(seen_key(stream), to_words(&seen));
                 let durability = if is_durable { Durability::Sync } else { Durability::Buffered };
-                self.db.write_opt(batch, durability).unwrap();
+                keyspace.write_opt(batch, durability).unwrap();
             }
             self.acknowledged[stream].store(n, SeqCst);
             if is_durable {
@@ -171,7 +172,7 @@ impl Life<'_> {
     }
 
     /// Makes write `n` by ingesting a table.
-    fn ingest(&self, stream: usize, n: u64, seen: &Last) {
+    fn ingest(&self, keyspace: &Db, stream: usize, n: u64, seen: &Last) {
         let path = self.incoming.join(format!("{stream}.sst"));
         let mut writer = SstWriter::create(&path, TableOptions::default()).unwrap();
         let key = |key: &str| format!("{}{key}", prefix(stream));
@@ -195,7 +196,7 @@ impl Life<'_> {
             }
         }
         writer.finish().unwrap();
-        self.db.ingest(&[&path]).unwrap();
+        keyspace.ingest(&[&path]).unwrap();
     }
 
     /// Flushes, compacts, persists and makes checkpoints, until the life is over.
@@ -203,14 +204,14 @@ impl Life<'_> {
         let mut counted = self.tickers();
         while !self.is_over() {
             let before = self.acknowledged();
+            let stream = rng.random_range(0..STREAMS);
+            let one = keyspace(&self.db, stream).unwrap();
             match rng.random_range(0..10) {
-                0 => self.db.flush().unwrap(),
-                1 => self.db.compact_range(..).unwrap(),
+                0 => one.flush().unwrap(),
+                1 => one.compact_range(..).unwrap(),
                 2 => {
-                    let stream = prefix(rng.random_range(0..STREAMS));
-                    self.db
-                        .compact_range(format!("{stream}key02")..format!("{stream}key05"))
-                        .unwrap();
+                    let prefix = prefix(stream);
+                    one.compact_range(format!("{prefix}key02")..format!("{prefix}key05")).unwrap();
                 }
                 3 | 4 => {
                     self.db.persist().unwrap();

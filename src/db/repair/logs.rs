@@ -269,6 +269,7 @@ impl Writes<'_> {
         };
         let before = writer.bytes();
         writer.insert(op.key, sequence, op.kind as u8, op.value);
-        self.bytes += writer.bytes() - before;
+        // Range deletions that are joined may take fewer bytes than before.
+        self.bytes = self.bytes + writer.bytes() - before;
     }
 }

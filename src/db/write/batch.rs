@@ -73,11 +73,20 @@ pub struct WriteBatch {
     has_open_end: bool,
     /// The keyspace of the writes that follow; `None`: that of the handle that writes the batch.
     target: Option<KeyspaceId>,
-    /// The number of the database whose keyspaces the writes name; `None`: they name none.
-    database: Option<NonZeroU64>,
+    /// `None`: the writes name no keyspace. In a box, because batches are moved often.
+    named: Option<Box<Named>>,
     /// The error of the first write that was left out, because it or the batch would be too large,
     /// or because its range ends before it starts. In a box, because batches are moved often.
     refused: Option<Box<Error>>,
+}
+
+/// The keyspaces that the writes of a batch name.
+#[derive(Debug, Clone)]
+struct Named {
+    /// The number of their database.
+    database: NonZeroU64,
+    /// Those to which the writes go, each once, if the batch is resolved.
+    keyspaces: Vec<KeyspaceId>,
 }
 
 impl WriteBatch {
@@ -175,12 +184,13 @@ impl WriteBatch {
 
     /// Lets the writes that follow go to a keyspace of the database with this number.
     pub(crate) fn aim(&mut self, database: NonZeroU64, keyspace: KeyspaceId) -> &mut WriteBatch {
-        match self.database {
-            Some(other) if other != database => {
+        let first = || Box::new(Named { database, keyspaces: Vec::new() });
+        match self.named.get_or_insert_with(first).database == database {
+            true => self.target = Some(keyspace),
+            false => {
                 let text = "a batch names keyspaces of two databases";
                 self.refuse(|| Error::InvalidArgument(text.into()));
             }
-            _ => (self.database, self.target) = (Some(database), Some(keyspace)),
         }
         self
     }
@@ -188,7 +198,7 @@ impl WriteBatch {
     /// Whether the writes name keyspaces.
     #[inline]
     pub(crate) fn names_keyspaces(&self) -> bool {
-        self.database.is_some()
+        self.named.is_some()
     }
 
     /// The batch as a record of the WAL has it, if the database with this number writes it through
@@ -199,17 +209,24 @@ impl WriteBatch {
     /// [`Error::InvalidArgument`] if the batch names keyspaces of another database, or if it is too
     /// large now.
     pub(crate) fn resolved(&self, database: NonZeroU64, base: KeyspaceId) -> Result<WriteBatch> {
-        if self.database.is_some_and(|of| of != database) {
+        if self.named.as_ref().is_some_and(|named| named.database != database) {
             let text = "a batch names keyspaces of another database";
             return Err(Error::InvalidArgument(text.into()));
         }
         let mut batch = WriteBatch { has_open_end: self.has_open_end, ..WriteBatch::default() };
         batch.operations.reserve(self.operations.len() + 2 * self.count as usize);
+        let mut keyspaces = Vec::new();
         for operation in self.operations().flatten() {
             let Operation { keyspace, kind, key, value } = operation;
-            batch.target = Some(keyspace.unwrap_or(base)).filter(|&id| id != 0);
-            batch.database = batch.database.or(batch.target.map(|_| database));
+            let keyspace = keyspace.unwrap_or(base);
+            if !keyspaces.contains(&keyspace) {
+                keyspaces.push(keyspace);
+            }
+            batch.target = (keyspace != 0).then_some(keyspace);
             batch.push(kind, key, (kind != EntryKind::Deletion).then_some(value));
+        }
+        if keyspaces != [0] {
+            batch.named = Some(Box::new(Named { database, keyspaces }));
         }
         batch.check()?;
         Ok(batch)
@@ -241,7 +258,7 @@ impl WriteBatch {
         self.operations.clear();
         self.count = 0;
         self.has_open_end = false;
-        (self.target, self.database) = (None, None);
+        (self.target, self.named) = (None, None);
         self.refused = None;
     }
 
@@ -307,7 +324,7 @@ impl WriteBatch {
         &self,
         mut end_of: impl FnMut(KeyspaceId) -> Result<Vec<u8>>,
     ) -> Result<WriteBatch> {
-        let mut batch = WriteBatch { database: self.database, ..WriteBatch::default() };
+        let mut batch = WriteBatch { named: self.named.clone(), ..WriteBatch::default() };
         for (keyspace, write) in self.writes() {
             batch.target = keyspace;
             match write {
@@ -343,13 +360,10 @@ impl WriteBatch {
         })
     }
 
-    /// The keyspaces to which the writes go, each once. The batch is resolved.
-    pub(crate) fn keyspaces(&self) -> Vec<KeyspaceId> {
-        let keyspaces = self.writes().map(|(keyspace, _)| keyspace.unwrap_or(0));
-        let mut keyspaces: Vec<_> = keyspaces.collect();
-        keyspaces.sort_unstable();
-        keyspaces.dedup();
-        keyspaces
+    /// The keyspaces to which the writes go, each once. Empty if the batch, which is resolved, names
+    /// none.
+    pub(crate) fn keyspaces(&self) -> &[KeyspaceId] {
+        self.named.as_ref().map_or(&[], |named| &named.keyspaces)
     }
 
     /// The operations in the encoding of a WAL record.

@@ -296,8 +296,7 @@ impl Inner {
         if writer.others.is_empty() {
             return Ok(());
         }
-        let named = group.iter().filter(|write| write.batch.names_keyspaces());
-        for keyspace in named.flat_map(|write| write.batch.keyspaces()) {
+        for &keyspace in group.iter().flat_map(|write| write.batch.keyspaces()) {
             if writer.of(keyspace)?.is_full() {
                 self.freeze_full(writer, keyspace)?;
             }
@@ -459,7 +458,7 @@ impl Inner {
             writer.memtable_bytes += logged_bytes;
         }
         if names_keyspaces {
-            for keyspace in group.iter().flat_map(|write| write.batch.keyspaces()) {
+            for &keyspace in group.iter().flat_map(|write| write.batch.keyspaces()) {
                 let of_tree = writer.of(keyspace)?;
                 if of_tree.marks.is_watching() {
                     of_tree.cut_marks(group);
@@ -547,7 +546,7 @@ impl Inner {
 
     #[cold]
     fn hear_other_cursors(&self, writer: &mut Writer, group: &[&Write]) -> Result<()> {
-        for keyspace in group.iter().flat_map(|write| write.batch.keyspaces()) {
+        for &keyspace in group.iter().flat_map(|write| write.batch.keyspaces()) {
             let tree = &writer.of(keyspace)?.tree;
             if tree.reading.marks().has_proposals() {
                 self.with_tree(Arc::clone(tree)).hear_cursors(writer)?;
@@ -615,10 +614,7 @@ impl TreeWriter {
 /// Checks that each keyspace of the write is still there.
 #[inline(always)]
 fn check_keyspaces(writer: &mut Writer, write: &Write) -> Result<()> {
-    match write.batch.names_keyspaces() {
-        true => write.batch.keyspaces().into_iter().try_for_each(|it| writer.of(it).map(drop)),
-        false => Ok(()),
-    }
+    write.batch.keyspaces().iter().try_for_each(|&keyspace| writer.of(keyspace).map(drop))
 }
 
 /// Whether it is certain that no write after `checked_to` has changed what a transaction has read.
