@@ -285,10 +285,11 @@ fn soak(time: Duration, keys: u64, alone: bool) {
             (0..soak.writers).map(|n| scope.spawn(move || soak.write(n))).collect();
         threads.extend((0..readers).map(|n| scope.spawn(move || soak.read(n))));
         let (start, interval) = (Instant::now(), (time / 40).min(Duration::from_secs(1)));
-        // On a busy machine it goes on until there are enough writes to mean anything.
+        // On a busy machine it goes on until there are enough writes and a compaction to mean anything.
         let goes_on = || {
-            let few = soak.writes.load(SeqCst) <= keys / 4 && start.elapsed() < 20 * time;
-            start.elapsed() < time || few
+            let compactions = || soak.db.stats().tickers.get(Ticker::CompactionCount);
+            let few = soak.writes.load(SeqCst) <= keys / 4 || compactions() == 0;
+            start.elapsed() < time || few && start.elapsed() < 20 * time
         };
         // If a thread panics, the loop ends, so that the other threads stop. Otherwise the scope
         // would wait for them for ever.
