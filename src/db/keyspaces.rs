@@ -71,8 +71,8 @@ use crate::wal::{LogVersion, LogWriter};
 /// **Options.** The filter and what it holds, compression, the sizes of blocks, tables, memtables
 /// and levels, the form of metadata and the age of deletions belong to a keyspace. They are stored,
 /// so that a keyspace keeps them when it is opened without options. Those of `default` are given at
-/// each opening. Everything else belongs to the database. All memtables together may have four times
-/// the size of one of `default`.
+/// each opening. Everything else belongs to the database. The memtables that take
+/// writes may together have four times the size of one of `default`.
 impl Db {
     /// A handle of the keyspace `name`, any 1 to 255 bytes, which is created with the options of this
     /// database if it is missing.

@@ -53,10 +53,10 @@ impl TableStore {
         TableStore { options, ..self.clone() }
     }
 
-    /// The same store, which writes tables of a keyspace other than 0.
-    pub fn in_keyspace(self, id: KeyspaceId, name: &[u8]) -> TableStore {
-        let creator = Creator { keyspace: Some((id, name.to_vec())), ..self.creator.clone() };
-        TableStore { creator, ..self }
+    /// The same store, which writes tables of this keyspace.
+    pub fn in_keyspace(mut self, id: KeyspaceId, name: &[u8]) -> TableStore {
+        self.creator.keyspace = (id != 0).then(|| (id, name.to_vec()));
+        self
     }
 
     /// A file number that no file has had yet.

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use crate::engine::{Kind, Result, transaction_settings};
 use crate::keys::{Key, Numbers, Run};
-use crate::{Options, median};
+use crate::{Options, median, median_ratio};
 
 const KEYSPACES: usize = 4;
 const NAMES: [&str; KEYSPACES] = ["users", "sessions", "events", "names"];
@@ -222,16 +222,15 @@ fn timed(store: &dyn Store, workload: &str, keys: &[Key], value: &[u8]) -> Resul
 }
 
 fn print(engines: &[Measured]) {
-    let ratio =
-        |own: &[f64], base: &[f64]| median(own.iter().zip(base).map(|(a, b)| a / b).collect());
     let Some(first) = engines.first() else { return };
     let head = WORKLOADS.map(|workload| format!("{workload:>10}")).concat();
     let of = format!("of {}'s", first.kind.name());
     println!("{:<12}{head}{:>16}  {of:>14}", "ns", "across/batch");
     for Measured { kind, ns, .. } in engines {
         let times = ns.each_ref().map(|ns| format!("{:>10.0}", median(ns.clone()))).concat();
-        let ratios = ns.iter().zip(&first.ns).map(|(own, base)| format!("{:.3}", ratio(own, base)));
+        let ratios =
+            ns.iter().zip(&first.ns).map(|(own, base)| format!("{:.3}", median_ratio(own, base)));
         let ratios = ratios.collect::<Vec<_>>().join(" ");
-        println!("{:<12}{times}{:>16.2}  {ratios}", kind.name(), ratio(&ns[3], &ns[2]));
+        println!("{:<12}{times}{:>16.2}  {ratios}", kind.name(), median_ratio(&ns[3], &ns[2]));
     }
 }

@@ -282,3 +282,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
+
+/// The middle one of the ratios of each round to the same round of another measurement.
+fn median_ratio(own: &[f64], base: &[f64]) -> f64 {
+    median(own.iter().zip(base).map(|(own, base)| own / base).collect())
+}

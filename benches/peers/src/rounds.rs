@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::engine::Result;
 use crate::server::Server;
-use crate::{Options, median};
+use crate::{Options, median, median_ratio};
 
 /// One workload, with the rounds of each engine.
 pub struct Row {
@@ -21,8 +21,8 @@ impl fmt::Display for Row {
         // The median of the rounds' ratios, and not the ratio of the medians, because a disturbance
         // slows all engines of the same round alike.
         for rounds in &self.rounds[1..] {
-            let ratios = rounds.iter().zip(&self.rounds[0]).map(|(own, base)| own / base);
-            write!(f, "{:>18.3}", median(ratios.collect()))?;
+            let ratio = median_ratio(rounds, &self.rounds[0]);
+            write!(f, "{ratio:>18.3}")?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use crate::engine::{Kind, Result, transaction_settings};
 use crate::keys::{Key, Numbers, Run};
-use crate::{Options, median};
+use crate::{Options, median, median_ratio};
 
 /// A store with optimistic transactions.
 trait Store {
@@ -180,8 +180,6 @@ fn timed(keys: &[Key], work: impl Fn(&Key) -> Result<bool>) -> Result<f64> {
 }
 
 fn print(engines: &[Measured]) {
-    let ratio =
-        |own: &[f64], base: &[f64]| median(own.iter().zip(base).map(|(a, b)| a / b).collect());
     let Some(first) = engines.first() else { return };
     println!(
         "{:<12}{:>14}{:>16}{:>8}{:>24}",
@@ -197,8 +195,8 @@ fn print(engines: &[Measured]) {
             kind.name(),
             median(get_put.clone()),
             median(transaction.clone()),
-            ratio(transaction, get_put),
-            ratio(transaction, &first.transaction)
+            median_ratio(transaction, get_put),
+            median_ratio(transaction, &first.transaction)
         );
     }
 }

@@ -87,8 +87,8 @@ impl Inner {
     }
 
     /// The tree after a flush, and a sequence number: the tree holds every write up to this number,
-    /// and no later write. The database never had another keyspace: the writes to a dropped one are in no
-    /// table.
+    /// and no later write. The database never had another keyspace: the writes to a dropped one are
+    /// in no table.
     pub(in crate::db) fn flushed_tree(&self) -> Result<(Arc<ReadState>, SequenceNumber)> {
         self.flush()?;
         let current = || {
@@ -238,11 +238,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether another tree has a write that is in no table, and in the WAL of the write `sequence` or
-    /// an older one. Then these WALs must be durable before the MANIFEST lists a table with this write.
-    /// Otherwise a power loss could leave this write and take an earlier one, or a part of a batch.
-    /// It could also leave the later ones of the table's numbers without the WAL that a replay needs,
-    /// as long as the other tree's write is in no table.
+    /// Whether another tree has a write that is in no table, and in the WAL of the write `sequence`
+    /// or an older one. Then these WALs must be durable before the MANIFEST lists a table with this
+    /// write. Otherwise a power loss could leave this write and take an earlier one, or a part of a
+    /// batch. It could also take the WAL that a replay still needs for the other tree's write, and
+    /// with it the numbers of this table.
     fn others_have_unflushed(&self, sequence: SequenceNumber) -> bool {
         let trees = &self.database.trees;
         if !trees.has_others() {

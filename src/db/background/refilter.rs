@@ -26,6 +26,7 @@ use super::jobs::work_in_this_thread;
 use crate::compaction::Plan;
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
+use crate::db::tree_options::TreeOptions;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
 use crate::sync::atomic::Ordering;
@@ -134,7 +135,7 @@ impl Inner {
                     continue;
                 }
                 let wanted = filters.spec_at(level, file);
-                if self.has_filter(file, wanted) {
+                if has_filter(file, wanted, &options) {
                     pass.report.fitting += 1;
                 } else if let Some(damaged) = state.work.damaged_error(number) {
                     pass.report.kept.push(damaged);
@@ -149,13 +150,12 @@ impl Inner {
         }
         if waits { Next::Wait } else { Next::End }
     }
+}
 
-    /// Whether the table was written with the filter that the policy gives it, or about with it.
-    fn has_filter(&self, file: &TableFile, wanted: FilterSpec) -> bool {
-        let holds_wanted_keys = wanted.is_none()
-            || file.table.properties().filter_keys() == self.tree.options().tables.filter_keys;
-        let has = file.table.requested_filter();
-        holds_wanted_keys
-            && has.is_some_and(|has| self.tree.options().filter.is_met_by(has, wanted))
-    }
+/// Whether the table was written with the filter that the policy gives it, or about with it.
+fn has_filter(file: &TableFile, wanted: FilterSpec, options: &TreeOptions) -> bool {
+    let holds_wanted_keys =
+        wanted.is_none() || file.table.properties().filter_keys() == options.tables.filter_keys;
+    let has = file.table.requested_filter();
+    holds_wanted_keys && has.is_some_and(|has| options.filter.is_met_by(has, wanted))
 }

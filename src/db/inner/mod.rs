@@ -108,10 +108,7 @@ impl Inner {
     /// Writes the tables of the tree.
     pub fn table_store(&self, options: &TreeOptions) -> TableStore {
         let store = self.database.store.with_options(options.tables.clone());
-        match self.tree.id {
-            0 => store,
-            id => store.in_keyspace(id, &self.tree.name),
-        }
+        store.in_keyspace(self.tree.id, &self.tree.name)
     }
 
     /// What a read uses.

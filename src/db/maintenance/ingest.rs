@@ -313,8 +313,8 @@ fn check_ingested(
 }
 
 /// Reads a table whole, and rejects it if its entries cannot be one write of this keyspace: if the
-/// table belongs to a column family of another name, if it has a global sequence number, if an entry is of an
-/// unknown kind, or if an entry has a sequence number above 0.
+/// table belongs to a column family of another name, if it has a global sequence number, if an entry
+/// is of an unknown kind, or if an entry has a sequence number above 0.
 fn check_entries(path: &Path, table: &Table, keyspace: &[u8]) -> Result<()> {
     let unsupported = |what: String| Err(Error::Unsupported { file: path.to_owned(), what });
     let is_of_default = table.properties().number(property::COLUMN_FAMILY_ID) == Some(0);

@@ -194,8 +194,8 @@ pub(crate) fn table_store(
 /// Tables that are open, by number.
 pub(crate) type OpenTables = BTreeMap<u64, Arc<TableFile>>;
 
-/// Opens the tables that the MANIFEST lists, by keyspace, and compares each with its description there. A table
-/// in `opened` is not opened again. Afterwards, even after an error, `opened` holds those listed
+/// Opens the tables that the MANIFEST lists, by keyspace, and compares each with its description
+/// there. A table in `opened` is not opened again. Afterwards, even after an error, `opened` holds those listed
 /// tables that are open.
 pub(super) fn open_tables(
     store: &TableStore,

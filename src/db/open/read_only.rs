@@ -16,7 +16,8 @@
 //! Otherwise the opening fails. An error that a writer cannot cause is returned at once.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
-//! the MANIFEST without a gap, and its keyspaces must be those that there are after the logs are read. So all writes up to the last one found are in the tables or in the
+//! the MANIFEST without a gap, and its keyspaces must be those that there are after the logs are
+//! read. So all writes up to the last one found are in the tables or in the
 //! WALs that were read, whatever the writer has deleted since. The head of `directory.rs` says why
 //! every write that was acknowledged before the opening is among them.
 

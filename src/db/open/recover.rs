@@ -437,11 +437,7 @@ impl Replayed {
     pub fn flush_full(&mut self, store: &TableStore, snapshots: &[SequenceNumber]) -> Result<()> {
         for (&keyspace, tree) in &mut self.trees {
             let store = store.with_options(tree.options.tables.clone());
-            let store = match keyspace {
-                0 => store,
-                _ => store.in_keyspace(keyspace, &tree.name),
-            };
-            tree.flush_full(&store, snapshots)?;
+            tree.flush_full(&store.in_keyspace(keyspace, &tree.name), snapshots)?;
         }
         Ok(())
     }

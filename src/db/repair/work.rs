@@ -97,10 +97,7 @@ impl Repair<'_> {
     /// Creates the new tables of a keyspace.
     pub(super) fn store_of(&self, keyspace: KeyspaceId) -> TableStore {
         let store = self.store.with_options(self.keyspaces.options(keyspace).tables.clone());
-        match keyspace {
-            0 => store,
-            _ => store.in_keyspace(keyspace, &self.keyspaces.name(keyspace)),
-        }
+        store.in_keyspace(keyspace, &self.keyspaces.name(keyspace))
     }
 
     pub(super) fn table_file(&self, meta: FileMeta, table: Arc<Table>) -> Arc<TableFile> {

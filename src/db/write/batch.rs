@@ -152,7 +152,7 @@ impl WriteBatch {
         }
     }
 
-    /// The writes, in the order given.
+    /// The writes, in the order given, without the keyspaces that they go to.
     ///
     /// ```
     /// use maypole::{BatchOperation, WriteBatch};
