@@ -2,15 +2,17 @@
 //! of one node.
 //!
 //! ```text
-//! chunks   [ 1 KiB ][  2 KiB  ][    4 KiB    ] … [ largest ][ largest ]      [ one large piece ]
-//!          └───────── from the allocator ──────┘ └ from large pages ┘▲
-//!                                                Bump: next ─────────┘
+//! chunks   [ head ][ 1 KiB ][  2 KiB  ] … [ largest ][ largest ]      [ one large piece ]
+//!          └─── from the allocator ─────┘ └ from large pages ┘▲
+//!                                            Bump: next ──────┘
 //! ```
 //!
-//! Chunks double until they reach the largest size, so that a small list stays small, and a large
-//! one rarely calls the allocator. A piece that does not fit into the current chunk starts the next
-//! chunk, which leaves the end of the current one unused. To limit this waste, such a piece gets a
-//! chunk of its own if it is larger than a quarter of the largest chunk.
+//! The first piece, the head of the list, has a chunk of its own size, so that a database of ten
+//! thousand empty lists is small. Later chunks double until they reach the largest size, so that a
+//! small list stays small, and a large one rarely calls the allocator. A piece that does not fit into
+//! the current chunk starts the next chunk, which leaves the end of the current one unused. To limit
+//! this waste, such a piece gets a chunk of its own if it is larger than a quarter of the largest
+//! chunk.
 //!
 //! An arena that is expected to fill several large pages ([`crate::memory::large_pages`]) puts its
 //! largest chunks next to each other in such pages, because a search of the list has many cache
@@ -36,6 +38,7 @@ use crate::sync::{Mutex, lock, rank};
 /// Every piece starts at a multiple of this many bytes.
 pub(super) const ALIGNMENT: usize = size_of::<Word>();
 
+/// The smallest chunk that several pieces share.
 const FIRST_CHUNK_BYTES: usize = 1 << 10;
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 
@@ -130,6 +133,7 @@ impl Drop for Arena {
 pub(super) struct Bump {
     next: *mut u8,
     left_bytes: usize,
+    /// 0 before the first chunk.
     next_chunk_bytes: usize,
     largest_chunk_bytes: usize,
     /// Bytes to reserve in large pages; 0 for none.
@@ -147,7 +151,7 @@ impl Bump {
         Bump {
             next: std::ptr::null_mut(),
             left_bytes: 0,
-            next_chunk_bytes: FIRST_CHUNK_BYTES,
+            next_chunk_bytes: 0,
             largest_chunk_bytes: (arena_bytes / 64).clamp(FIRST_CHUNK_BYTES, MAX_CHUNK_BYTES),
             large_bytes: if arena_bytes < MIN_IN_LARGE_PAGES { 0 } else { arena_bytes },
         }
@@ -161,8 +165,12 @@ impl Bump {
             if bytes > self.largest_chunk_bytes / 4 {
                 return arena.new_chunk(bytes).0;
             }
-            let chunk_bytes = self.next_chunk_bytes.max(4 * bytes);
-            self.next_chunk_bytes = (2 * chunk_bytes).min(self.largest_chunk_bytes);
+            let chunk_bytes = match self.next_chunk_bytes {
+                0 => bytes,
+                next => next.max(4 * bytes),
+            };
+            let doubled = 2 * chunk_bytes;
+            self.next_chunk_bytes = doubled.clamp(FIRST_CHUNK_BYTES, self.largest_chunk_bytes);
             (self.next, self.left_bytes) = self.new_chunk(arena, chunk_bytes);
         }
         let piece = self.next;
@@ -251,7 +259,10 @@ mod tests {
     fn an_arena_starts_small_whatever_it_may_become() {
         let arena = Arena::new();
         assert_eq!(arena.allocated_bytes(), 0);
-        Bump::new(1 << 30).allocate(&arena, 100);
-        assert_eq!(arena.allocated_bytes(), FIRST_CHUNK_BYTES);
+        let mut bump = Bump::new(1 << 30);
+        bump.allocate(&arena, 104);
+        assert_eq!(arena.allocated_bytes(), 104);
+        bump.allocate(&arena, 104);
+        assert_eq!(arena.allocated_bytes(), 104 + FIRST_CHUNK_BYTES);
     }
 }

@@ -39,7 +39,8 @@ pub(crate) struct ObsoleteFiles {
 /// What is counted of the tables that have left one tree.
 pub(crate) struct LeftTables {
     /// The lookup counts of those that are not in use any more, by the level that each has left.
-    counts: Mutex<[ObsoleteCounts; LEVELS], rank::ObsoleteCounts>,
+    /// `None` until the first one, because most of ten thousand keyspaces may have none.
+    counts: Mutex<Option<Box<[ObsoleteCounts; LEVELS]>>, rank::ObsoleteCounts>,
     /// Bytes of those that are still in use.
     used_bytes: AtomicU64,
 }
@@ -52,15 +53,19 @@ pub(crate) struct ObsoleteCounts {
     pub expected_false_positives: Option<f64>,
 }
 
+/// Before a table has left any level.
+fn nothing_left() -> [ObsoleteCounts; LEVELS] {
+    let counts = FileCounts::default();
+    [ObsoleteCounts { counts, expected_false_positives: Some(0.0) }; LEVELS]
+}
+
 impl LeftTables {
     pub fn new() -> LeftTables {
-        let nothing =
-            ObsoleteCounts { counts: FileCounts::default(), expected_false_positives: Some(0.0) };
-        LeftTables { counts: Mutex::new([nothing; LEVELS]), used_bytes: AtomicU64::new(0) }
+        LeftTables { counts: Mutex::new(None), used_bytes: AtomicU64::new(0) }
     }
 
     pub fn counts(&self) -> [ObsoleteCounts; LEVELS] {
-        *lock(&self.counts)
+        lock(&self.counts).as_deref().copied().unwrap_or_else(nothing_left)
     }
 
     /// Bytes of the tables that have left the tree, but that a reader or a running job still uses.
@@ -69,7 +74,8 @@ impl LeftTables {
     }
 
     fn add(&self, level: usize, counts: FileCounts, expected_false_positives: Option<f64>) {
-        let sums = &mut lock(&self.counts)[level];
+        let mut levels = lock(&self.counts);
+        let sums = &mut levels.get_or_insert_with(|| Box::new(nothing_left()))[level];
         sums.counts += counts;
         let expected = sums.expected_false_positives.zip(expected_false_positives);
         sums.expected_false_positives = expected.map(|(sum, more)| sum + more);

@@ -458,12 +458,6 @@ impl ReplayedTree {
         }
     }
 
-    /// The writer of the memtable, in whose place an unused one comes.
-    pub fn take_writer(&mut self) -> MemtableWriter {
-        let (_, unused) = Memtable::new(self.options.memtable_bytes);
-        std::mem::replace(&mut self.writer, unused)
-    }
-
     /// Adds the memtable to the full ones, and starts another.
     pub fn freeze(&mut self) {
         let (memtable, writer) = Memtable::new(self.options.memtable_bytes);

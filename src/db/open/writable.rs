@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::{Directory, OpenTables, no_database, table_store};
-use super::recover::{Origin, PendingWritable, Replay, Replayed};
+use super::recover::{Origin, PendingWritable, Replay, Replayed, ReplayedTree};
 use crate::db::asked;
 use crate::db::inner::Inner;
 use crate::db::inner::catalog::Catalog;
@@ -114,7 +114,7 @@ fn assemble(
     let last_sequence = replayed.last_sequence;
     let sequences = Arc::new(Sequences::new(last_sequence));
     let waits_for_space = taken.is_err();
-    let trees = replayed.trees.iter().map(|(&id, it)| {
+    let tree = |id, it: &ReplayedTree| {
         let frozen = it.full.iter().map(|it| Frozen { memtable: Arc::clone(it) });
         let state = TreeState {
             frozen: frozen.collect(),
@@ -123,8 +123,20 @@ fn assemble(
         };
         let reading = Reading::new(&store, &state, &sequences);
         Arc::new(Tree::new(id, &it.name, it.options.clone(), state, reading))
-    });
-    let trees: Vec<_> = trees.collect();
+    };
+    let trees_and_writers: Vec<_> = match waits_for_space {
+        false => {
+            let trees = std::mem::take(&mut replayed.trees).into_iter();
+            trees.map(|(id, it)| (tree(id, &it), it.writer)).collect()
+        }
+        // No write is possible before the take-over, so until then the database has the writers of
+        // unused memtables. The others stay in `replayed`.
+        true => {
+            let unused = |it: &ReplayedTree| Memtable::new(it.options.memtable_bytes).1;
+            replayed.trees.iter().map(|(&id, it)| (tree(id, it), unused(it))).collect()
+        }
+    };
+    let (trees, writers): (Vec<_>, Vec<_>) = trees_and_writers.into_iter().unzip();
     if lock.is_some() {
         asked::restore(&*store.fs, &store.dir, &trees);
     }
@@ -132,15 +144,8 @@ fn assemble(
     let is_read_only = matches!(taken, Err(None));
     let mut writers: BTreeMap<_, _> = trees
         .iter()
-        .map(|tree| {
-            let writer = match (&taken, replayed.trees.get_mut(&tree.id)) {
-                (Ok(_), Some(replayed)) => replayed.take_writer(),
-                // No write is possible before the take-over, so until then the database has the
-                // writer of an unused memtable. The other one stays in `replayed`.
-                _ => Memtable::new(tree.options().memtable_bytes).1,
-            };
-            (tree.id, TreeWriter::new(tree, writer))
-        })
+        .zip(writers)
+        .map(|(tree, writer)| (tree.id, TreeWriter::new(tree, writer)))
         .collect();
     let (taken, pending) = match taken {
         Ok(taken) => (Some(taken), None),

@@ -24,7 +24,7 @@
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::encoding::text::escape;
 use crate::error::{Error, Result};
@@ -49,6 +49,11 @@ pub(crate) struct LookupRecorder {
     /// How many countdowns have begun with a new thread. Each thread begins at another place of the
     /// random numbers, because otherwise the first lookups of all threads would be drawn alike.
     threads: AtomicU64,
+    /// Made by the first recording, because most of ten thousand keyspaces may have none.
+    parts: OnceLock<Box<Parts>>,
+}
+
+struct Parts {
     /// Lines, for each group of threads.
     buffers: [Mutex<Vec<u8>, rank::RecordedLines>; BUFFERS],
     output: Mutex<Output, rank::Recording>,
@@ -67,13 +72,19 @@ struct Output {
 
 impl LookupRecorder {
     pub fn new() -> LookupRecorder {
-        let output = Output { recordings: 0, file: None, lines: 0, ended: Ok(()) };
         LookupRecorder {
             one_in: AtomicU64::new(0),
             threads: AtomicU64::new(0),
-            buffers: std::array::from_fn(|_| Mutex::default()),
-            output: Mutex::new(output),
+            parts: OnceLock::new(),
         }
+    }
+
+    fn parts(&self) -> &Parts {
+        self.parts.get_or_init(|| {
+            let output = Output { recordings: 0, file: None, lines: 0, ended: Ok(()) };
+            let buffers = std::array::from_fn(|_| Mutex::default());
+            Box::new(Parts { buffers, output: Mutex::new(output) })
+        })
     }
 
     /// Begins a recording. Returns its number.
@@ -90,7 +101,8 @@ impl LookupRecorder {
             let text = "one lookup in 0 cannot be recorded: give 1 or more".to_string();
             return Err(Error::InvalidArgument(text));
         }
-        let mut output = lock(&self.output);
+        let Parts { buffers, output } = self.parts();
+        let mut output = lock(output);
         if let Some(file) = &output.file {
             let path = file.path.display();
             let text = format!("lookups are being recorded already, in {path}");
@@ -100,7 +112,7 @@ impl LookupRecorder {
         (output.lines, output.ended) = (0, Ok(()));
         output.recordings += 1;
         // Lookups that were drawn for an earlier recording may have left lines.
-        self.buffers.iter().for_each(|lines| lock(lines).clear());
+        buffers.iter().for_each(|lines| lock(lines).clear());
         self.one_in.store(one_in.into(), Ordering::Relaxed);
         Ok(output.recordings)
     }
@@ -108,13 +120,14 @@ impl LookupRecorder {
     /// Ends a recording, or the current one if no number is given. Returns the number of lines that
     /// were recorded.
     pub fn end(&self, recording: Option<u64>, counters: &Counters) -> Result<u64> {
-        let mut output = lock(&self.output);
+        let Some(parts) = self.parts.get() else { return Ok(0) };
+        let mut output = lock(&parts.output);
         if recording.is_some_and(|recording| recording != output.recordings) {
             // It had ended by an error when the next one began.
             return Ok(0);
         }
         self.one_in.store(0, Ordering::Relaxed);
-        for buffer in &self.buffers {
+        for buffer in &parts.buffers {
             let lines = std::mem::take(&mut *lock(buffer));
             output.append(&lines, counters);
         }
@@ -169,14 +182,15 @@ impl LookupRecorder {
     /// Records a lookup that was drawn. Hold no guard, because this may write a file.
     pub fn add(&self, key: &[u8], outcome: Outcome, counters: &Counters) {
         assert_no_guard();
-        let mut lines = lock(&self.buffers[thread_index() % BUFFERS]);
+        let Parts { buffers, output } = self.parts();
+        let mut lines = lock(&buffers[thread_index() % BUFFERS]);
         push_line(&mut lines, key, outcome);
         if lines.len() < BUFFER_BYTES {
             return;
         }
         let full = std::mem::take(&mut *lines);
         drop(lines);
-        let mut output = lock(&self.output);
+        let mut output = lock(output);
         output.append(&full, counters);
         if output.file.is_none() {
             self.one_in.store(0, Ordering::Relaxed);

@@ -37,7 +37,7 @@ use std::ops::Range;
 
 use super::compression::read::{Codec, types_in};
 use super::identity::{TableIdentity, table_identity};
-use crate::encoding::coding::{fixed32, fixed64, varint};
+use crate::encoding::coding::{Decoder, fixed32, fixed64, put_length_prefixed, varint};
 use crate::error::Damage;
 use crate::memory::LineBuf;
 
@@ -49,56 +49,66 @@ use crate::table::filter::prefix::{FilterKeys, PrefixExtractor};
 /// The names that this crate reads or writes. Most are RocksDB's, so that its tools understand
 /// them.
 pub(crate) mod names {
-    pub const INDEX_TYPE: &str = "rocksdb.block.based.table.index.type";
-    pub const INDEX_KEY_IS_USER_KEY: &str = "rocksdb.index.key.is.user.key";
-    pub const INDEX_VALUE_IS_DELTA_ENCODED: &str = "rocksdb.index.value.is.delta.encoded";
-    pub const WHOLE_KEY_FILTERING: &str = "rocksdb.block.based.table.whole.key.filtering";
-    pub const PREFIX_FILTERING: &str = "rocksdb.block.based.table.prefix.filtering";
-    pub const PREFIX_EXTRACTOR: &str = "rocksdb.prefix.extractor.name";
-    pub const DECOUPLED_FILTER_PARTS: &str =
-        "rocksdb.block.based.table.decoupled.partitioned.filters";
-    pub const COMPARATOR: &str = "rocksdb.comparator";
-    pub const COMPRESSION: &str = "rocksdb.compression";
-    pub const FILTER_POLICY: &str = "rocksdb.filter.policy";
-    pub const MERGE_OPERATOR: &str = "rocksdb.merge.operator";
-    pub const PROPERTY_COLLECTORS: &str = "rocksdb.property.collectors";
-    pub const ENTRIES: &str = "rocksdb.num.entries";
-    pub const DELETIONS: &str = "rocksdb.deleted.keys";
-    pub const MERGE_OPERANDS: &str = "rocksdb.merge.operands";
-    pub const RANGE_DELETIONS: &str = "rocksdb.num.range-deletions";
-    pub const FILTER_ENTRIES: &str = "rocksdb.num.filter_entries";
-    pub const DATA_BLOCKS: &str = "rocksdb.num.data.blocks";
-    pub const RAW_KEY_BYTES: &str = "rocksdb.raw.key.size";
-    pub const RAW_VALUE_BYTES: &str = "rocksdb.raw.value.size";
-    pub const DATA_BYTES: &str = "rocksdb.data.size";
-    pub const INDEX_BYTES: &str = "rocksdb.index.size";
-    pub const INDEX_PARTS: &str = "rocksdb.index.partitions";
-    pub const INDEX_TOP_BYTES: &str = "rocksdb.top-level.index.size";
-    pub const FILTER_BYTES: &str = "rocksdb.filter.size";
-    pub const FORMAT_VERSION: &str = "rocksdb.format.version";
-    pub const FIXED_KEY_LENGTH: &str = "rocksdb.fixed.key.length";
-    pub const COLUMN_FAMILY_ID: &str = "rocksdb.column.family.id";
-    pub const COLUMN_FAMILY_NAME: &str = "rocksdb.column.family.name";
-    pub const SMALLEST_SEQUENCE: &str = "rocksdb.key.smallest.seqno";
-    pub const LARGEST_SEQUENCE: &str = "rocksdb.key.largest.seqno";
-    pub const CREATION_TIME: &str = "rocksdb.creation.time";
-    pub const TAIL_START: &str = "rocksdb.tail.start.offset";
-    pub const ORIGINAL_FILE_NUMBER: &str = "rocksdb.original.file.number";
-    pub const DB_IDENTITY: &str = "rocksdb.creating.db.identity";
-    pub const SESSION_IDENTITY: &str = "rocksdb.creating.session.identity";
-    pub const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
-    pub const SEPARATED: &str = "rocksdb.separate.key.value.in.data.block";
-    pub const GLOBAL_SEQUENCE: &str = "rocksdb.external_sst_file.global_seqno";
-    /// Maypole's own: the false-positive rate to expect of the filter, as text.
-    pub const PREDICTED_FPR: &str = "maypole.filter.predicted.fpr";
-    /// Maypole's own: the specification of the filter that was requested, even if there was nothing
-    /// to store. Absent if no filter was requested.
-    pub const FILTER_SPEC: &str = "maypole.filter.spec";
-    /// Maypole's own: the family that was built instead of the requested one. Absent if the
-    /// requested family was built.
-    pub const FILTER_FALLBACK: &str = "maypole.filter.fallback";
-    /// Maypole's own: counts of the entries that may become droppable ([`crate::table::garbage`]).
-    pub const GARBAGE: &str = "maypole.garbage";
+    /// Each name, and [`KNOWN`], which has all of them.
+    macro_rules! names {
+        ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+            $($(#[$doc])* pub const $name: &str = $text;)*
+            pub const KNOWN: &[&str] = &[$($name),*];
+        };
+    }
+
+    names! {
+        INDEX_TYPE = "rocksdb.block.based.table.index.type",
+        INDEX_KEY_IS_USER_KEY = "rocksdb.index.key.is.user.key",
+        INDEX_VALUE_IS_DELTA_ENCODED = "rocksdb.index.value.is.delta.encoded",
+        WHOLE_KEY_FILTERING = "rocksdb.block.based.table.whole.key.filtering",
+        PREFIX_FILTERING = "rocksdb.block.based.table.prefix.filtering",
+        PREFIX_EXTRACTOR = "rocksdb.prefix.extractor.name",
+        DECOUPLED_FILTER_PARTS = "rocksdb.block.based.table.decoupled.partitioned.filters",
+        COMPARATOR = "rocksdb.comparator",
+        COMPRESSION = "rocksdb.compression",
+        FILTER_POLICY = "rocksdb.filter.policy",
+        MERGE_OPERATOR = "rocksdb.merge.operator",
+        PROPERTY_COLLECTORS = "rocksdb.property.collectors",
+        ENTRIES = "rocksdb.num.entries",
+        DELETIONS = "rocksdb.deleted.keys",
+        MERGE_OPERANDS = "rocksdb.merge.operands",
+        RANGE_DELETIONS = "rocksdb.num.range-deletions",
+        FILTER_ENTRIES = "rocksdb.num.filter_entries",
+        DATA_BLOCKS = "rocksdb.num.data.blocks",
+        RAW_KEY_BYTES = "rocksdb.raw.key.size",
+        RAW_VALUE_BYTES = "rocksdb.raw.value.size",
+        DATA_BYTES = "rocksdb.data.size",
+        INDEX_BYTES = "rocksdb.index.size",
+        INDEX_PARTS = "rocksdb.index.partitions",
+        INDEX_TOP_BYTES = "rocksdb.top-level.index.size",
+        FILTER_BYTES = "rocksdb.filter.size",
+        FORMAT_VERSION = "rocksdb.format.version",
+        FIXED_KEY_LENGTH = "rocksdb.fixed.key.length",
+        COLUMN_FAMILY_ID = "rocksdb.column.family.id",
+        COLUMN_FAMILY_NAME = "rocksdb.column.family.name",
+        SMALLEST_SEQUENCE = "rocksdb.key.smallest.seqno",
+        LARGEST_SEQUENCE = "rocksdb.key.largest.seqno",
+        CREATION_TIME = "rocksdb.creation.time",
+        TAIL_START = "rocksdb.tail.start.offset",
+        ORIGINAL_FILE_NUMBER = "rocksdb.original.file.number",
+        DB_IDENTITY = "rocksdb.creating.db.identity",
+        SESSION_IDENTITY = "rocksdb.creating.session.identity",
+        EXTERNAL_VERSION = "rocksdb.external_sst_file.version",
+        SEPARATED = "rocksdb.separate.key.value.in.data.block",
+        GLOBAL_SEQUENCE = "rocksdb.external_sst_file.global_seqno",
+        /// Maypole's own: the false-positive rate to expect of the filter, as text.
+        PREDICTED_FPR = "maypole.filter.predicted.fpr",
+        /// Maypole's own: the specification of the filter that was requested, even if there was
+        /// nothing to store. Absent if no filter was requested.
+        FILTER_SPEC = "maypole.filter.spec",
+        /// Maypole's own: the family that was built instead of the requested one. Absent if the
+        /// requested family was built.
+        FILTER_FALLBACK = "maypole.filter.fallback",
+        /// Maypole's own: counts of the entries that may become droppable
+        /// ([`crate::table::garbage`]).
+        GARBAGE = "maypole.garbage",
+    }
 }
 
 /// The index type of an index in parts.
@@ -182,12 +192,15 @@ impl fmt::Display for PropertyValue<'_> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct TableProperties {
-    /// Each name and its value, in the order of the names. They are in one allocation, because
-    /// every open table keeps them.
+    /// In the order of their names. Every open table keeps them, and the names alone would take a
+    /// kilobyte. So a property begins with a byte: the place of its name in [`names::KNOWN`], or
+    /// [`OTHER_NAME`], which the name follows with its length before it. Then follows the value, with
+    /// its length before it.
     bytes: Box<[u8]>,
-    /// Where each name and each value ends.
-    ends: Box<[[u32; 2]]>,
 }
+
+const OTHER_NAME: u8 = u8::MAX;
+const _: () = assert!(names::KNOWN.len() <= OTHER_NAME as usize);
 
 impl TableProperties {
     /// Decodes the properties block of a table file that has `file_bytes` bytes.
@@ -199,34 +212,38 @@ impl TableProperties {
             key_bytes.take(name.len())?;
             entries.insert(name.to_vec(), value.to_vec());
         }
-        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        let mut bytes = Vec::new();
         for (name, value) in entries {
-            bytes.extend_from_slice(&name);
-            let name_end = bytes.len();
-            bytes.extend_from_slice(&value);
-            let Ok(end) = u32::try_from(bytes.len()) else {
-                return Err(Damage::new(0, "less than 4 GiB of properties", bytes.len()));
-            };
-            ends.push([name_end as u32, end]);
+            match names::KNOWN.iter().position(|known| known.as_bytes() == name) {
+                Some(place) => bytes.push(place as u8),
+                None => {
+                    bytes.push(OTHER_NAME);
+                    put_length_prefixed(&mut bytes, &name);
+                }
+            }
+            put_length_prefixed(&mut bytes, &value);
         }
-        Ok(TableProperties { bytes: bytes.into(), ends: ends.into() })
+        match u32::try_from(bytes.len()) {
+            Ok(_) => Ok(TableProperties { bytes: bytes.into() }),
+            Err(_) => Err(Damage::new(0, "less than 4 GiB of properties", bytes.len())),
+        }
     }
 
     /// Names and stored bytes, in the order of the names.
     pub(crate) fn raw_entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        (0..self.ends.len()).map(|i| self.entry(i))
-    }
-
-    /// Name and value of property `i`.
-    fn entry(&self, i: usize) -> (&[u8], &[u8]) {
-        let start = i.checked_sub(1).map_or(0, |before| self.ends[before][1]) as usize;
-        let [name_end, end] = self.ends[i].map(|end| end as usize);
-        (&self.bytes[start..name_end], &self.bytes[name_end..end])
+        let mut decoder = Decoder::new(&self.bytes);
+        std::iter::from_fn(move || {
+            let name = match decoder.u8("a name").ok()? {
+                OTHER_NAME => decoder.length_prefixed("a name").ok()?,
+                place => names::KNOWN[usize::from(place)].as_bytes(),
+            };
+            Some((name, decoder.length_prefixed("a value").ok()?))
+        })
     }
 
     /// Bytes of memory that the properties take.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.bytes.len() + size_of_val(&*self.ends)
+        self.bytes.len()
     }
 
     /// Where the global sequence number is in `payload`, which is a properties block. RocksDB
@@ -472,7 +489,13 @@ mod tests {
         let odd = properties.get("rocksdb.whatever.comes.later").unwrap();
         assert_eq!(odd, PropertyValue::Bytes(&[0x80]));
         assert_eq!(odd.to_string(), "0x80");
-        assert_eq!(properties.iter().count(), 6);
+        let names: Vec<_> = properties.iter().map(|(name, _)| name).collect();
+        let of_rocksdb =
+            [names::INDEX_TYPE, names::COMPARATOR, names::GLOBAL_SEQUENCE, names::ENTRIES];
+        let mut expected = of_rocksdb.to_vec();
+        expected.extend(["rocksdb.whatever.comes.later", "user.text"]);
+        expected.sort();
+        assert_eq!(names, expected);
     }
 
     #[test]
