@@ -1,10 +1,11 @@
-//! The heap stays within its bounds: those for a cache, for a whole database, and for reading
-//! hostile tables. Lookups reuse memory. The tests are a program of their own, because they replace the allocator. They
-//! run one at a time.
+//! The heap stays within its bounds: those for a cache, for a whole database, for many keyspaces, and
+//! for reading hostile tables. Lookups reuse memory. The tests are a program of their own, because
+//! they replace the allocator. They run one at a time.
 
 mod budget;
 mod cache;
 mod hostile;
+mod keyspaces;
 mod misses;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -17,9 +17,9 @@
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap, and its keyspaces must be those that there are after the logs are
-//! read. So all writes up to the last one found are in the tables or in the
-//! WALs that were read, whatever the writer has deleted since. The head of `directory.rs` says why
-//! every write that was acknowledged before the opening is among them.
+//! read. So all writes up to the last one found are in the tables or in the WALs that were read,
+//! whatever the writer has deleted since. The head of `directory.rs` says why every write that was
+//! acknowledged before the opening is among them.
 
 use std::time::Duration;
 
@@ -121,13 +121,12 @@ fn attempt(
     let gap = match gap {
         Some(gap) => Some(gap.to_string()),
         // The logs may have writes that came after the drop or the creation of a keyspace.
-        None if recovered.next_keyspace > 0 => {
+        None => {
             let current = read_current(&*options.fs, &options.path)?;
             let is_same = |it: Recovered| it.keyspaces.keys().eq(recovered.keyspaces.keys());
             let is_changed = !current.is_some_and(is_same);
             is_changed.then(|| "a keyspace was created or dropped".to_owned())
         }
-        None => None,
     };
     Ok(Attempt { inner: only_read(options.clone(), store, replayed), gap })
 }
