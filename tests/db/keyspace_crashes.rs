@@ -536,8 +536,8 @@ fn lose_power_often(seed: u64, steps: usize) -> usize {
 
 #[test]
 fn what_is_left_of_several_keyspaces_is_a_prefix_of_all_their_writes() {
-    let images: usize = (0..4).map(|seed| lose_power_often(seed, 300)).sum();
-    assert!(images > 300, "{images}");
+    let images: usize = (0..2).map(|seed| lose_power_often(seed, 300)).sum();
+    assert!(images > 150, "{images}");
 }
 
 /// The environment variable `MAYPOLE_CRASH_SEEDS` sets the number of histories.

@@ -6,7 +6,7 @@
 //!
 //! | VARIABLE | SHORT | MEANING |
 //! |---|---:|---|
-//! | `MAYPOLE_MODEL_OPERATIONS` | 300,000 | random operations against a `BTreeMap`, over all option sets |
+//! | `MAYPOLE_MODEL_OPERATIONS` | 150,000 | random operations against a `BTreeMap`, over all option sets |
 //! | `MAYPOLE_MODEL_SEED` | 0 | the seed of these operations |
 //! | `MAYPOLE_QUEUE_SEEDS` | 24 | histories of queues against a `BTreeMap` |
 //! | `MAYPOLE_HISTORIES` | 40 | histories of transactions of several threads |

@@ -545,7 +545,7 @@ const MAX_STEPS: u64 = 20_000;
 
 #[test]
 fn the_database_answers_like_a_map() {
-    let operations = env("MAYPOLE_MODEL_OPERATIONS", 300_000);
+    let operations = env("MAYPOLE_MODEL_OPERATIONS", 150_000);
     let first_seed = env("MAYPOLE_MODEL_SEED", 0);
     let sets = option_sets();
     let each = operations.div_ceil(sets.len() as u64);
