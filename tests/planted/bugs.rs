@@ -1835,7 +1835,7 @@ pub const BUGS: &[Bug] = &[
         old: "is_changed.then(|| \"a keyspace was created or dropped\".to_owned())",
         new: "(is_changed && false).then(|| \"a keyspace was created or dropped\".to_owned())",
         program: "db",
-        test: "interleaved::a_reader_sees_no_write_without_the_keyspaces_of_its_moment",
+        test: "interleaved::a_reader_sees_no_write_without_the_drop_before_it",
     },
     Bug {
         name: "a snapshot sees half of a batch across keyspaces",

@@ -120,13 +120,16 @@ fn attempt(
     let (replayed, gap) = Replay::run(&store, options, &directory, &mut kept.tables, false)?;
     let gap = match gap {
         Some(gap) => Some(gap.to_string()),
-        // The logs may have writes that came after the drop or the creation of a keyspace.
-        None => {
+        // The logs may have writes that came after the drop or the creation of a keyspace. After the
+        // creation of the first one they may not: the MANIFEST lists it before a log is started for
+        // what comes later, and the names were read before the MANIFEST.
+        None if recovered.next_keyspace > 0 => {
             let current = read_current(&*options.fs, &options.path)?;
             let is_same = |it: Recovered| it.keyspaces.keys().eq(recovered.keyspaces.keys());
             let is_changed = !current.is_some_and(is_same);
             is_changed.then(|| "a keyspace was created or dropped".to_owned())
         }
+        None => None,
     };
     Ok(Attempt { inner: only_read(options.clone(), store, replayed), gap })
 }
