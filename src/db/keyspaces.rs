@@ -62,8 +62,8 @@ use crate::wal::{LogVersion, LogWriter};
 ///
 /// **When a prefix is better.** A keyspace has a memtable, tables and files of its own, so ten
 /// thousand keyspaces with a few keys each cost ten thousand files and flushes, and 8 KB of memory
-/// each, where prefixes of one keyspace would share them. Take keyspaces for kinds of data that differ in size, filter or life;
-/// take prefixes for the many of one kind, such as the users.
+/// each, where prefixes of one keyspace would share them. Take keyspaces for kinds of data that differ
+/// in size, filter or life; take prefixes for the many of one kind, such as the users.
 ///
 /// **Closing.** The database stays open until the handles of all keyspaces are gone, or until the
 /// first [`Db::close`], which closes it for all of them.
