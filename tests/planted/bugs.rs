@@ -1838,6 +1838,15 @@ pub const BUGS: &[Bug] = &[
         test: "interleaved::a_reader_sees_no_write_without_the_drop_before_it",
     },
     Bug {
+        name: "the first keyspace has a log for later writes before the MANIFEST lists it",
+        file: "src/db/keyspaces.rs",
+        old: "self.put_keyspace(keyspace.clone())?;\n        self.start_keyspace(keyspace, options)\n",
+        new: "let made = self.start_keyspace(keyspace.clone(), options)?;\n        \
+              self.put_keyspace(keyspace)?;\n        Ok(made)\n",
+        program: "db",
+        test: "interleaved::a_reader_sees_no_write_without_the_first_keyspace_before_it",
+    },
+    Bug {
         name: "a snapshot sees half of a batch across keyspaces",
         file: "src/db/write/mod.rs",
         old: "memtable.insert(operation.key, sequence, kind, operation.value);\n",
