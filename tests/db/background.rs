@@ -494,7 +494,7 @@ fn a_closed_database_has_no_file_open() {
         links.filter(|file| file.starts_with(dir.path())).collect::<Vec<_>>()
     };
     let mut late = 0;
-    for round in 0..100u32 {
+    for round in 0..300u32 {
         let db = Db::builder(dir.path()).memtable_bytes(4096).open().unwrap();
         for n in 0..80 {
             db.put(format!("key{n}"), round.to_le_bytes().repeat(16)).unwrap();
@@ -514,5 +514,5 @@ fn a_closed_database_has_no_file_open() {
             late += 1;
         }
     }
-    assert!(late < 5, "{late} of 100 closed databases had open files");
+    assert!(late < 5, "{late} of 300 closed databases had open files");
 }

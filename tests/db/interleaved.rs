@@ -58,7 +58,6 @@ fn a_reader_sees_no_write_without_the_first_keyspace_before_it() {
     // Before each change that the creation makes, a reader begins. It waits before one of its calls
     // until the keyspace is there, and a later write.
     for change in 0.. {
-        let mut has_begun = false;
         for call in 0.. {
             let mem: Arc<dyn Fs> = Arc::new(MemFs::new());
             let faults = FaultFs::new(Arc::clone(&mem));
@@ -67,7 +66,7 @@ fn a_reader_sees_no_write_without_the_first_keyspace_before_it() {
             let changes_before = faults.calls(Target::Changes);
             let (arrived, at_call) = channel();
             let (finished, is_done) = channel::<()>();
-            let readers = Arc::new(Mutex::new(Some((arrived, is_done))));
+            let reader = Mutex::new(Some((arrived, is_done)));
             let reading = Arc::new(Mutex::new(None));
             faults.before_changes({
                 let (reading, at_call) = (Arc::clone(&reading), Mutex::new(at_call));
@@ -75,7 +74,7 @@ fn a_reader_sees_no_write_without_the_first_keyspace_before_it() {
                     if number != changes_before + change {
                         return;
                     }
-                    let (arrived, is_done) = readers.lock().unwrap().take().unwrap();
+                    let (arrived, is_done) = reader.lock().unwrap().take().unwrap();
                     let is_done = Mutex::new(is_done);
                     let ended = arrived.clone();
                     let faults = FaultFs::new(Arc::clone(&mem));
@@ -99,18 +98,16 @@ fn a_reader_sees_no_write_without_the_first_keyspace_before_it() {
             db.keyspace("new").unwrap();
             db.put("later", "").unwrap();
             drop(finished);
-            let Some((opened, waits)) = reading.lock().unwrap().take() else { break };
+            let Some((opened, waits)) = reading.lock().unwrap().take() else {
+                assert!(change > 2, "{change}");
+                return;
+            };
             let (has_later, has_new) = opened.join().unwrap();
             assert!(!has_later || has_new, "before change {change}, call {call} waits");
-            has_begun = true;
             if !waits {
                 assert!(call > 10, "{call}");
                 break;
             }
-        }
-        if !has_begun {
-            assert!(change > 2, "{change}");
-            return;
         }
     }
 }

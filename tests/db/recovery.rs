@@ -97,7 +97,7 @@ fn many_openings_for_one_write_each_make_few_tables() {
         db.close().unwrap();
     }
     let tables = files(&path, ".sst").len();
-    assert!((1..=4).contains(&tables), "{tables} tables for 1.6 MB");
+    assert!((1..=2).contains(&tables), "{tables} tables for 1.6 MB");
     let all = fs::read_dir(&path).unwrap().count();
     assert!(all <= tables + 5, "{all} files");
     let db = Db::open(&path).unwrap();
