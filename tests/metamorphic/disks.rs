@@ -95,6 +95,11 @@ impl Disk {
         root.join(format!("{name}{}", self.used))
     }
 
+    /// Lets another directory be that of the store.
+    pub fn move_to(&mut self, dir: PathBuf) {
+        self.dir = dir;
+    }
+
     pub fn can_lose_power(&self) -> bool {
         self.memory.is_some()
     }

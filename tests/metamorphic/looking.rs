@@ -1,6 +1,7 @@
 //! The operations that only read: of the current state, of snapshots, of whatever is held, and
 //! through other handles and copies.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -10,7 +11,7 @@ use maypole::{Db, Error, FilterPolicy, Result};
 use super::between::Between;
 use super::keys::{Key, Universe};
 use super::model::{Map, Model, Write};
-use super::operation::{Act, Operation};
+use super::operation::{Act, Copying, Operation};
 use super::reading::Expected;
 use super::settings::Settings;
 use super::spaces::{Space, Whole};
@@ -171,39 +172,52 @@ impl Store {
         builder.destroy().map(drop)
     }
 
-    pub(super) fn copy_with_filters(&mut self, policy: &str) -> Result<()> {
+    /// Copies the store. Returns the directory of the copy; `None` if there is none, because RocksDB
+    /// cannot order the tables of level 0.
+    pub(super) fn copy(&mut self, copying: Copying) -> Result<Option<PathBuf>> {
         let dir = self.disk.fresh("copy");
-        let policy: FilterPolicy = policy.parse().unwrap();
-        self.db().copy_with_filters(&dir, &policy)?;
-        self.model.sync();
-        let builder = Db::builder(&dir).fs(Arc::clone(self.disk.fs())).create_if_missing(false);
-        let copy = builder.clone().open()?;
-        self.compare_copy(&copy, "a copy with other filters")?;
-        copy.close()?;
-        builder.destroy().map(drop)
-    }
-
-    /// Exports the store as one of RocksDB's, reads it, and imports it again.
-    pub(super) fn export(&mut self) -> Result<()> {
-        let (dir, back) = (self.disk.fresh("export"), self.disk.fresh("import"));
-        match self.db().export_rocksdb(&dir, None) {
-            // RocksDB cannot order the tables of level 0.
-            Err(Error::Unsupported { .. }) => return Ok(()),
-            done => done.map(drop)?,
+        match copying {
+            Copying::Checkpoint => self.db().checkpoint(&dir)?,
+            Copying::WithFilters(policy) => {
+                let policy: FilterPolicy = policy.parse().unwrap();
+                self.db().copy_with_filters(&dir, &policy)?;
+            }
+            Copying::ThroughRocksDb => {
+                let exported = self.disk.fresh("export");
+                match self.db().export_rocksdb(&exported, None) {
+                    Err(Error::Unsupported { .. }) => return Ok(None),
+                    done => done.map(drop)?,
+                }
+                self.import(&exported, &dir)?;
+            }
         }
         self.model.sync();
+        Ok(Some(dir))
+    }
+
+    /// Reads an export to RocksDB, imports it, and removes it.
+    fn import(&mut self, exported: &Path, dir: &Path) -> Result<()> {
         let fs = Arc::clone(self.disk.fs());
-        let at = |dir| Db::builder(dir).fs(Arc::clone(&fs));
-        let rocks = at(&dir).open_rocksdb()?;
+        let rocks = Db::builder(exported).fs(Arc::clone(&fs)).open_rocksdb()?;
         let families = |name: &[u8]| rocks.column_family(name);
         let now = self.model.now();
         self.tally.comparisons +=
             self.compare_each(families, now, "an export", |it| self.to_look_up(it))?;
-        rocks.import_all(&back)?;
-        let imported = at(&back).open()?;
-        self.compare_copy(&imported, "an import")?;
-        imported.close()?;
-        at(&back).destroy().map(drop)
+        rocks.import_all(dir)?;
+        drop(rocks);
+        let names = fs.list(exported).unwrap();
+        names.iter().for_each(|name| fs.remove(&exported.join(name)).unwrap());
+        Ok(())
+    }
+
+    /// Copies the store, and compares the copy.
+    pub(super) fn look_at_copy(&mut self, copying: Copying) -> Result<()> {
+        let Some(dir) = self.copy(copying)? else { return Ok(()) };
+        let builder = Db::builder(&dir).fs(Arc::clone(self.disk.fs())).create_if_missing(false);
+        let copy = builder.clone().open()?;
+        self.compare_copy(&copy, "a copy")?;
+        copy.close()?;
+        builder.destroy().map(drop)
     }
 
     pub(super) fn compare_copy(&mut self, copy: &Db, name: &str) -> Result<()> {

@@ -4,13 +4,13 @@ use maypole::fs::{Fault, Operation as Call};
 use rand::RngExt;
 
 use super::draw::Draw;
-use super::operation::{Act, Leave, Operation};
+use super::operation::{Act, Copying, Leave, Operation};
 
 /// Adds a passage to a program.
 pub type Motif = fn(&mut Draw);
 
 /// All motifs, by the names that `MAYPOLE_METAMORPHIC_WITHOUT` uses.
-pub const MOTIFS: [(&str, Motif); 27] = [
+pub const MOTIFS: [(&str, Motif); 28] = [
     ("some_writes", Draw::some_writes),
     ("batches", Draw::batches),
     ("small_flush", Draw::small_flush),
@@ -36,6 +36,7 @@ pub const MOTIFS: [(&str, Motif); 27] = [
     ("close_twice", Draw::close_twice),
     ("lose_power", Draw::lose_power),
     ("repair", Draw::repair),
+    ("move_to_copy", Draw::move_to_copy),
     ("full_disk", Draw::full_disk),
     ("faults", Draw::faults),
 ];
@@ -136,8 +137,8 @@ impl Draw {
         let settings = self.mood.settings(&mut self.rng);
         let operation = match self.rng.random_range(0..4) {
             0..2 => Operation::Checkpoint { acts: self.acts(), settings },
-            2 => Operation::CopyWithFilters(settings.filter),
-            _ => Operation::Export,
+            2 => Operation::Copy(Copying::WithFilters(settings.filter)),
+            _ => Operation::Copy(Copying::ThroughRocksDb),
         };
         self.push(operation);
     }
@@ -180,6 +181,17 @@ impl Draw {
     pub(super) fn repair(&mut self) {
         let (loses_current, loses_manifest) = (self.one_in(2), self.one_in(3));
         self.leave(Leave::Repair { loses_current, loses_manifest });
+    }
+
+    /// The run goes on in a copy of the store.
+    pub(super) fn move_to_copy(&mut self) {
+        self.some_writes();
+        let copying = match self.rng.random_range(0..3) {
+            0 => Copying::Checkpoint,
+            1 => Copying::WithFilters(self.mood.settings(&mut self.rng).filter),
+            _ => Copying::ThroughRocksDb,
+        };
+        self.leave(Leave::Copy(copying));
     }
 
     /// A call fails, or all from one on; other passages follow, and then the disk works again.

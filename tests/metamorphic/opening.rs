@@ -10,7 +10,7 @@ use maypole::{Db, Error, RepairReport};
 
 use super::keys::show_value;
 use super::model::{Loss, Model};
-use super::operation::Leave;
+use super::operation::{Copying, Leave};
 use super::reading::{content, is_value};
 use super::settings::Settings;
 use super::store::Store;
@@ -98,6 +98,10 @@ impl Store {
                 self.db = None;
                 Loss::Nothing
             }
+            Leave::Copy(copying) => {
+                self.move_to_copy(copying, was_troubled);
+                Loss::Nothing
+            }
             Leave::CloseTwice => {
                 self.close_twice(was_troubled);
                 Loss::Nothing
@@ -118,6 +122,27 @@ impl Store {
                 self.abandon(super::disks::Disk::kill);
                 Loss::Nothing
             }
+        }
+    }
+
+    /// Copies the store, closes it and destroys it. What still reads it keeps its files. In trouble it
+    /// is only closed.
+    fn move_to_copy(&mut self, copying: Copying, was_troubled: bool) {
+        let copy = match was_troubled {
+            true => None,
+            false => self.copy(copying).unwrap_or_else(|error| panic!("no copy: {error}")),
+        };
+        let closed = self.db.take().expect("the store is open").close();
+        self.closed(closed, was_troubled);
+        let Some(copy) = copy else { return };
+        if self.readers.is_empty() && self.cursors.is_empty() && self.iterators.is_empty() {
+            let old = Db::builder(self.disk.dir()).fs(Arc::clone(self.disk.fs()));
+            old.destroy().unwrap_or_else(|error| panic!("it cannot be destroyed: {error}"));
+        }
+        self.disk.move_to(copy);
+        if copying == Copying::ThroughRocksDb {
+            // An import gives the keyspaces default options.
+            self.filters.clear();
         }
     }
 

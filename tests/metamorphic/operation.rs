@@ -47,6 +47,18 @@ pub enum Leave {
         loses_current: bool,
         loses_manifest: bool,
     },
+    /// The store is copied, closed and destroyed. What follows happens to the copy.
+    Copy(Copying),
+}
+
+/// A way to copy a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copying {
+    Checkpoint,
+    /// With the filters of this policy.
+    WithFilters(&'static str),
+    /// An export to RocksDB, and an import of that.
+    ThroughRocksDb,
 }
 
 /// What a writer does while something else goes on.
@@ -82,6 +94,10 @@ pub enum Step {
         backward: bool,
     },
     Write(Write),
+    /// Takes the first entry, or the last.
+    Pop {
+        last: bool,
+    },
     Meanwhile(Act),
 }
 
@@ -225,8 +241,7 @@ pub enum Operation {
         acts: Vec<Act>,
         settings: Settings,
     },
-    CopyWithFilters(&'static str),
-    Export,
+    Copy(Copying),
 
     // Trouble.
     /// The `nth` next call of this kind fails, or all calls from that one on.

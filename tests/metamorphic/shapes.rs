@@ -307,7 +307,7 @@ impl Draw {
     }
 
     fn step_of_transaction(&mut self) -> Step {
-        match self.rng.random_range(0..12) {
+        match self.rng.random_range(0..13) {
             0 if self.spaces > 1 => Step::Turn(self.rng.random_range(0..4)),
             0..3 => Step::Get(self.near()),
             3..5 => {
@@ -316,7 +316,8 @@ impl Draw {
                 Step::Scan { from, to, most, backward: self.rng.random_bool(0.5) }
             }
             5..9 => Step::Write(self.write()),
-            9 | 10 => Step::Meanwhile(Act::Write(self.write())),
+            9 => Step::Pop { last: self.rng.random_bool(0.5) },
+            10 | 11 => Step::Meanwhile(Act::Write(self.write())),
             _ => Step::Meanwhile(match self.rng.random_range(0..3) {
                 0 => Act::CompactAll,
                 1 => Act::Flush,

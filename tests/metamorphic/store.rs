@@ -220,8 +220,7 @@ impl Store {
                 Ok(())
             }
             Operation::Checkpoint { acts, settings } => self.checkpoint(acts, settings),
-            Operation::CopyWithFilters(policy) => self.copy_with_filters(policy),
-            Operation::Export => self.export(),
+            &Operation::Copy(copying) => self.look_at_copy(copying),
             &Operation::Fail { call, nth, fault, forever } => {
                 self.disk.fail(call, nth, fault, forever);
                 Ok(())

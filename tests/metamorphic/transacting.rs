@@ -18,7 +18,7 @@ use super::keys::{Key, Universe};
 use super::looking::act_on;
 use super::model::{Map, Write};
 use super::operation::{Act, Step};
-use super::store::Store;
+use super::store::{Store, deleted};
 
 /// The keys of which a read has shown the stored state: all of these but those that the transaction
 /// had written.
@@ -88,6 +88,28 @@ impl Store {
                     assert!(is_same, "get in a transaction of {}", self.keys.show(key));
                     reads.push(Read { keys: base + key..base + key + 1, own: own() });
                 }
+                Step::Pop { last } => {
+                    let shown = self.keys.of_space(&seen, at);
+                    let (expected, popped) = match last {
+                        true => (shown.last_key_value(), part.pop_last()?),
+                        false => (shown.first_key_value(), part.pop_first()?),
+                    };
+                    let expected = expected.map(|(&key, _)| key);
+                    let found = popped.and_then(|(key, _)| self.keys.find(&key));
+                    assert_eq!(found, expected, "{step:?} in a transaction");
+                    let all = 0..self.keys.count();
+                    let passed = match expected {
+                        Some(key) if last => key..all.end,
+                        Some(key) => all.start..key + 1,
+                        None => all,
+                    };
+                    reads.push(Read { keys: base + passed.start..base + passed.end, own: own() });
+                    if let Some(key) = expected {
+                        let write = Write::Delete(key).above(base);
+                        write.apply(&mut seen, |_| ());
+                        writes.push(write);
+                    }
+                }
                 Step::Scan { from, to, most, backward } => {
                     let shown = self.keys.of_space(&seen, at);
                     let keys = scan(part, &self.keys, &shown, from..to, most, backward)?;
@@ -118,7 +140,7 @@ fn write_in(tx: &mut Transaction, keys: &Universe, write: Write) {
     match write {
         Write::Put(key, value) => tx.put(keys.bytes(key), value.bytes()),
         Write::Delete(key) => tx.delete(keys.bytes(key)),
-        Write::DeleteRange(from, to) => tx.delete_range(keys.bytes(from)..keys.bytes(to)),
+        Write::DeleteRange(from, to) => tx.delete_range(deleted(keys, from, to)),
     }
 }
 
