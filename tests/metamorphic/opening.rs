@@ -38,7 +38,6 @@ impl Store {
             }
             other => other,
         };
-        self.handles.clear();
         let loss = self.leave(leave, was_troubled);
         let snapshots = std::mem::take(&mut self.snapshots);
         for (snapshot, _) in snapshots {
@@ -88,6 +87,15 @@ impl Store {
     fn leave(&mut self, leave: Leave, was_troubled: bool) -> Loss {
         // It would keep the store open.
         self.recording = None;
+        let is_killed = matches!(leave, Leave::Kill | Leave::LosePower { .. });
+        if is_killed && !self.disk.can_lose_power() {
+            // The files of a real directory are copied one by one, so they must not change
+            // meanwhile.
+            self.disk.heal();
+            let settled = self.settle();
+            assert!(settled.is_ok() || was_troubled, "{settled:?}");
+        }
+        self.handles.clear();
         match leave {
             Leave::Close | Leave::Repair { .. } => {
                 let closed = self.db.take().expect("the store is open").close();
@@ -113,12 +121,6 @@ impl Store {
             }
             Leave::Kill | Leave::LosePower { .. } => {
                 self.disk.heal();
-                if !self.disk.can_lose_power() {
-                    // The files of a real directory are copied one by one, so they must not change
-                    // meanwhile.
-                    let settled = self.settle();
-                    assert!(settled.is_ok() || was_troubled, "{settled:?}");
-                }
                 self.abandon(super::disks::Disk::kill);
                 Loss::Nothing
             }
