@@ -22,6 +22,16 @@ pub enum Kind {
     Direct,
 }
 
+impl Kind {
+    /// The kind that `MAYPOLE_METAMORPHIC_DISK` names, if it is set.
+    pub fn wanted() -> Option<Kind> {
+        let name = std::env::var("MAYPOLE_METAMORPHIC_DISK").ok()?;
+        let all = [Kind::Memory, Kind::Small, Kind::Tmpfs, Kind::Disk, Kind::Direct];
+        let wanted = all.into_iter().find(|kind| format!("{kind:?}").eq_ignore_ascii_case(&name));
+        Some(wanted.unwrap_or_else(|| panic!("MAYPOLE_METAMORPHIC_DISK is {name}")))
+    }
+}
+
 /// More than a run needs while the disk has no other files.
 const CAPACITY_BYTES: u64 = 64 << 20;
 

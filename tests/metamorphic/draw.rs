@@ -99,8 +99,9 @@ pub struct Draw {
     pub(super) operations: Vec<Operation>,
 }
 
-/// The program of a seed: always the same one. It has none of the motifs that `without` names.
-pub fn program(seed: u64, without: &str) -> Program {
+/// The program of a seed: always the same one. It has none of the motifs that `without` names, and
+/// the disk that is `wanted`.
+pub fn program(seed: u64, without: &str, wanted: Option<Kind>) -> Program {
     let mut rng = StdRng::seed_from_u64(seed);
     let form = Form::ALL[rng.random_range(0..Form::ALL.len())];
     let mood = [Mood::Wild, Mood::LevelZero][rng.random_range(0..2)];
@@ -109,13 +110,14 @@ pub fn program(seed: u64, without: &str) -> Program {
         Form::Huge => [5, 20, 40][rng.random_range(0..3)],
         _ => [8, 100, 600, 2000, 3000][rng.random_range(0..5)],
     };
-    let disk = match rng.random_range(0..80) {
+    let drawn = match rng.random_range(0..80) {
         0..52 => Kind::Memory,
         52..72 => Kind::Small,
         72..78 => Kind::Tmpfs,
         78 => Kind::Disk,
         _ => Kind::Direct,
     };
+    let disk = wanted.unwrap_or(drawn);
     let is_calm = rng.random_bool(0.3);
     let settings = mood.settings(&mut rng);
     let length = mood.lengths()[rng.random_range(0..5)];

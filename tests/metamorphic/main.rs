@@ -40,6 +40,7 @@
 //! | `MAYPOLE_METAMORPHIC_SHORTEN` | 60 | for how many seconds a failing program is shortened |
 //! | `MAYPOLE_METAMORPHIC_FAILURES` | 1 | new seeds are run until so many of them have failed |
 //! | `MAYPOLE_METAMORPHIC_WITHOUT` | | motifs (`motifs.rs`) to leave out, such as `repair,faults` |
+//! | `MAYPOLE_METAMORPHIC_DISK` | | the file system of all runs: `memory`, `small`, `tmpfs`, `disk` or `direct` (`disks.rs`) |
 //!
 //! ```sh
 //! MAYPOLE_METAMORPHIC_SECONDS=3600 cargo test --release --test metamorphic -- --nocapture
@@ -86,7 +87,7 @@ fn env(name: &str) -> Option<u64> {
 /// Runs the program of a seed. If it fails, shortens it and returns the report.
 fn run_seed(seed: u64) -> Result<Tally, String> {
     let without = std::env::var("MAYPOLE_METAMORPHIC_WITHOUT").unwrap_or_default();
-    let program = draw::program(seed, &without);
+    let program = draw::program(seed, &without, disks::Kind::wanted());
     let start = Instant::now();
     run::run(&program).map_err(|failure| {
         let first = failure.message.clone();
