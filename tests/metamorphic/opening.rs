@@ -130,7 +130,9 @@ impl Store {
     /// Copies the store, closes it and destroys it. What still reads it keeps its files. In trouble it
     /// is only closed.
     fn move_to_copy(&mut self, copying: Copying, was_troubled: bool) {
-        let copy = match was_troubled {
+        // No call that was to fail fails now.
+        self.disk.heal();
+        let copy = match was_troubled || self.is_troubled() {
             true => None,
             false => self.copy(copying).unwrap_or_else(|error| panic!("no copy: {error}")),
         };
