@@ -3,12 +3,12 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use maypole::fs::Fs;
 use maypole::table::{MetadataForm, TableOptions};
-use maypole::{Builder, Compression, Db, FilterKeys, PinMetadata};
+use maypole::{BlockCache, Builder, Compression, Db, FilterKeys, PinMetadata};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -19,6 +19,8 @@ pub struct Settings {
     /// Whether the filters hold prefixes only, or whole keys too; and how prefixes are cut.
     pub prefixes: Option<(bool, &'static str)>,
     pub block_cache_bytes: usize,
+    /// Whether the block cache is [`SHARED`] instead.
+    pub shares_cache: bool,
     pub pin_metadata: PinMetadata,
     pub metadata: MetadataForm,
     pub reads_every_filter: bool,
@@ -42,6 +44,7 @@ pub const PLAIN: Settings = Settings {
     filter: "bloom(10)",
     prefixes: None,
     block_cache_bytes: 64 << 20,
+    shares_cache: false,
     pin_metadata: PinMetadata::None,
     metadata: MetadataForm::Auto,
     reads_every_filter: false,
@@ -56,6 +59,9 @@ pub const PLAIN: Settings = Settings {
     publish_stats: false,
     manifest_roll_bytes: None,
 };
+
+/// A small cache, which databases of several runs share.
+static SHARED: LazyLock<Arc<BlockCache>> = LazyLock::new(|| BlockCache::new(300 << 10));
 
 const FILTERS: [&str; 20] = [
     "none",
@@ -98,6 +104,7 @@ impl Settings {
                 .random_bool(0.3)
                 .then(|| (rng.random_bool(0.5), one_of(rng, &EXTRACTORS))),
             block_cache_bytes: one_of(rng, &[0, 1, 10 * KIB, 100 * KIB, MIB, 64 * MIB]),
+            shares_cache: rng.random_bool(0.1),
             pin_metadata: one_of(
                 rng,
                 &[PinMetadata::None, PinMetadata::None, PinMetadata::Level0, PinMetadata::All],
@@ -138,6 +145,9 @@ impl Settings {
             .pin_metadata(self.pin_metadata)
             .reads_every_filter(self.reads_every_filter)
             .compaction_threads(self.compaction_threads);
+        if self.shares_cache {
+            builder = builder.block_cache(Arc::clone(&SHARED));
+        }
         if let Some(files) = self.max_open_files {
             builder = builder.max_open_files(files);
         }
@@ -183,7 +193,7 @@ impl Settings {
                 $(simpler.push(Settings { $field: PLAIN.$field, ..*self });)*
             };
         }
-        plain!(filter prefixes block_cache_bytes pin_metadata metadata reads_every_filter
+        plain!(filter prefixes block_cache_bytes shares_cache pin_metadata metadata reads_every_filter
             compression block_bytes memtable_bytes table_bytes level_base_bytes
             compaction_threads max_deletion_age max_open_files publish_stats manifest_roll_bytes);
         simpler.retain(|settings| settings != self);
@@ -202,7 +212,7 @@ impl fmt::Display for Settings {
             };
         }
         write!(f, ".table_bytes({})", self.table_bytes)?;
-        calls!(filter prefixes block_cache_bytes pin_metadata metadata reads_every_filter
+        calls!(filter prefixes block_cache_bytes shares_cache pin_metadata metadata reads_every_filter
             compression block_bytes memtable_bytes level_base_bytes compaction_threads
             max_deletion_age max_open_files publish_stats manifest_roll_bytes);
         Ok(())
