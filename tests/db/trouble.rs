@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -418,4 +418,76 @@ fn deletions_pass_a_full_level_0_and_free_the_disk() {
     assert_eq!(db.iter().count(), 0);
     disk.model.clear();
     disk.check_that_it_goes_on();
+}
+
+/// Opens three keyspaces on a disk that has no space for tables. Only one flush runs at a time.
+fn keyspaces_without_space() -> (FaultFs, Db, Vec<Db>) {
+    let (faults, fs) = faults();
+    let db = builder(&fs).compaction_threads(1).open().unwrap();
+    let keyspaces = (0..12).map(|n| db.keyspace(format!("{n}")).unwrap()).collect();
+    faults.fail_files_from(".sst", Target::Only(Operation::Create), 0, Fault::NoSpace);
+    (faults, db, keyspaces)
+}
+
+/// What the call returns, if it returns soon. A thread whose call never ends stays.
+fn soon<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || drop(sender.send(call())));
+    receiver.recv_timeout(Duration::from_secs(60)).expect("the call does not return")
+}
+
+/// Regression: a full disk. The flush of one keyspace had failed and waited for space, and meanwhile
+/// held the thread that all keyspaces share. So `flush` of another keyspace waited for its turn until
+/// there was space, instead of returning the error, and so did its writers.
+#[test]
+fn a_flush_that_waits_for_space_keeps_no_other_keyspace_from_its_error() {
+    let (faults, db, keyspaces) = keyspaces_without_space();
+    for keyspace in keyspaces.iter().chain([&db]) {
+        keyspace.put("a", "1").unwrap();
+    }
+    for keyspace in keyspaces.iter().chain([&db]) {
+        let flushed = keyspace.clone();
+        assert!(is_no_space(&soon(move || flushed.flush()).unwrap_err()));
+        // And writers, once the memtable is full, two frozen ones wait, and both cannot be flushed.
+        let written = keyspace.clone();
+        let error = soon(move || {
+            loop {
+                if let Err(error) = written.put("b", noise(1, 1000)) {
+                    return error;
+                }
+            }
+        });
+        assert!(is_no_space(&error));
+    }
+    faults.heal();
+    // Each is tried again by itself.
+    for keyspace in keyspaces.iter().chain([&db]) {
+        eventually("it is flushed", || !keyspace.stats().files.is_empty());
+        keyspace.put("c", "3").unwrap();
+    }
+    db.flush().unwrap();
+    assert!(db.stats().out_of_space.is_none());
+}
+
+/// Regression: a full disk. Once the memtables that wait for their flushes had too many bytes
+/// together, a writer waited for any of the flushes, although all of them had failed.
+#[test]
+fn a_writer_gets_the_error_when_the_memtables_of_all_keyspaces_are_too_large_together() {
+    let (faults, db, keyspaces) = keyspaces_without_space();
+    // Each stays below the bound of its own, two frozen memtables of 16 KiB.
+    let written = keyspaces.clone();
+    let error = soon(move || {
+        loop {
+            for keyspace in &written {
+                if let Err(error) = keyspace.put("a", noise(2, 1000)) {
+                    return error;
+                }
+            }
+        }
+    });
+    assert!(is_no_space(&error));
+    faults.heal();
+    let written = keyspaces[0].clone();
+    eventually("writing goes on", || written.put("a", "last").is_ok());
+    db.close().unwrap();
 }

@@ -1781,6 +1781,24 @@ pub const BUGS: &[Bug] = &[
     },
     // Keyspaces.
     Bug {
+        name: "a flush that waits for space keeps the thread that all keyspaces share",
+        file: "src/db/background/flushes.rs",
+        old: "timer::add(self, wait, &RETRY);\n",
+        new: "timer::add(self, wait, &RETRY);\n                    \
+              while self.tree.lock().work.flushes.is_waiting() && !self.is_stopping() {\n                        \
+              crate::sync::thread::sleep(Duration::from_millis(1));\n                    }\n",
+        program: "db",
+        test: "trouble::a_flush_that_waits_for_space_keeps_no_other_keyspace_from_its_error",
+    },
+    Bug {
+        name: "a writer waits for flushes of other keyspaces that have failed",
+        file: "src/db/write/stall.rs",
+        old: "            self.check_flushes()?;\n",
+        new: "",
+        program: "db",
+        test: "trouble::a_writer_gets_the_error_when_the_memtables_of_all_keyspaces_are_too_large_together",
+    },
+    Bug {
         name: "a flush syncs no log although another keyspace needs it",
         file: "src/db/background/flushes.rs",
         old: "if self.others_have_unflushed(memtable.largest_sequence()) {",

@@ -136,13 +136,20 @@ impl Attempts {
         free >= needed || self.free_after_failure.is_some_and(has_grown)
     }
 
-    /// Records an attempt whose job could not be started. While the database closes no job starts,
-    /// which is no failure of the work.
+    /// Records an attempt whose job could not be started. No job is left that would try again, so the
+    /// next one starts at once. While the database closes no job starts, which is no failure of the
+    /// work.
     pub fn refused(&mut self, error: Error) {
         if !matches!(error, Error::Closed) {
             let attempt = self.start();
             self.failed(attempt, error);
+            self.retry_now = true;
         }
+    }
+
+    /// Whether the next attempt waits.
+    pub fn is_waiting(&self) -> bool {
+        self.failed.is_some() && !self.retry_now
     }
 
     /// The error of the last attempt, if it failed.

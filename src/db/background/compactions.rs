@@ -47,6 +47,8 @@ impl Inner {
             if !self.compact_and_record(compaction) {
                 return;
             }
+            // A flush may have waited for the space.
+            self.schedule(&mut self.tree.lock());
         }
     }
 

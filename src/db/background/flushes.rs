@@ -1,10 +1,21 @@
-//! Flushes, one at a time: each turns the oldest frozen memtable into tables of level 0.
+//! Flushes: each turns the oldest frozen memtable of a tree into tables of level 0.
+//!
+//! ```text
+//!   flush_frozen   succeeded ─► the next frozen memtable, or another tree's turn
+//!                  failed    ─► gives its thread back ─► the timer: look ─► is it to be tried again?
+//! ```
+//!
+//! A flush that waits until it may be tried again holds no thread, because the trees of a database
+//! share a few. Otherwise a flush that fails for one of them would keep those of the others from being
+//! tried, and nobody would be told that they fail too.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::attempts::LOOK_EVERY;
 use super::schedule::Awaited;
+use super::timer::{self, TurnWork};
 use crate::db::events;
 use crate::db::flush::Flush;
 use crate::db::inner::Inner;
@@ -17,6 +28,26 @@ use crate::stats::Ticker;
 use crate::sync::atomic::Ordering;
 use crate::sync::time::Instant;
 use crate::version::{VersionEdit, names};
+
+/// After a failed flush.
+static RETRY: TurnWork = TurnWork(look);
+
+/// Called by the timer when the wait after a failed flush is over: starts the next attempt if the
+/// memtable seems to fit into the free space ([`Attempts`](super::attempts::Attempts)). Returns the
+/// wait until the next look; `None` if there is to be none.
+fn look(inner: &Inner) -> Option<Duration> {
+    let free = inner.database.free_bytes();
+    let mut state = inner.tree.lock();
+    let needed = state.frozen.front()?.memtable.bytes() as u64;
+    if inner.is_stopping() || state.flushing || state.work.flushes.last_error().is_none() {
+        return None;
+    }
+    if state.work.flushes.may_fit(needed, free) {
+        state.work.flushes.retry_now = true;
+        inner.schedule(&mut state);
+    }
+    (!state.flushing).then_some(LOOK_EVERY)
+}
 
 impl Inner {
     /// Flushes everything that was written before the call, and waits until this is done.
@@ -131,8 +162,10 @@ impl Inner {
                 state.work.flushes.start()
             };
             let flushed = self.flush_oldest();
+            let mut free = None;
             if let Err(error) = &flushed {
                 events::failed(&self.database.store.dir, "flush", error);
+                free = self.database.free_bytes();
             }
             let mut state = self.tree.lock();
             match flushed {
@@ -147,10 +180,14 @@ impl Inner {
                     }
                 }
                 Err(error) if self.database.may_retry(&error) => {
+                    state.flushing = false;
                     state.work.flushes.failed(attempt, error);
+                    state.work.flushes.note_free(free);
+                    let wait = state.work.flushes.next_wait();
                     self.tree.notify();
                     drop(state);
-                    self.wait_to_flush_again();
+                    timer::add(self, wait, &RETRY);
+                    return;
                 }
                 Err(error) => {
                     state.flushing = false;
@@ -159,28 +196,6 @@ impl Inner {
                     return;
                 }
             }
-        }
-    }
-
-    /// Waits until the flush may be tried again: until its wait is over and the memtable seems to
-    /// fit into the free space ([`Attempts`](super::attempts::Attempts)), an earlier attempt is
-    /// requested, or the database closes or becomes read-only.
-    fn wait_to_flush_again(&self) {
-        let wait = self.tree.lock().work.flushes.next_wait();
-        let not_before = Instant::now() + wait;
-        loop {
-            let free = self.database.free_bytes();
-            let mut state = self.tree.lock();
-            let needed = state.frozen.front().map_or(0, |frozen| frozen.memtable.bytes() as u64);
-            let flushes = &mut state.work.flushes;
-            flushes.note_free(free);
-            let left = not_before.saturating_duration_since(Instant::now());
-            let may_start = left.is_zero() && flushes.may_fit(needed, free);
-            if self.is_stopping() || flushes.retry_now || may_start {
-                return;
-            }
-            let pause = if left.is_zero() { LOOK_EVERY } else { left.min(LOOK_EVERY) };
-            drop(self.tree.wait_at_most(state, pause));
         }
     }
 

@@ -59,7 +59,8 @@ impl Inner {
         }
         let threads = &self.database.jobs.flush_threads;
         let must_flush = !state.frozen.is_empty() && !state.flushing && !state.waits_for_space;
-        if must_flush && threads.take(self.tree.id, 1) == 1 {
+        let may_flush = !state.work.flushes.is_waiting();
+        if must_flush && may_flush && threads.take(self.tree.id, 1) == 1 {
             state.flushing = true;
             if let Err(error) = self.start_job(&FLUSHES, Inner::flush_job) {
                 threads.give_back(1);

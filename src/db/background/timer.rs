@@ -1,5 +1,6 @@
 //! The thread that wakes databases at certain times: to publish their counters in the file `STATS`,
-//! and to see whether their trees have come to rest ([`super::idle`]).
+//! to see whether their trees have come to rest ([`super::idle`]), and whether a flush that has failed
+//! may be tried again ([`super::flushes`]).
 //!
 //! ```text
 //!   database   due at
@@ -14,7 +15,7 @@
 //! is released.
 //!
 //! All databases share the one thread, so a stalled device delays the turns of other databases, but
-//! no other work.
+//! no other work: a caller who waits for a flush has it tried again at once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

@@ -78,8 +78,22 @@ impl Inner {
         }
         while self.database.has_too_many_frozen() {
             self.check_writable()?;
+            self.check_flushes()?;
             // Each flush lowers the bytes, also one of another keyspace, which wakes nobody here.
             self.stalled(Ticker::StallMemtableStops, || thread::sleep(MAX_WAIT));
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    ///
+    /// That of a flush of any tree that has failed.
+    fn check_flushes(&self) -> Result<()> {
+        for tree in self.database.trees.all() {
+            let inner = self.with_tree(tree);
+            let mut state = inner.tree.lock();
+            let failed = inner.error_instead_of_waiting(&mut state, WriteStallCause::Memtables);
+            failed.map_or(Ok(()), Err)?;
         }
         Ok(())
     }
