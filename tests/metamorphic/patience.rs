@@ -23,7 +23,7 @@ impl Patience {
     pub fn is_over(&self) -> bool {
         let elapsed = self.elapsed();
         let is_busy = processor_time().saturating_sub(self.used) > self.limit / 3;
-        elapsed > if is_busy { self.limit } else { 10 * self.limit }
+        elapsed > if is_busy { self.limit } else { 4 * self.limit }
     }
 }
 

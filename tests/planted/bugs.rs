@@ -563,7 +563,8 @@ pub const BUGS: &[Bug] = &[
         file: "src/db/background/flushes.rs",
         old: "let files = flush.run(&memtable)?;",
         new: "let files = flush.run(&memtable)?;\n        \
-              for wal in writing.drop_wals_before(next_wal) {\n            \
+              let newest = self.database.wals.newest().map_or(0, |wal| wal.number);\n        \
+              for wal in self.database.wals.take_before(newest) {\n            \
               store.remove_obsolete(&names::wal_path(&store.dir, wal));\n        }",
         program: "db",
         test: "faults::power_may_be_lost_before_any_change",
