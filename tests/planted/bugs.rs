@@ -1784,10 +1784,11 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a flush that waits for space keeps the thread that all keyspaces share",
         file: "src/db/background/flushes.rs",
-        old: "timer::add(self, wait, &RETRY);\n",
-        new: "timer::add(self, wait, &RETRY);\n                    \
-              while self.tree.lock().work.flushes.is_waiting() && !self.is_stopping() {\n                        \
-              crate::sync::thread::sleep(Duration::from_millis(1));\n                    }\n",
+        old: "timer::add(self, wait, &RETRY);\n                    return;",
+        new: "while self.tree.lock().work.flushes.is_waiting() && !self.is_stopping() {\n                        \
+              crate::sync::thread::sleep(wait);\n                        \
+              self.tree.lock().work.flushes.retry_now = true;\n                    }\n                    \
+              self.tree.lock().flushing = true;",
         program: "db",
         test: "trouble::a_flush_that_waits_for_space_keeps_no_other_keyspace_from_its_error",
     },
