@@ -18,7 +18,7 @@ use crate::error::Error;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// How often a job that waits for space looks whether there is enough.
+/// How often work that waits for space is looked at, whether there is enough.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The least growth of the free space after which work is tried again that seems not to fit.

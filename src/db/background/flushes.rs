@@ -162,6 +162,7 @@ impl Inner {
                 state.work.flushes.start()
             };
             let flushed = self.flush_oldest();
+            self.database.flush_failed.store(flushed.is_err(), Ordering::Relaxed);
             let mut free = None;
             if let Err(error) = &flushed {
                 events::failed(&self.database.store.dir, "flush", error);

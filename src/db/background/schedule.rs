@@ -66,6 +66,7 @@ impl Inner {
                 threads.give_back(1);
                 state.flushing = false;
                 state.work.flushes.refused(error);
+                self.database.flush_failed.store(true, Ordering::Relaxed);
             }
         }
         if state.work.compactions.is_careful() {

@@ -50,6 +50,8 @@ pub(crate) struct Database {
     pub catalog: Catalog,
     /// Bytes of the memtables that wait for their flush.
     pub frozen_bytes: AtomicU64,
+    /// Whether the last attempt at a flush has failed, of whatever tree.
+    pub flush_failed: AtomicBool,
     pub jobs: Jobs,
     /// Whether jobs may start. Set once the opening is over; a database that was opened read-only
     /// starts none.

@@ -181,6 +181,7 @@ fn assemble(
         wals: NeededWals::new(wals),
         catalog: Catalog::new(manifest, progress),
         frozen_bytes: AtomicU64::new(0),
+        flush_failed: AtomicBool::new(false),
         jobs: Jobs::new(options.compaction_threads),
         starts_jobs: AtomicBool::new(false),
         durability: options.durability,

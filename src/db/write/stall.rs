@@ -29,6 +29,7 @@ use crate::db::inner::tree::Tree;
 use crate::db::inner::tree_state::TreeState;
 use crate::error::Result;
 use crate::stats::Ticker;
+use crate::sync::atomic::Ordering;
 use crate::sync::time::Instant;
 use crate::sync::{lock, thread};
 
@@ -87,8 +88,11 @@ impl Inner {
 
     /// # Errors
     ///
-    /// That of a flush of any tree that has failed.
+    /// That of a failed flush of any tree, unless a later flush has succeeded.
     fn check_flushes(&self) -> Result<()> {
+        if !self.database.flush_failed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         for tree in self.database.trees.all() {
             let inner = self.with_tree(tree);
             let mut state = inner.tree.lock();
