@@ -58,6 +58,7 @@ impl Store {
                 compared += expected.all(&view, &few)?;
             }
         }
+        compared += self.check_dropped(&few)?;
         for (reader, map) in &self.readers {
             compared += self.compare_all(reader, map, "a read-only handle", |_| few.clone())?;
         }

@@ -96,6 +96,7 @@ impl Store {
             assert!(settled.is_ok() || was_troubled, "{settled:?}");
         }
         self.handles.clear();
+        self.dropped.clear();
         match leave {
             Leave::Close | Leave::Repair { .. } => {
                 let closed = self.db.take().expect("the store is open").close();

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use maypole::{Db, Result, WriteBatch};
+use maypole::{Db, Error, Result, WriteBatch};
 
 use super::keys::{Key, Universe, Value};
 use super::model::{Map, Write};
@@ -204,14 +204,30 @@ impl Store {
         match &dropped {
             Err(error) if self.is_listed(space) => self.failed(gone, error),
             _ => {
+                let map = self.keys.of_space(self.model.now(), space);
+                self.dropped.extend(self.handles.remove(&space).map(|handle| (handle, map)));
                 self.model.write(gone);
-                self.handles.remove(&space);
                 self.space = if self.space == space { 0 } else { self.space };
             }
         }
         assert!(dropped?, "a keyspace to drop");
         self.model.sync();
         Ok(())
+    }
+
+    /// Handles of dropped keyspaces show what these held, and take no writes.
+    pub(super) fn check_dropped(&self, to_look_up: &[Key]) -> Result<u64> {
+        let mut compared = 0;
+        for (handle, map) in &self.dropped {
+            let expected = Expected { keys: &self.keys, map, name: "a dropped keyspace" };
+            compared += expected.all(handle, to_look_up)?;
+            for done in [handle.put("a", "b"), handle.flush(), handle.compact_all()] {
+                let error = done.expect_err("a dropped keyspace takes a write");
+                let is_right = matches!(error, Error::KeyspaceDropped(_) | Error::ReadOnly(_));
+                assert!(is_right, "a write to a dropped keyspace: {error}");
+            }
+        }
+        Ok(compared)
     }
 
     /// One batch to several of the open keyspaces.

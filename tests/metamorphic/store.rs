@@ -41,6 +41,8 @@ pub struct Store {
     /// Those that are open, other than `default`, and the filters of those whose filter is known.
     pub(super) handles: BTreeMap<Space, Db>,
     pub(super) filters: BTreeMap<Space, &'static str>,
+    /// Handles of dropped keyspaces, each with what it shows.
+    pub(super) dropped: Vec<(Db, Map)>,
     pub(super) settings: Settings,
     pub(super) model: Model,
     pub(super) snapshots: Vec<(Snapshot, Map)>,
@@ -79,6 +81,7 @@ impl Store {
             space: 0,
             handles: BTreeMap::new(),
             filters: BTreeMap::new(),
+            dropped: Vec::new(),
             settings: program.settings,
             model: Model::default(),
             snapshots: Vec::new(),
