@@ -154,7 +154,7 @@ impl Copy {
     /// Checks that the package of the file compiles.
     fn check(&self, file: &str) -> Result<(), String> {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["check", "--offline", "--quiet", "--lib", "--bins", "--package"]);
+        cargo.args(["check", "--offline", "--quiet", "--package"]);
         cargo.arg(match file {
             file if file.starts_with("crates/filter/") => "maypole-filter",
             file if file.starts_with("crates/cli/") => "maypole-cli",
