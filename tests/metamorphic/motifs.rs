@@ -210,7 +210,9 @@ impl Draw {
             Call::ReadExactAt,
         ];
         let call = (!self.one_in(4)).then(|| CALLS[self.rng.random_range(0..CALLS.len())]);
-        let fault = [Fault::Io, Fault::NoSpace, Fault::ShortWrite][self.rng.random_range(0..3)];
+        const FAULTS: [Fault; 5] =
+            [Fault::Io, Fault::NoSpace, Fault::ShortWrite, Fault::NoDescriptors, Fault::NoMemory];
+        let fault = FAULTS[self.rng.random_range(0..FAULTS.len())];
         let nth = self.rng.random_range(0..12);
         let forever = self.one_in(3);
         self.push(Operation::Fail { call, nth, fault, forever });
