@@ -14,7 +14,7 @@ use super::model::{Map, Model, Write};
 use super::operation::{Act, Copying, Operation};
 use super::reading::Expected;
 use super::settings::Settings;
-use super::spaces::{Space, Whole};
+use super::spaces::{Space, Whole, name_of};
 use super::store::{Store, deleted, pick, write_batch};
 
 impl Store {
@@ -119,6 +119,12 @@ impl Store {
         let mut states = vec![self.model.now().clone()];
         let mut failed = Ok(());
         for (act, done) in acted {
+            if let Act::Create(space) | Act::Drop(space) = act {
+                let noted = self.note_space(space, act == Act::Create(space), done);
+                failed = failed.and(noted);
+                states.push(self.model.now().clone());
+                continue;
+            }
             let is_durable = done.is_ok() && act.syncs();
             failed = failed.and(match act.writes() {
                 Some(writes) => {
@@ -139,7 +145,7 @@ impl Store {
     fn acting(&self, acts: &[(u32, Act)]) -> (Between, Arc<Mutex<Vec<Acted>>>) {
         let acted: Arc<Mutex<Vec<Acted>>> = Arc::default();
         let (told, db, keys) = (Arc::clone(&acted), self.db().clone(), self.keys.clone());
-        let acts = acts.to_vec();
+        let acts: Vec<_> = acts.iter().filter(|(_, act)| self.may_act(act)).cloned().collect();
         let between = Between::new(Arc::clone(self.disk.fs()), move |call| {
             for (_, act) in acts.iter().filter(|&&(at, _)| at == call) {
                 told.lock().unwrap().push((act.clone(), act_on(&db, &keys, act)));
@@ -153,9 +159,15 @@ impl Store {
     pub(super) fn checkpoint(&mut self, acts: &[Act], settings: &Settings) -> Result<()> {
         let dir = self.disk.fresh("copy");
         let (db, keys) = (self.db(), &self.keys);
+        let allowed = acts.iter().filter(|act| self.may_act(act)).cloned();
+        let allowed: Vec<Act> = allowed.collect();
         let (copied, acted) = thread::scope(|scope| {
-            let writer = scope.spawn(|| {
-                acts.iter().map(|act| (act.clone(), act_on(db, keys, act))).collect::<Vec<Acted>>()
+            let writer = scope.spawn(move || {
+                let acted = allowed.into_iter().map(|act| {
+                    let done = act_on(db, keys, &act);
+                    (act, done)
+                });
+                acted.collect::<Vec<Acted>>()
             });
             (db.checkpoint(&dir), writer.join().expect("the writer does not panic"))
         });
@@ -252,6 +264,8 @@ pub(super) fn act_on(db: &Db, keys: &Universe, act: &Act) -> Result<()> {
         Act::Flush => db.flush(),
         Act::CompactAll => db.compact_all(),
         Act::ApplyFilters => db.apply_filter_policy().map(drop),
+        Act::Create(space) => db.keyspace(name_of(space)).map(drop),
+        Act::Drop(space) => db.drop_keyspace(name_of(space)).map(drop),
         Act::Batch { ref writes, sync } => write_batch(db, keys, writes, sync),
         Act::Write(Write::Put(key, value)) => db.put(keys.bytes(key), value.bytes()),
         Act::Write(Write::Delete(key)) => db.delete(keys.bytes(key)),

@@ -115,6 +115,10 @@ impl Draw {
                 }
                 4..6 => Act::Flush,
                 6 => Act::ApplyFilters,
+                7 if self.spaces > 1 => {
+                    let space = self.rng.random_range(1..self.spaces);
+                    if self.one_in(2) { Act::Create(space) } else { Act::Drop(space) }
+                }
                 _ if self.one_in(3) => Act::CompactAll,
                 _ => Act::Flush,
             })

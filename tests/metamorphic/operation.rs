@@ -65,10 +65,17 @@ pub enum Copying {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     Write(Write),
-    Batch { writes: Vec<Write>, sync: bool },
+    Batch {
+        writes: Vec<Write>,
+        sync: bool,
+    },
     Flush,
     CompactAll,
     ApplyFilters,
+    /// Creates a keyspace, unless there is one of this name.
+    Create(Space),
+    /// Drops a keyspace, if there is one of this name. It is not the one in use.
+    Drop(Space),
 }
 
 /// What one of several threads does.
@@ -264,7 +271,7 @@ impl Act {
         match self {
             Act::Write(write) => Some(vec![*write]),
             Act::Batch { writes, .. } => Some(writes.clone()),
-            Act::Flush | Act::CompactAll | Act::ApplyFilters => None,
+            _ => None,
         }
     }
 
@@ -275,6 +282,17 @@ impl Act {
 }
 
 impl Operation {
+    /// Whether it may create a keyspace.
+    pub fn creates_spaces(&self) -> bool {
+        let creates = |act: &Act| matches!(act, Act::Create(_));
+        match self {
+            Operation::Use { .. } => true,
+            Operation::Read { acts, .. } => acts.iter().any(|(_, act)| creates(act)),
+            Operation::Checkpoint { acts, .. } => acts.iter().any(creates),
+            _ => false,
+        }
+    }
+
     /// How many calls the operation stands for.
     pub fn size(&self) -> u64 {
         match self {

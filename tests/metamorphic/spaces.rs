@@ -21,6 +21,7 @@ use maypole::{Db, Error, Result, WriteBatch};
 
 use super::keys::{Key, Universe, Value};
 use super::model::{Map, Write};
+use super::operation::Act;
 use super::reading::{Content, Expected, content, is_value};
 use super::settings::Settings;
 use super::store::{Store, add_to};
@@ -29,6 +30,10 @@ use super::store::{Store, add_to};
 pub type Space = u32;
 
 const NAMES: [&[u8]; 4] = [b"default", b"one", b"\xff\0", &[b'n'; 255]];
+
+pub fn name_of(space: Space) -> &'static [u8] {
+    NAMES[space as usize]
+}
 
 /// The number of keyspaces that a run may have.
 pub const SPACES: u32 = NAMES.len() as u32;
@@ -155,7 +160,7 @@ impl Store {
     }
 
     fn is_listed(&self, space: Space) -> bool {
-        self.home().keyspaces().iter().any(|name| *name == NAMES[space as usize])
+        self.home().keyspaces().iter().any(|name| *name == name_of(space))
     }
 
     fn exists(&self, space: Space) -> bool {
@@ -168,26 +173,12 @@ impl Store {
             self.space = 0;
             return Ok(());
         }
-        let existed = self.exists(space);
         let options = |builder| settings.of_keyspace(builder);
-        let opened = self.home().keyspace_with(NAMES[space as usize], options);
-        // The keyspace may have been created although the call failed later.
-        if !existed {
-            let number = self.tally.operations as u32;
-            let value = Value { number, length: 4, is_noise: false };
-            let made = vec![Write::Put(self.keys.mark(space), value)];
-            match &opened {
-                Err(error) if !self.is_listed(space) => self.failed(made, error),
-                _ => self.model.write(made),
-            }
-        }
+        let opened = self.home().keyspace_with(name_of(space), options);
         self.filters.remove(&space);
-        self.handles.insert(space, opened?);
+        self.note_space(space, true, opened.map(drop))?;
         self.filters.insert(space, settings.filter);
         self.space = space;
-        if !existed {
-            self.model.sync();
-        }
         Ok(())
     }
 
@@ -196,23 +187,54 @@ impl Store {
             return Ok(());
         }
         let existed = self.exists(space);
-        let dropped = self.home().drop_keyspace(NAMES[space as usize]);
-        if !existed {
-            return dropped.map(|dropped| assert!(!dropped, "no keyspace to drop"));
+        let dropped = self.home().drop_keyspace(name_of(space));
+        if let Ok(dropped) = dropped {
+            assert_eq!(dropped, existed, "whether there was a keyspace to drop");
         }
-        let gone = vec![Write::DeleteRange(self.keys.base(space), self.keys.base(space + 1))];
-        match &dropped {
-            Err(error) if self.is_listed(space) => self.failed(gone, error),
-            _ => {
-                let map = self.keys.of_space(self.model.now(), space);
+        self.note_space(space, false, dropped.map(drop))
+    }
+
+    /// Whether somebody else may do this meanwhile.
+    pub(super) fn may_act(&self, act: &Act) -> bool {
+        *act != Act::Drop(self.space)
+    }
+
+    /// Notes a call that was to create or open a keyspace, or else to drop it. It may have had its
+    /// effect although it failed later.
+    pub(super) fn note_space(
+        &mut self,
+        space: Space,
+        is_wanted: bool,
+        done: Result<()>,
+    ) -> Result<()> {
+        let map = self.keys.of_space(self.model.now(), space);
+        if self.exists(space) != is_wanted {
+            self.filters.remove(&space);
+            let number = self.tally.operations as u32;
+            let mark = Value { number, length: 4, is_noise: false };
+            let write = match is_wanted {
+                true => Write::Put(self.keys.mark(space), mark),
+                false => Write::DeleteRange(self.keys.base(space), self.keys.base(space + 1)),
+            };
+            match &done {
+                Err(error) if self.is_listed(space) != is_wanted => self.failed(vec![write], error),
+                _ => self.model.write(vec![write]),
+            }
+            if done.is_ok() {
+                self.model.sync();
+            }
+        }
+        match self.is_listed(space) {
+            true => {
+                let handle = self.home().keyspace(name_of(space))?;
+                self.handles.insert(space, handle);
+            }
+            false => {
                 self.dropped.extend(self.handles.remove(&space).map(|handle| (handle, map)));
-                self.model.write(gone);
                 self.space = if self.space == space { 0 } else { self.space };
             }
         }
-        assert!(dropped?, "a keyspace to drop");
-        self.model.sync();
-        Ok(())
+        done
     }
 
     /// Handles of dropped keyspaces show what these held, and take no writes.
@@ -254,7 +276,7 @@ impl Store {
     pub(super) fn open_handles(&mut self) -> Result<()> {
         let spaces: Vec<Space> = self.keys.spaces_in(self.model.now()).skip(1).collect();
         for space in spaces {
-            self.handles.insert(space, self.home().keyspace(NAMES[space as usize])?);
+            self.handles.insert(space, self.home().keyspace(name_of(space))?);
         }
         if !self.exists(self.space) {
             self.space = 0;
@@ -285,7 +307,7 @@ impl Store {
     ) -> Result<u64> {
         let mut compared = 0;
         for space in self.keys.spaces_in(map) {
-            let handle = open(NAMES[space as usize])?;
+            let handle = open(name_of(space))?;
             let map = &self.keys.of_space(map, space);
             let expected = Expected { keys: &self.keys, map, name };
             compared += expected.all(&handle, &to_look_up(space))?;

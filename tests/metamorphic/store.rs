@@ -77,7 +77,7 @@ impl Store {
             keys: Universe::new(program.form, program.keys),
             disk: Disk::new(program.disk, fails),
             db: None,
-            has_spaces: program.operations.iter().any(|it| matches!(it, Operation::Use { .. })),
+            has_spaces: program.operations.iter().any(Operation::creates_spaces),
             space: 0,
             handles: BTreeMap::new(),
             filters: BTreeMap::new(),

@@ -17,7 +17,7 @@ use maypole::{Error, Result, Transaction};
 use super::keys::{Key, Universe};
 use super::looking::act_on;
 use super::model::{Map, Write};
-use super::operation::{Act, Step};
+use super::operation::Step;
 use super::store::{Store, deleted};
 
 /// The keys of which a read has shown the stored state: all of these but those that the transaction
@@ -65,11 +65,7 @@ impl Store {
                 Step::Meanwhile(ref act) => {
                     let own_space = std::mem::replace(&mut self.space, at);
                     let done = act_on(self.db(), &self.keys, act);
-                    let written = match act {
-                        Act::Write(write) => vec![*write],
-                        Act::Batch { writes, .. } => writes.clone(),
-                        Act::Flush | Act::CompactAll | Act::ApplyFilters => Vec::new(),
-                    };
+                    let written = act.writes().unwrap_or_default();
                     others.extend(written.iter().map(|write| write.above(base)));
                     let noted = match written.is_empty() {
                         true => done,
