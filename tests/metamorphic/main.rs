@@ -26,11 +26,12 @@
 //! | `looking.rs`, `reading.rs` | reads, copies and readers, compared |
 //! | `held.rs` | cursors and iterators over earlier states |
 //! | `together.rs` | threads that write and read at the same time |
+//! | `transacting.rs` | transactions |
 //! | `space.rs` | a disk that has space again |
 //! | `spaces.rs` | keyspaces, and their keys in the model |
-//! | `opening.rs` | closing, killing, losing power, repairing |
+//! | `opening.rs` | closing, killing, losing power, repairing, going on in a copy |
 //! | `disks.rs`, `between.rs` | file systems |
-//! | `run.rs`, `shorten.rs` | a run in its thread; the shortest failing program |
+//! | `run.rs`, `patience.rs`, `shorten.rs` | a run in its thread; the shortest failing program |
 //!
 //! | VARIABLE | DEFAULT | MEANING |
 //! |---|---:|---|
