@@ -50,13 +50,23 @@ fn tables_on_disk(fs: &dyn Fs) -> usize {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_hundred_open_databases_share_a_few_threads_and_idle_ones_use_neither_threads_nor_time() {
-    // This runs in a process of its own, because the threads of other tests would be counted.
+    in_a_process("background::a_hundred_databases");
+}
+
+/// Runs another test in a process of its own, because the threads of other tests would be counted.
+#[cfg(target_os = "linux")]
+fn in_a_process(test: &str) {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "background::a_hundred_databases", "--ignored", "--nocapture"]);
+    child.args(["--exact", test, "--ignored", "--nocapture"]);
     let output = child.env("MAYPOLE_HUNDRED", "1").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("hundred: done"), "{text}{errors}");
+}
+
+#[cfg(target_os = "linux")]
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
 /// Not a test of its own: the process whose threads are counted.
@@ -67,7 +77,6 @@ fn a_hundred_databases() {
     if std::env::var_os("MAYPOLE_HUNDRED").is_none() {
         return;
     }
-    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     // User and system time of all threads, also of those that have ended, in ticks of 10 ms.
     let ticks = || -> u64 {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
@@ -100,6 +109,59 @@ fn a_hundred_databases() {
         assert_eq!(db.iter().count(), 300);
     }
     println!("hundred: done, {} threads at work", after_work - before);
+}
+
+/// Regression: a full disk. Each keyspace whose compaction had failed had a thread, which waited for
+/// space. Now the timer waits for all of them.
+#[test]
+#[cfg(target_os = "linux")]
+fn compactions_of_a_hundred_keyspaces_that_wait_for_space_hold_no_threads() {
+    in_a_process("background::a_hundred_keyspaces_without_space");
+}
+
+/// Not a test of its own: the process whose threads are counted.
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "the other half of another test, which starts it"]
+fn a_hundred_keyspaces_without_space() {
+    if std::env::var_os("MAYPOLE_HUNDRED").is_none() {
+        return;
+    }
+    let (_, faults) = faults();
+    let db = builder(&shared(&faults)).open().unwrap();
+    let keyspaces: Vec<Db> = (0..100).map(|n| db.keyspace(format!("{n}")).unwrap()).collect();
+    // The first compactions stand still until all are due.
+    let held = Arc::new((Mutex::new(true), Condvar::new()));
+    faults.before_changes({
+        let held = Arc::clone(&held);
+        move |_, operation, _| {
+            if operation == Operation::Create && thread::current().name() == Some("maypole-compact")
+            {
+                let guard = held.0.lock().unwrap();
+                drop(held.1.wait_while(guard, |held| *held).unwrap());
+            }
+        }
+    });
+    for keyspace in &keyspaces {
+        for table in 0..4 {
+            keyspace.put("key", [table; 100]).unwrap();
+            keyspace.flush().unwrap();
+        }
+    }
+    faults.fail_files_from(".sst", Target::Only(Operation::Create), 0, Fault::NoSpace);
+    *held.0.lock().unwrap() = false;
+    held.1.notify_all();
+    let waiting = || keyspaces.iter().filter(|it| it.stats().out_of_space.is_some()).count();
+    eventually("all wait for space", || waiting() == 100);
+    eventually("no thread is held", || threads() < 20);
+    assert_eq!(waiting(), 100);
+    faults.heal();
+    for keyspace in &keyspaces[..3] {
+        // A caller who waits has it tried at once.
+        keyspace.wait_for_compaction().unwrap();
+        assert!(keyspace.stats().levels.first().is_none_or(|level| level.files < 4));
+    }
+    println!("hundred: done");
 }
 
 #[test]

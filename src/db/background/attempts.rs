@@ -29,8 +29,8 @@ const MIN_GROWTH_BYTES: u64 = 1 << 20;
 pub(crate) struct Work {
     pub flushes: Attempts,
     pub compactions: Attempts,
-    /// A job waits to try a compaction again, or is trying it now.
-    pub retrying_compaction: bool,
+    /// The one compaction that may run after another one has failed is running.
+    pub(super) runs_carefully: bool,
     /// Damaged files, which compactions leave out. `TreeState::unavailable` lists them too.
     pub damaged: Vec<DamagedTable>,
     /// Files that the last compaction of them could not read. If the next one cannot read them
@@ -48,8 +48,8 @@ pub(crate) struct Attempts {
     failed: Option<(u64, Error)>,
     /// The length of the last wait after a failed attempt; 0 after a success.
     waited: Duration,
-    /// The next attempt starts before the wait is over, because a caller waits for its outcome, or
-    /// because there may be space now.
+    /// The next flush starts before the wait is over, because a caller waits for its outcome, or
+    /// because there may be space now. For compactions see [`super::compactions::look_at_once`].
     pub(super) retry_now: bool,
     /// How many bytes were free after the failed attempt. `None` if that is not known, or was not
     /// looked up yet.
@@ -71,13 +71,6 @@ impl Work {
     pub(super) fn damaged_error(&self, number: u64) -> Option<Error> {
         let damaged = self.damaged.iter().find(|damaged| damaged.number == number);
         damaged.map(|damaged| damaged.error.clone())
-    }
-
-    /// Makes the next attempts start without further wait, because the success of a flush or a
-    /// compaction shows that there may be space now.
-    pub fn retry_now(&mut self) {
-        self.flushes.retry_now = true;
-        self.compactions.retry_now = true;
     }
 }
 
@@ -115,7 +108,6 @@ impl Attempts {
 
     /// Records that what is due does not fit, so that writers get the error again instead of a wait.
     pub fn does_not_fit(&mut self) {
-        self.retry_now = false;
         let again = || self.careful.clone().map(|error| (self.started, error));
         self.failed = self.failed.take().or_else(again);
     }
@@ -141,8 +133,7 @@ impl Attempts {
     /// work.
     pub fn refused(&mut self, error: Error) {
         if !matches!(error, Error::Closed) {
-            let attempt = self.start();
-            self.failed(attempt, error);
+            self.failed = Some((self.start(), error));
             self.retry_now = true;
         }
     }

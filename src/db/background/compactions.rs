@@ -1,5 +1,10 @@
 //! Compactions: which one is due, and its steps from the plan to the new tree.
 //!
+//! ```text
+//!   compaction_job   succeeded ─► the next that is due
+//!                    failed    ─► the timer: look ─► careful_job   one at a time, if it fits
+//! ```
+//!
 //! Compactions run in parallel if they share no file and their outputs cannot overlap within a
 //! level. A compaction of level 0 usually takes that whole level, so two such compactions seldom
 //! run at the same time. Instead, a large compaction of level 0 is split among the idle threads
@@ -7,8 +12,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::attempts::LOOK_EVERY;
+use super::pool::COMPACTIONS;
+use super::timer::{self, TurnWork};
 use crate::compaction::run::Job;
 use crate::compaction::{Conditions, Gain, Plan, PlanKind, Planner, dead, run, split};
 use crate::db::events;
@@ -22,6 +30,53 @@ use crate::stats::Ticker;
 use crate::sync::lock;
 use crate::sync::time::Instant;
 use crate::version::{TableFile, Version, VersionEdit, seconds_since_1970};
+
+/// After a compaction has failed.
+static CAREFULLY: TurnWork = TurnWork(look);
+
+/// Called by the timer when the wait after a failed compaction is over: starts one that is due and
+/// fits into the free space. Returns the wait until the next look; `None` if there is to be none, or
+/// if the job that was started adds it.
+fn look(inner: &Inner) -> Option<Duration> {
+    let free = inner.database.free_bytes();
+    let mut state = inner.tree.lock();
+    if state.work.runs_carefully {
+        return None;
+    }
+    // What running compactions may write is not free for another one.
+    let free = free.map(|free| free.saturating_sub(state.merging_bytes));
+    match inner.careful_plan(&mut state, free) {
+        Careful::Plan { plan, is_ample } => {
+            let started = inner.start_compaction(&mut state, plan, Caller::Job);
+            let Some(compaction) = started else { return Some(LOOK_EVERY) };
+            let (plan, borrowed) = (compaction.plan.clone(), compaction.borrowed);
+            let compaction = Compaction { is_ample, ..compaction };
+            match inner.start_job(&COMPACTIONS, |inner| inner.careful_job(compaction)) {
+                Ok(()) => {
+                    state.work.runs_carefully = true;
+                    None
+                }
+                Err(error) => {
+                    inner.release_compaction(&mut state, &plan, borrowed);
+                    state.work.compactions.refused(error);
+                    Some(LOOK_EVERY)
+                }
+            }
+        }
+        Careful::Wait => Some(LOOK_EVERY),
+        Careful::End => {
+            inner.schedule(&mut state);
+            inner.tree.notify();
+            None
+        }
+    }
+}
+
+/// Lets the timer look at once after a failed compaction, because a caller waits for the outcome, or
+/// because there may be space now. The caller must hold no lock.
+pub(super) fn look_at_once(inner: &Inner) {
+    timer::add(inner, Duration::ZERO, &CAREFULLY);
+}
 
 impl Inner {
     /// The job: runs `first`, then every other compaction that is due.
@@ -40,15 +95,19 @@ impl Inner {
         }
     }
 
-    /// The job that compacts after a compaction has failed: runs the compactions that are due, one
-    /// after the other, each when it may be tried again and fits into the free space.
-    pub(super) fn retry_job(&self) {
-        while let Some(compaction) = self.next_that_fits() {
-            if !self.compact_and_record(compaction) {
-                return;
-            }
-            // A flush may have waited for the space.
-            self.schedule(&mut self.tree.lock());
+    /// The job: runs one compaction that was chosen with care.
+    fn careful_job(&self, compaction: Compaction) {
+        if !self.compact_and_record(compaction) {
+            return;
+        }
+        let mut state = self.tree.lock();
+        state.work.runs_carefully = false;
+        let is_careful = state.work.compactions.is_careful();
+        let wait = state.work.compactions.next_wait();
+        self.schedule(&mut state);
+        drop(state);
+        if is_careful {
+            timer::add(self, wait, &CAREFULLY);
         }
     }
 
@@ -57,7 +116,9 @@ impl Inner {
     fn compact_and_record(&self, compaction: Compaction) -> bool {
         let Compaction { attempt, is_ample, .. } = compaction;
         let compacted = self.compact(compaction);
+        let free = compacted.is_err().then(|| self.database.free_bytes()).flatten();
         let mut state = self.tree.lock();
+        let mut look_after = None;
         let compactions = |state: &mut TreeState| match is_ample {
             true => state.work.compactions.is_over(),
             false => state.work.compactions.succeeded(),
@@ -65,14 +126,20 @@ impl Inner {
         match compacted {
             Ok(_) => {
                 compactions(&mut state);
-                state.work.retry_now();
+                // There may be space for a flush that has failed.
+                state.work.flushes.retry_now = true;
             }
             // The files of a dropped keyspace go with it.
             Err(Error::KeyspaceDropped(_)) => compactions(&mut state),
             // The next compaction leaves the damaged file out.
             Err(error) if state.has_set_aside(&error) => compactions(&mut state),
             Err(error) if self.database.may_retry(&error) => {
-                state.work.compactions.failed(attempt, error)
+                let free = free.map(|free| free.saturating_sub(state.merging_bytes));
+                let compactions = &mut state.work.compactions;
+                let was_careful = compactions.is_careful();
+                compactions.failed(attempt, error);
+                compactions.note_free(free);
+                look_after = (!was_careful).then(|| compactions.next_wait());
             }
             Err(error) => {
                 drop(state);
@@ -81,47 +148,15 @@ impl Inner {
             }
         }
         self.tree.notify();
+        drop(state);
+        if let Some(wait) = look_after {
+            timer::add(self, wait, &CAREFULLY);
+        }
         true
     }
 
-    /// Waits until a compaction that is due may be tried again and fits into the free space, and
-    /// starts it. Returns `None`, and so ends the retry job, if compactions need not be careful any
-    /// more, if none can start, or if the database must not compact.
-    fn next_that_fits(&self) -> Option<Compaction> {
-        let wait = self.tree.lock().work.compactions.next_wait();
-        let not_before = Instant::now() + wait;
-        loop {
-            let free = self.database.free_bytes();
-            let mut state = self.tree.lock();
-            // What running compactions may write is not free for another one.
-            let free = free.map(|free| free.saturating_sub(state.merging_bytes));
-            let left = not_before.saturating_duration_since(Instant::now());
-            state.work.compactions.note_free(free);
-            if left.is_zero() || state.work.compactions.retry_now || self.is_stopping() {
-                match self.careful_plan(&mut state, free) {
-                    Careful::Plan { plan, is_ample } => {
-                        if let Some(compaction) =
-                            self.start_compaction(&mut state, plan, Caller::Job)
-                        {
-                            return Some(Compaction { is_ample, ..compaction });
-                        }
-                    }
-                    Careful::End => {
-                        state.work.retrying_compaction = false;
-                        self.schedule(&mut state);
-                        self.tree.notify();
-                        return None;
-                    }
-                    Careful::Wait => {}
-                }
-            }
-            let pause = if left.is_zero() { LOOK_EVERY } else { left.min(LOOK_EVERY) };
-            drop(self.tree.wait_at_most(state, pause));
-        }
-    }
-
-    /// Which compaction the retry job runs now, if any. `free`: how many bytes are free, if that is
-    /// known.
+    /// Which compaction runs now, if any, after one has failed. `free`: how many bytes are free, if that
+    /// is known.
     fn careful_plan(&self, state: &mut TreeState, free: Option<u64>) -> Careful {
         let is_careful = state.work.compactions.is_careful();
         if self.is_stopping() || state.waits_for_space || !is_careful {
@@ -377,11 +412,11 @@ pub(crate) struct Compaction {
     /// when the compaction ends.
     pub(super) borrowed: usize,
     attempt: u64,
-    /// So much space is free that a success ends the care of compactions ([`Inner::retry_job`]).
+    /// So much space is free that a success ends the care of compactions ([`Inner::careful_plan`]).
     is_ample: bool,
 }
 
-/// What the retry job does next ([`Inner::careful_plan`]).
+/// What follows after a failed compaction ([`Inner::careful_plan`]).
 enum Careful {
     Plan { plan: Plan, is_ample: bool },
     Wait,

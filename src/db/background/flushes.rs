@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempts::LOOK_EVERY;
+use super::compactions;
 use super::schedule::Awaited;
 use super::timer::{self, TurnWork};
 use crate::db::events;
@@ -172,11 +173,17 @@ impl Inner {
             match flushed {
                 Ok(()) => {
                     state.work.flushes.succeeded();
-                    state.work.retry_now();
                     self.tree.notify();
-                    if threads.has_waiting() {
-                        // One memtable of each tree in turn.
-                        state.flushing = false;
+                    // One memtable of each tree in turn.
+                    let ends = threads.has_waiting();
+                    state.flushing = !ends;
+                    let is_careful = state.work.compactions.is_careful();
+                    drop(state);
+                    if is_careful {
+                        // There may be space now.
+                        compactions::look_at_once(self);
+                    }
+                    if ends {
                         return;
                     }
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::cleanups::Cleanup;
 use super::pool::{COMPACTIONS, FLUSHES, Pool};
 use super::timer::TurnWork;
-use super::{idle, jobs, timer};
+use super::{compactions, idle, jobs, timer};
 use crate::db::inner::jobs::Threads;
 use crate::db::inner::tree::StateGuard;
 use crate::db::inner::tree_state::TreeState;
@@ -70,7 +70,7 @@ impl Inner {
             }
         }
         if state.work.compactions.is_careful() {
-            self.schedule_retry(state);
+            // The timer starts one if it fits.
             return;
         }
         while let Some(compaction) = self.next_compaction(state) {
@@ -94,22 +94,8 @@ impl Inner {
         }
     }
 
-    /// Starts the job that compacts again after a compaction has failed ([`Inner::retry_job`]).
-    /// There is at most one such job.
-    fn schedule_retry(&self, state: &mut TreeState) {
-        if state.waits_for_space || state.work.retrying_compaction {
-            return;
-        }
-        state.work.retrying_compaction = true;
-        let started = self.start_job(&COMPACTIONS, Inner::retry_job);
-        if let Err(error) = started {
-            state.work.retrying_compaction = false;
-            state.work.compactions.refused(error);
-        }
-    }
-
     /// Starts `work` on a thread of `pool`.
-    fn start_job(
+    pub(super) fn start_job(
         &self,
         pool: &'static Pool,
         work: impl FnOnce(&Inner) + Send + 'static,
@@ -152,19 +138,23 @@ impl Inner {
     ) -> Result<StateGuard<'_>> {
         let mut state = self.tree.lock();
         let flushes = state.work.flushes.started;
-        let compactions = state.work.compactions.started;
+        let compacted = state.work.compactions.started;
         if !done(&state) {
             state.work.flushes.retry_now = true;
-            state.work.compactions.retry_now |= awaited == Awaited::FlushesAndCompactions;
             self.tree.notify();
             self.schedule(&mut state);
+            if awaited == Awaited::FlushesAndCompactions && state.work.compactions.is_careful() {
+                drop(state);
+                compactions::look_at_once(self);
+                state = self.tree.lock();
+            }
         }
         while !done(&state) {
             self.check_writable()?;
             let failure = state.work.flushes.failure_after(flushes);
             let failure = failure.or_else(|| match awaited {
                 Awaited::Flushes => None,
-                Awaited::FlushesAndCompactions => state.work.compactions.failure_after(compactions),
+                Awaited::FlushesAndCompactions => state.work.compactions.failure_after(compacted),
             });
             if let Some(error) = failure {
                 return Err(error.clone());
