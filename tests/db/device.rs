@@ -468,7 +468,8 @@ fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
         (0..500).for_each(|n| drop(db.get(key(KEYS - 1 - n)).unwrap()));
         metadata() == before
     });
-    let keys: Vec<String> = (0..64).map(|n| key(n * 60)).collect();
+    // All of these are in the deepest level, whose blocks the cache cannot hold together.
+    let keys: Vec<String> = (0..64).map(|n| key(n * 60 + 3)).collect();
     thread::scope(|scope| {
         // The drop of this value opens the gate, also after a failed assertion. If the gate stayed
         // closed, the scope would wait for its threads for ever.
