@@ -1793,6 +1793,16 @@ pub const BUGS: &[Bug] = &[
         test: "trouble::a_flush_that_waits_for_space_keeps_no_other_keyspace_from_its_error",
     },
     Bug {
+        name: "a compaction that waits for space keeps its thread",
+        file: "src/db/background/compactions.rs",
+        old: "        if let Some(wait) = look_after {\n",
+        new: "        while look_after.is_some() && self.database.free_bytes().is_none() && !self.is_stopping() {\n            \
+              crate::sync::thread::sleep(Duration::from_millis(50));\n        }\n        \
+              if let Some(wait) = look_after {\n",
+        program: "db",
+        test: "background::compactions_of_a_hundred_keyspaces_that_wait_for_space_hold_no_threads",
+    },
+    Bug {
         name: "a writer waits for flushes of other keyspaces that have failed",
         file: "src/db/write/stall.rs",
         old: "            self.check_flushes()?;\n",

@@ -2,9 +2,10 @@
 //! change. It is plain data, the field `work` of `TreeState`.
 //!
 //! After a failed attempt the next one waits, each time twice as long, and then until what it needs
-//! is free ([`Attempts::may_fit`]). To look at the free space is cheap, so it is looked at often,
-//! while an attempt on a full disk writes until the disk is full. So an idle database on a full disk
-//! writes nothing, and soon notices free space.
+//! is free ([`Attempts::may_fit`]). The timer has the waits, because a thread that sleeps would be
+//! missing elsewhere. To look at the free space is cheap, so it is looked at often, while an attempt
+//! on a full disk writes until the disk is full. So an idle database on a full disk writes nothing,
+//! and soon notices free space.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -13,9 +13,9 @@
 //! **No space, descriptors, memory or thread, or a failed read.** A job that fails because of these
 //! changes nothing ([`Error::changed_nothing`]), and its error is not latched. Readers continue.
 //! Writers continue until they would have to wait for the job, and then get its error. Until the work
-//! is tried again, no other job of its kind starts for this tree, and no thread that the trees share
-//! is kept. A caller of [`Inner::wait_until`] makes it be tried again at once, and gets the error if
-//! that attempt fails too.
+//! is tried again, no other job of its kind starts for this tree, and it keeps no thread. A caller of
+//! [`Inner::wait_until`] makes it be tried again at once, and gets the error if that attempt fails
+//! too.
 //!
 //! **Closing** waits until no job is left. A job may drop the last `Db`, because the user's `Fs`,
 //! which jobs call, may own that `Db`. The thread of such a job cannot wait for its own job, so the

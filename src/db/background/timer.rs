@@ -1,6 +1,6 @@
 //! The thread that wakes databases at certain times: to publish their counters in the file `STATS`,
-//! to see whether their trees have come to rest ([`super::idle`]), and whether a flush that has failed
-//! may be tried again ([`super::flushes`]).
+//! to see whether their trees have come to rest ([`super::idle`]), and whether a flush or a compaction
+//! that has failed may be tried again ([`super::attempts`]).
 //!
 //! ```text
 //!   database   due at
@@ -14,8 +14,8 @@
 //! database's jobs. So closing waits for it, and nothing is written after the lock of the directory
 //! is released.
 //!
-//! All databases share the one thread, so a stalled device delays the turns of other databases, but
-//! no other work: a caller who waits for a flush has it tried again at once.
+//! All databases share the one thread, so a stalled device delays the turns of other databases, also
+//! the next attempts after failed ones, but no other work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
