@@ -55,7 +55,7 @@ fn a_hundred_open_databases_share_a_few_threads_and_idle_ones_use_neither_thread
 
 /// Runs another test in a process of its own, because the threads of other tests would be counted.
 #[cfg(target_os = "linux")]
-fn in_a_process(test: &str) {
+pub fn in_a_process(test: &str) {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", test, "--ignored", "--nocapture"]);
     let output = child.env("MAYPOLE_HUNDRED", "1").output().unwrap();
@@ -65,7 +65,7 @@ fn in_a_process(test: &str) {
 }
 
 #[cfg(target_os = "linux")]
-fn threads() -> usize {
+pub fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target, write_atomic};
 use maypole::{Builder, Db, Error, PublishedStats, Ticker};
 
+#[cfg(target_os = "linux")]
+use super::background::{in_a_process, threads};
+
 const OFTEN: Duration = Duration::from_millis(10);
 
 fn builder(fs: &Arc<dyn Fs>) -> Builder {
@@ -284,13 +287,7 @@ fn an_interval_that_makes_no_sense_is_refused() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_hundred_databases_publish_from_one_thread() {
-    // This runs in a process of its own, because the threads of other tests would be counted.
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "publish::a_hundred_that_publish", "--ignored", "--nocapture"]);
-    let output = child.env("MAYPOLE_HUNDRED", "1").output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("hundred: done"), "{text}{errors}");
+    in_a_process("publish::a_hundred_that_publish");
 }
 
 /// Not a test of its own: the process whose threads are counted.
@@ -301,7 +298,6 @@ fn a_hundred_that_publish() {
     if std::env::var_os("MAYPOLE_HUNDRED").is_none() {
         return;
     }
-    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let before = threads();
     let systems: Vec<Arc<dyn Fs>> = (0..100).map(|_| Arc::new(MemFs::new()) as _).collect();
     let databases: Vec<Db> = systems.iter().map(|fs| builder(fs).open().unwrap()).collect();

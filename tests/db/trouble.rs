@@ -420,7 +420,7 @@ fn deletions_pass_a_full_level_0_and_free_the_disk() {
     disk.check_that_it_goes_on();
 }
 
-/// Opens three keyspaces on a disk that has no space for tables. Only one flush runs at a time.
+/// Opens twelve keyspaces on a disk that has no space for tables. Only one flush runs at a time.
 fn keyspaces_without_space() -> (FaultFs, Db, Vec<Db>) {
     let (faults, fs) = faults();
     let db = builder(&fs).compaction_threads(1).open().unwrap();

@@ -2,10 +2,10 @@
 //! change. It is plain data, the field `work` of `TreeState`.
 //!
 //! After a failed attempt the next one waits, each time twice as long, and then until what it needs
-//! is free ([`Attempts::may_fit`]). The timer has the waits, because a thread that sleeps would be
-//! missing elsewhere. To look at the free space is cheap, so it is looked at often, while an attempt
-//! on a full disk writes until the disk is full. So an idle database on a full disk writes nothing,
-//! and soon notices free space.
+//! is free ([`Attempts::may_fit`]). The timer waits, and not a thread, which other work may
+//! need. To look at the free space is cheap, so it is looked at often, while an attempt on a full disk
+//! writes until the disk is full. So an idle database on a full disk writes nothing, and soon notices
+//! free space.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::error::Error;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// How often work that waits for space is looked at, whether there is enough.
+/// How often the timer looks at the free space for work that waits for it.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The least growth of the free space after which work is tried again that seems not to fit.

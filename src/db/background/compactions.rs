@@ -49,19 +49,10 @@ fn look(inner: &Inner) -> Option<Duration> {
         Careful::Plan { plan, is_ample } => {
             let started = inner.start_compaction(&mut state, plan, Caller::Job);
             let Some(compaction) = started else { return Some(LOOK_EVERY) };
-            let (plan, borrowed) = (compaction.plan.clone(), compaction.borrowed);
             let compaction = Compaction { is_ample, ..compaction };
-            match inner.start_job(&COMPACTIONS, |inner| inner.careful_job(compaction)) {
-                Ok(()) => {
-                    state.work.runs_carefully = true;
-                    None
-                }
-                Err(error) => {
-                    inner.release_compaction(&mut state, &plan, borrowed);
-                    state.work.compactions.refused(error);
-                    Some(LOOK_EVERY)
-                }
-            }
+            state.work.runs_carefully =
+                inner.start_compaction_job(&mut state, compaction, Inner::careful_job);
+            (!state.work.runs_carefully).then_some(LOOK_EVERY)
         }
         Careful::Wait => Some(LOOK_EVERY),
         Careful::End => {
@@ -237,6 +228,24 @@ impl Inner {
             Caller::User => (1, threads.take_idle(wanted - 1)),
         };
         (own + borrowed > 0).then(|| state.start(plan, own + borrowed, borrowed))
+    }
+
+    /// Starts the job that runs a compaction which [`Inner::start_compaction`] has started. If there is
+    /// no thread for the job, undoes that and returns `false`.
+    pub(super) fn start_compaction_job(
+        &self,
+        state: &mut TreeState,
+        compaction: Compaction,
+        job: fn(&Inner, Compaction),
+    ) -> bool {
+        let (plan, borrowed) = (compaction.plan.clone(), compaction.borrowed);
+        let started = self.start_job(&COMPACTIONS, move |inner| job(inner, compaction));
+        let is_started = started.is_ok();
+        if let Err(error) = started {
+            self.release_compaction(state, &plan, borrowed);
+            state.work.compactions.refused(error);
+        }
+        is_started
     }
 
     /// Undoes [`Inner::start_compaction`].

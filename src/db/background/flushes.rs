@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A flush that waits until it may be tried again holds no thread, because the trees of a database
-//! share a few. Otherwise a flush that fails for one of them would keep those of the others from being
-//! tried, and nobody would be told that they fail too.
+//! share a few. Otherwise a failed flush of one tree would keep those of the others from being tried, and
+//! their callers would wait for space instead of getting the error.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

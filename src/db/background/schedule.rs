@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cleanups::Cleanup;
-use super::pool::{COMPACTIONS, FLUSHES, Pool};
+use super::pool::{FLUSHES, Pool};
 use super::timer::TurnWork;
 use super::{compactions, idle, jobs, timer};
 use crate::db::inner::jobs::Threads;
@@ -74,11 +74,7 @@ impl Inner {
             return;
         }
         while let Some(compaction) = self.next_compaction(state) {
-            let (plan, borrowed) = (compaction.plan.clone(), compaction.borrowed);
-            let work = |inner: &Inner| inner.compaction_job(compaction);
-            if let Err(error) = self.start_job(&COMPACTIONS, work) {
-                self.release_compaction(state, &plan, borrowed);
-                state.work.compactions.refused(error);
+            if !self.start_compaction_job(state, compaction, Inner::compaction_job) {
                 return;
             }
         }
