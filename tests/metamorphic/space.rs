@@ -30,6 +30,8 @@ impl Store {
             || !self.readers.is_empty();
         let are_all_open = self.home().keyspaces().len() == self.open_spaces().len();
         if !is_held && are_all_open {
+            // These keep the tables of their keyspaces.
+            self.dropped.clear();
             self.no_table_is_left();
         }
         Ok(())
