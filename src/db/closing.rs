@@ -82,7 +82,7 @@ impl Inner {
         };
         self.database.writing.drop_wals();
         self.database.store.obsolete.close();
-        trees.iter().for_each(|tree| tree.reading.keep_tables_of_readers_open());
+        self.database.trees.keep_tables_of_readers_open();
         publish::publish_stats(&self.database, false);
         self.keep_asks();
         self.database.directory.release();

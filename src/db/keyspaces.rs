@@ -16,6 +16,7 @@
 
 use std::sync::Arc;
 
+use super::background::jobs::{latching_panics, read_in_this_thread, work_in_this_thread};
 use super::background::schedule::start_tree;
 use super::db::Db;
 use super::inner::Inner;
@@ -31,7 +32,7 @@ use super::write::batch::WriteBatch;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::sync::atomic::Ordering;
-use crate::version::{KeyspaceId, MAX_NAME_BYTES, Version};
+use crate::version::{MAX_NAME_BYTES, Version};
 use crate::wal::{LogVersion, LogWriter};
 
 /// Keyspaces: several sets of keys in one database, each with its own filter policy.
@@ -222,7 +223,9 @@ impl Snapshot {
 impl Inner {
     fn open_keyspace(&self, name: &[u8], change: impl FnOnce(Builder) -> Builder) -> Result<Inner> {
         let database = &self.database;
-        database.status.check_open()?;
+        // The closing waits for this call. Otherwise the call could write to the MANIFEST, and let
+        // `CURRENT` name a new one, when the directory has another owner already.
+        let _working = read_in_this_thread(self)?;
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             let text =
                 format!("a name of {} bytes: a keyspace has 1 to {MAX_NAME_BYTES}", name.len());
@@ -265,10 +268,7 @@ impl Inner {
     fn create_keyspace(&self, name: &[u8], options: TreeOptions) -> Result<Inner> {
         let database = &self.database;
         database.status.check_writable()?;
-        let id = database.trees.next_id();
-        if id == KeyspaceId::MAX {
-            return Err(Error::InvalidArgument("the numbers of keyspaces are used up".into()));
-        }
+        let id = database.trees.take_id()?;
         // A power loss must not leave the keyspace without an earlier write.
         self.sync_wals()?;
         let text: Arc<str> = options.to_text().into();
@@ -281,8 +281,8 @@ impl Inner {
         let database = &self.database;
         database.status.check_writable()?;
         self.ensure_taken_over(&mut database.writing.lead())?;
-        let put = database.catalog.put_keyspace(database.parts(), keyspace);
-        put.map_err(|error| self.latch_unless_retried(error))
+        let put = || database.catalog.put_keyspace(database.parts(), keyspace);
+        latching_panics(self, put).map_err(|error| self.latch_unless_retried(error))
     }
 
     /// Sets the options of a tree for tables and memtables to come.
@@ -325,6 +325,7 @@ impl Inner {
             let text = "the keyspace \"default\" cannot be dropped; Db::clear empties it";
             return Err(Error::InvalidArgument(text.into()));
         }
+        let _working = work_in_this_thread(self)?;
         let _changes = database.trees.lock_changes();
         let Some(keyspace) = database.trees.find(name) else { return Ok(false) };
         // Writers wait from here on, so that every acknowledged write is before the drop or after it.
@@ -333,8 +334,8 @@ impl Inner {
         let mut writer = database.writing.lead();
         self.ensure_taken_over(&mut writer)?;
         self.sync_with(&mut writer).map_err(|error| self.latch(error))?;
-        let dropped = database.catalog.drop_keyspace(database.parts(), &keyspace);
-        dropped.map_err(|error| self.latch_unless_retried(error))?;
+        let drop_it = || database.catalog.drop_keyspace(database.parts(), &keyspace);
+        latching_panics(self, drop_it).map_err(|error| self.latch_unless_retried(error))?;
         writer.others.remove(&keyspace.id);
         drop(writer);
         if let Some(tree) = keyspace.tree {

@@ -49,6 +49,15 @@ impl ReadState {
             marks: Arc::clone(marks),
         }
     }
+
+    /// Keeps the files of all tables open, whatever happens to their names.
+    pub fn keep_tables_open(&self) {
+        for (_, file) in self.sources.version.files() {
+            // A table that cannot be kept open is opened when it is read. If it is gone, that read
+            // fails.
+            let _ = file.table.block_file().file().keep_open();
+        }
+    }
 }
 
 impl Retired for ReadState {

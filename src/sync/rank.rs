@@ -102,6 +102,8 @@ ranks! {
     NeededWals,
     /// `db/inner/trees.rs`: the keyspaces. Asked while the MANIFEST is locked.
     Trees,
+    /// `db/inner/trees.rs`: the dropped keyspaces. Noted while the MANIFEST is locked.
+    DroppedTrees,
     /// `db/background/timer.rs`: the turns of all databases. Held while a turn becomes a job.
     Timer,
 

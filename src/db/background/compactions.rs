@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempts::LOOK_EVERY;
+use super::jobs::work_until_closed;
 use super::pool::COMPACTIONS;
 use super::timer::{self, TurnWork};
 use crate::compaction::run::Job;
@@ -63,10 +64,14 @@ fn look(inner: &Inner) -> Option<Duration> {
     }
 }
 
-/// Lets the timer look at once after a failed compaction, because a caller waits for the outcome, or
-/// because there may be space now. The caller must hold no lock.
+/// Looks at once after a failed compaction, because a caller waits for the outcome, or because there
+/// may be space now. The calling thread looks and not the timer's, which may be waiting for the device
+/// of another database. It must hold no lock.
 pub(super) fn look_at_once(inner: &Inner) {
-    timer::add(inner, Duration::ZERO, &CAREFULLY);
+    let Ok(working) = work_until_closed(inner) else { return };
+    if let Some(wait) = look(working.inner()) {
+        timer::add(inner, wait, &CAREFULLY);
+    }
 }
 
 impl Inner {
@@ -194,8 +199,9 @@ impl Inner {
     /// Returns `None` if none is due, no thread is idle, or the database must not compact now.
     pub(super) fn next_compaction(&self, state: &mut TreeState) -> Option<Compaction> {
         let is_idle = || self.database.jobs.compaction_threads.idle() > 0;
-        // If other trees have the threads, this tree waits for its turn, but only if it needs one.
-        let may_wait = || self.database.trees.has_others();
+        // If other trees have the threads, this tree waits for its turn, but only if it needs one. A
+        // thread may still work for a keyspace that was dropped.
+        let may_wait = || self.database.trees.had_others();
         if self.is_stopping() || state.waits_for_space || !(is_idle() || may_wait()) {
             return None;
         }

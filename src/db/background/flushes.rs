@@ -22,6 +22,7 @@ use crate::db::flush::Flush;
 use crate::db::inner::Inner;
 use crate::db::inner::cut::Cut;
 use crate::db::inner::database::Database;
+use crate::db::inner::tree_state::TreeState;
 use crate::db::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
@@ -54,7 +55,8 @@ impl Inner {
     /// Flushes everything that was written before the call, and waits until this is done.
     pub(crate) fn flush(&self) -> Result<()> {
         self.database.status.check_writable()?;
-        let memtable = {
+        self.retry_failed_flush()?;
+        let newest = {
             let mut writer = self.database.writing.lead();
             self.ensure_taken_over(&mut writer)?;
             self.tree.check_exists()?;
@@ -63,20 +65,33 @@ impl Inner {
                 // table.
                 self.sync_with(&mut writer).map_err(|error| self.latch(error))?;
             }
-            if writer.of(self.tree.id)?.memtable.is_empty() {
-                None
-            } else {
+            if !writer.of(self.tree.id)?.memtable.is_empty() {
                 self.rotate(&mut writer)?;
-                self.tree.lock().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
             }
+            // Even if this call has frozen no memtable, older ones may still be frozen.
+            self.tree.lock().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
         };
-        // This call waits even if it has frozen no memtable, because older memtables may still be
-        // frozen.
-        drop(self.wait_until(Awaited::Flushes, |state| match &memtable {
-            Some(memtable) => state.frozen.iter().all(|f| !Arc::ptr_eq(&f.memtable, memtable)),
-            None => state.frozen.is_empty(),
-        })?);
-        Ok(())
+        // Memtables that others freeze from here on are not waited for.
+        let Some(newest) = newest else { return Ok(()) };
+        let is_flushed =
+            |state: &TreeState| state.frozen.iter().all(|it| !Arc::ptr_eq(&it.memtable, &newest));
+        self.wait_until(Awaited::Flushes, is_flushed).map(drop)
+    }
+
+    /// Called before a memtable is frozen on request. If the last flush has failed, tries it again
+    /// first. Otherwise each request would leave one more memtable that waits.
+    ///
+    /// # Errors
+    ///
+    /// That of the new attempt.
+    pub(in crate::db) fn retry_failed_flush(&self) -> Result<()> {
+        if self.tree.lock().work.flushes.last_error().is_none() {
+            return Ok(());
+        }
+        let is_over = |state: &TreeState| {
+            state.frozen.is_empty() || state.work.flushes.last_error().is_none()
+        };
+        self.wait_until(Awaited::Flushes, is_over).map(drop)
     }
 
     /// Flushes the memtables of all keyspaces, and waits until this is done.
@@ -163,9 +178,9 @@ impl Inner {
                 state.work.flushes.start()
             };
             let flushed = self.flush_oldest();
-            self.database.flush_failed.store(flushed.is_err(), Ordering::Relaxed);
             let mut free = None;
             if let Err(error) = &flushed {
+                self.database.flush_failed.store(true, Ordering::Relaxed);
                 events::failed(&self.database.store.dir, "flush", error);
                 free = self.database.free_bytes();
             }

@@ -25,7 +25,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,8 +113,9 @@ pub(crate) fn work_until_closed(inner: &Inner) -> Result<Working> {
     work_if(inner, Status::check_open)
 }
 
-/// Like [`work_until_closed`], for a call that writes nothing. A database that was opened read-only
-/// has no jobs, and its closing releases no directory, so there the call does not count as a job.
+/// Like [`work_until_closed`], for a call that may also be made of a database that was opened
+/// read-only. Such a database has no jobs, and its closing releases no directory, so there the call
+/// does not count as a job.
 pub(crate) fn read_in_this_thread(inner: &Inner) -> Result<Option<Working>> {
     inner.database.status.check_open()?;
     inner.database.starts_jobs().then(|| work_until_closed(inner)).transpose()
@@ -147,6 +148,15 @@ pub(crate) fn wait_for_jobs(database: &Database) -> bool {
         thread::sleep(Duration::from_micros(50));
     }
     true
+}
+
+/// Runs `work`, which changes the database in a thread of the user. A panic in it makes the database
+/// read-only, as a panic in a job does, because nobody knows what the call has changed.
+pub(crate) fn latching_panics<T>(inner: &Inner, work: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        inner.latch(Error::Panicked(message_of(&*panic)));
+        resume_unwind(panic)
+    })
 }
 
 /// The message of a caught panic, on one line.

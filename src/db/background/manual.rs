@@ -27,17 +27,16 @@
 //! not wait long for it. No running compaction waits for another, so there is no deadlock.
 
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::compactions::{Caller, Compaction};
-use super::jobs::{message_of, work_in_this_thread};
+use super::jobs::{latching_panics, work_in_this_thread};
 use super::schedule::Awaited;
 use crate::compaction::{Gain, LAST_LEVEL, Plan, PlanKind, Planner, Unavailable, overlapping};
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
 use crate::db::iter::bounds::Bounds;
 use crate::encoding::key::{SequenceNumber, user_key};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sync::atomic::Ordering;
 use crate::version::{FileMeta, LEVELS};
 
@@ -102,20 +101,15 @@ impl Inner {
 
     /// Runs `work`, a series of steps, while no other such series runs.
     pub(super) fn manually<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
-        let done = catch_unwind(AssertUnwindSafe(work));
+        self.wait_until(Awaited::Nothing, |state| !state.manual)?.manual = true;
+        // After a panic `manual` stays set. The files of the step stay reserved, too.
+        let done = latching_panics(self, work);
         let mut state = self.tree.lock();
         state.manual = false;
         state.claimed = None;
         self.schedule(&mut state);
         self.tree.notify();
         drop(state);
-        let done = done.unwrap_or_else(|panic| {
-            // The files of the step stay reserved, so no compaction may follow, as after the panic
-            // of a job.
-            self.latch(Error::Panicked(message_of(&*panic)));
-            resume_unwind(panic)
-        });
         done.map_err(|error| self.latch_unless_retried(error))
     }
 

@@ -21,6 +21,8 @@ use crate::sync::lock;
 /// Which work a caller waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaited {
+    /// None of the jobs below: for the turn of the caller.
+    Nothing,
     Flushes,
     FlushesAndCompactions,
 }
@@ -135,7 +137,7 @@ impl Inner {
         let mut state = self.tree.lock();
         let flushes = state.work.flushes.started;
         let compacted = state.work.compactions.started;
-        if !done(&state) {
+        if awaited != Awaited::Nothing && !done(&state) {
             state.work.flushes.retry_now = true;
             self.tree.notify();
             self.schedule(&mut state);
@@ -147,11 +149,14 @@ impl Inner {
         }
         while !done(&state) {
             self.check_writable()?;
-            let failure = state.work.flushes.failure_after(flushes);
-            let failure = failure.or_else(|| match awaited {
-                Awaited::Flushes => None,
-                Awaited::FlushesAndCompactions => state.work.compactions.failure_after(compacted),
-            });
+            let failed_flush = || state.work.flushes.failure_after(flushes);
+            let failure = match awaited {
+                Awaited::Nothing => None,
+                Awaited::Flushes => failed_flush(),
+                Awaited::FlushesAndCompactions => {
+                    failed_flush().or_else(|| state.work.compactions.failure_after(compacted))
+                }
+            };
             if let Some(error) = failure {
                 return Err(error.clone());
             }

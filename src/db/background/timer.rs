@@ -25,6 +25,9 @@ use crate::db::inner::{Inner, WeakInner};
 use crate::sync::time::Instant;
 use crate::sync::{Condvar, Mutex, PerProcess, lock, rank, thread};
 
+/// How long a turn waits after a panic of the user's file system in it.
+const AFTER_PANIC: Duration = Duration::from_secs(10);
+
 /// A forked child has neither the parent's thread nor its databases, so it gets a timer of its own.
 static TIMER: PerProcess<Timer> = PerProcess::new(Timer::default);
 
@@ -64,6 +67,13 @@ impl TimerState {
             None => self.turns.push(turn),
         }
     }
+
+    /// If the system refuses a thread, the next call tries again.
+    fn ensure_thread(&mut self) {
+        if !self.has_thread && !self.turns.is_empty() {
+            self.has_thread = thread::spawn("maypole-timer", work_by_turns).is_ok();
+        }
+    }
 }
 
 /// Runs `work` when `delay` is over, or earlier if the database already has an earlier turn for it.
@@ -74,11 +84,15 @@ pub(crate) fn add(inner: &Inner, delay: Duration, work: &'static TurnWork) {
     let mut state = lock(&timer.state);
     let at = Instant::now() + delay;
     state.add(Turn { at, inner: inner.downgrade(), work });
-    if !state.has_thread {
-        // If the system refuses a thread, the next call of this function tries again.
-        state.has_thread = thread::spawn("maypole-timer", work_by_turns).is_ok();
-    }
+    state.ensure_thread();
     timer.changed.notify_one();
+}
+
+/// Tries again to start the thread if the system has refused it. Called by those who get the error of
+/// work that waits for its turn, because nobody else may come. The caller must hold no lock of the
+/// database.
+pub(crate) fn ensure_thread() {
+    lock(&TIMER.get().state).ensure_thread();
 }
 
 /// Cancels the turns of a database that is closing. The caller must hold no lock of the database.
@@ -127,12 +141,13 @@ fn work_by_turns() {
             continue;
         };
         // The user's file system may panic. The panic is caught, because the thread serves other
-        // databases too.
+        // databases too. The turn comes again, because nobody else would try failed work again.
         let next = catch_unwind(AssertUnwindSafe(|| work.0(working.inner())));
+        let next = next.unwrap_or(Some(AFTER_PANIC));
         state = lock(&timer.state);
         // If closing began during the work, `cancel` did not find this turn, so it must not be
         // added again.
-        if let Ok(Some(wait)) = next
+        if let Some(wait) = next
             && working.inner().database.status.check_open().is_ok()
         {
             state.add(Turn { at: now + wait, inner, work });

@@ -72,16 +72,23 @@ impl Parts<'_> {
         edit.flushed = vec![(tree.id, memtable.largest_sequence())];
     }
 
-    /// The first record of a new MANIFEST. `changed`: a tree whose version is about to change to
-    /// this one.
+    /// The first record of a new MANIFEST: the database after `edit`, which no list shows yet.
+    /// `changed`: the tree that the edit changes, and its version after it.
     fn whole_database(
         &self,
+        edit: &VersionEdit,
         progress: &Progress,
         changed: Option<(KeyspaceId, &Version)>,
         next_file: u64,
     ) -> VersionEdit {
+        let (mut keyspaces, next_keyspace) = self.trees.records();
+        let is_gone = |id| edit.dropped.contains(&id);
+        let is_replaced = |id| edit.created.iter().any(|created| created.id == id);
+        keyspaces.retain(|keyspace| !is_gone(keyspace.id) && !is_replaced(keyspace.id));
+        keyspaces.extend(edit.created.iter().cloned());
+        keyspaces.sort_by_key(|keyspace| keyspace.id);
         let mut tables = Vec::new();
-        for tree in self.trees.all() {
+        for tree in self.trees.all().into_iter().filter(|tree| !is_gone(tree.id)) {
             match changed {
                 Some((id, version)) if id == tree.id => tables.extend(tables_of(id, version)),
                 _ => {
@@ -90,7 +97,7 @@ impl Parts<'_> {
                 }
             }
         }
-        whole_database(self.store, tables, self.trees.records(), progress, next_file)
+        whole_database(self.store, tables, (keyspaces, next_keyspace), progress, next_file)
     }
 }
 
@@ -154,29 +161,26 @@ impl Catalog {
     pub fn put_keyspace(&self, parts: Parts<'_>, keyspace: Keyspace) -> Result<()> {
         let manifest = lock(&self.manifest);
         let Keyspace { id, name, options, .. } = &keyspace;
-        let (id, before) = (*id, parts.trees.find(name));
+        let id = *id;
+        let next_keyspace = parts.trees.find(name).is_none().then_some(id + 1);
         let record = KeyspaceRecord { id, name: name.to_vec(), options: options.to_string() };
-        let next_keyspace = before.is_none().then_some(id + 1);
         let edit = VersionEdit { created: vec![record], next_keyspace, ..VersionEdit::default() };
-        // A new MANIFEST, if one begins with this edit, lists the keyspaces of `parts.trees`.
+        let _manifest = self.record(parts, manifest, edit, None)?;
         parts.trees.insert(keyspace);
-        let recorded = self.record(parts, manifest, edit, None).map(drop);
-        recorded.inspect_err(|_| match before {
-            Some(before) => parts.trees.insert(before),
-            None => parts.trees.remove(id),
-        })
+        Ok(())
     }
 
-    /// Removes a keyspace from the MANIFEST and from `parts.trees`. Its tables are obsolete then.
+    /// Removes a keyspace from the MANIFEST and then from `parts.trees`. Its tables are obsolete
+    /// then. If the MANIFEST cannot be changed, the keyspace was there all the time.
     pub fn drop_keyspace(&self, parts: Parts<'_>, keyspace: &Keyspace) -> Result<()> {
         let manifest = lock(&self.manifest);
-        parts.trees.remove(keyspace.id);
         let edit = VersionEdit { dropped: vec![keyspace.id], ..VersionEdit::default() };
-        let recorded = self.record(parts, manifest, edit, None);
-        let manifest = recorded.inspect_err(|_| parts.trees.insert(keyspace.clone()))?;
+        let manifest = self.record(parts, manifest, edit, None)?;
+        parts.trees.remove(keyspace.id);
         let Some(tree) = &keyspace.tree else { return Ok(()) };
         // While the MANIFEST is locked, no job can add a table.
         tree.mark_dropped();
+        parts.trees.note_dropped(tree);
         let version = Arc::clone(&tree.lock().version);
         version.files().for_each(|(level, file)| file.mark_obsolete(&tree.left, level));
         drop(manifest);
@@ -228,7 +232,7 @@ impl Catalog {
         let replaced = open.append(
             &edit,
             || store.new_number(),
-            |number| parts.whole_database(&progress, changed, number + 1),
+            |number| parts.whole_database(&edit, &progress, changed, number + 1),
         )?;
         *lock(&self.progress) = progress;
         if let Some(replaced) = replaced {

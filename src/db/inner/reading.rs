@@ -197,13 +197,14 @@ impl Reading {
             let has_reader =
                 !Arc::ptr_eq(&read_state, &current) || Arc::strong_count(&read_state) > 3;
             if has_reader {
-                for (_, file) in read_state.sources.version.files() {
-                    // A table that cannot be kept open is opened when it is read. If it is gone,
-                    // that read fails.
-                    let _ = file.table.block_file().file().keep_open();
-                }
+                read_state.keep_tables_open();
             }
         }
+    }
+
+    /// The read states that a reader may hold or get.
+    pub fn read_states(&self) -> Vec<Weak<ReadState>> {
+        lock(&self.read_states).iter().map(|readable| Weak::clone(&readable.state)).collect()
     }
 }
 

@@ -13,9 +13,10 @@
 //! Changes of this list are made under [`Trees::lock_changes`], one at a time.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::tree::Tree;
+use crate::db::read_state::ReadState;
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, lock, rank};
@@ -29,7 +30,11 @@ pub(crate) struct Trees {
     default: Arc<Tree>,
     /// Whether there are keyspaces besides 0. So those who have one look at no list.
     has_others: AtomicBool,
+    /// Whether there are or were keyspaces besides 0.
+    had_others: AtomicBool,
     others: Mutex<Others, rank::Trees>,
+    /// The dropped keyspaces that may still have readers.
+    dropped: Mutex<Vec<DroppedTree>, rank::DroppedTrees>,
     /// Held while a keyspace is created, opened or dropped, also while the MANIFEST is written.
     changes: Mutex<(), rank::Keyspaces>,
 }
@@ -40,6 +45,19 @@ struct Others {
     by_name: BTreeMap<Arc<[u8]>, KeyspaceId>,
     /// The id of the next new keyspace; 0: there was never one.
     next: KeyspaceId,
+}
+
+/// A dropped keyspace, and what its readers may hold. These need not hold the tree. From its drop on a
+/// tree gets no new read state.
+struct DroppedTree {
+    tree: Weak<Tree>,
+    read_states: Vec<Weak<ReadState>>,
+}
+
+impl DroppedTree {
+    fn is_gone(&self) -> bool {
+        self.tree.strong_count() == 0 && self.read_states.iter().all(|it| it.strong_count() == 0)
+    }
 }
 
 /// What is known of a keyspace other than 0.
@@ -72,7 +90,9 @@ impl Trees {
         Trees {
             default,
             has_others: AtomicBool::new(!others.by_id.is_empty()),
+            had_others: AtomicBool::new(others.next > 0),
             others: Mutex::new(others),
+            dropped: Mutex::default(),
             changes: Mutex::default(),
         }
     }
@@ -93,8 +113,9 @@ impl Trees {
     }
 
     /// Whether there are or were keyspaces besides 0.
+    #[inline]
     pub fn had_others(&self) -> bool {
-        lock(&self.others).next > 0
+        self.had_others.load(Ordering::Acquire)
     }
 
     /// The tree of a keyspace that was opened.
@@ -145,9 +166,16 @@ impl Trees {
         (others.by_id.values().map(record).collect(), next)
     }
 
-    /// The id of the next new keyspace.
-    pub fn next_id(&self) -> KeyspaceId {
-        lock(&self.others).next.max(1)
+    /// The id of a new keyspace. It is not used again, even if the keyspace is not created after all.
+    pub fn take_id(&self) -> Result<KeyspaceId> {
+        let mut others = lock(&self.others);
+        let id = others.next.max(1);
+        let Some(next) = id.checked_add(1) else {
+            return Err(Error::InvalidArgument("the numbers of keyspaces are used up".into()));
+        };
+        others.next = next;
+        self.had_others.store(true, Ordering::Release);
+        Ok(id)
     }
 
     /// Adds a keyspace, or replaces what is known of it.
@@ -162,6 +190,31 @@ impl Trees {
             others.by_name.remove(&keyspace.name);
         }
         self.has_others.store(!others.by_id.is_empty(), Ordering::Release);
+    }
+
+    /// Remembers a dropped tree for as long as it has readers.
+    pub fn note_dropped(&self, tree: &Arc<Tree>) {
+        let read_states = tree.reading.read_states();
+        let mut dropped = lock(&self.dropped);
+        dropped.retain(|it| !it.is_gone());
+        dropped.push(DroppedTree { tree: Arc::downgrade(tree), read_states });
+    }
+
+    /// See [`Reading::keep_tables_of_readers_open`](super::reading::Reading), of all trees, also the
+    /// dropped ones.
+    pub fn keep_tables_of_readers_open(&self) {
+        self.all().iter().for_each(|tree| tree.reading.keep_tables_of_readers_open());
+        let dropped = std::mem::take(&mut *lock(&self.dropped));
+        for dropped in dropped {
+            match dropped.tree.upgrade() {
+                Some(tree) => tree.reading.keep_tables_of_readers_open(),
+                // Only readers hold these.
+                None => {
+                    let held = dropped.read_states.iter().filter_map(Weak::upgrade);
+                    held.for_each(|read_state| read_state.keep_tables_open());
+                }
+            }
+        }
     }
 }
 

@@ -58,7 +58,7 @@ use std::sync::Arc;
 use crate::compaction::Span;
 use crate::cursor::Cursor;
 use crate::db::background::install::READERS_PATIENCE;
-use crate::db::background::jobs::work_in_this_thread;
+use crate::db::background::jobs::{latching_panics, work_in_this_thread};
 use crate::db::background::schedule::Awaited;
 use crate::db::inner::Inner;
 use crate::db::inner::database::Database;
@@ -151,7 +151,8 @@ fn enter(inner: &Inner, copied: &mut Vec<FileMeta>) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     // The earlier writes are synced before the MANIFEST lists the files, so that a power loss
     // never leaves the files without these writes.
-    let synced = writing.sync_logs(&mut writer, store).map_err(|error| inner.latch(error))?;
+    let sync = || writing.sync_logs(&mut writer, store);
+    let synced = latching_panics(inner, sync).map_err(|error| inner.latch(error))?;
     // The files may hold puts, so their keys are cut out of the marks (`iter/marks/`), which
     // are intervals of keys that cursors jump over.
     for FileMeta { smallest, largest, .. } in copied.iter() {
@@ -174,6 +175,7 @@ fn keep_writers_out<'a>(
     inner: &'a Inner,
     files: &[FileMeta],
 ) -> Result<(IngestionsGuard<'a>, LeadingWriter<'a>)> {
+    inner.retry_failed_flush()?;
     for attempt in 1.. {
         let ingesting = inner.database.writing.lock_ingestions();
         let mut writer = inner.database.writing.lead();
@@ -253,7 +255,8 @@ fn list(
     // The files become visible before any compaction of the new tree can start, because such a
     // compaction may drop older entries that the files hide.
     let published = || inner.database.sequences.set_visible(sequence);
-    let listed = inner.change_tree(None, opened.clone(), edit, |_| {}, published);
+    let listed =
+        latching_panics(inner, || inner.change_tree(None, opened.clone(), edit, |_| {}, published));
     let mut state = inner.tree.lock();
     reserved.iter().for_each(|span| state.unavailable.release_output(span));
     inner.schedule(&mut state);

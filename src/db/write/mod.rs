@@ -61,6 +61,7 @@ use std::sync::Arc;
 use self::batch::{MAX_BATCH_BYTES, Operation, WriteBatch, record_header};
 use self::durability::Durability;
 use self::write_stall::may_freeze;
+use super::background::jobs::latching_panics;
 use super::inner::Inner;
 use super::inner::database::Database;
 use super::inner::tree_state::Frozen;
@@ -350,9 +351,8 @@ impl Inner {
     /// Seals the WAL and starts the next one.
     pub(crate) fn start_wal(&self, writer: &mut Writer) -> Result<()> {
         let Database { store, writing, wals, .. } = &*self.database;
-        writing
-            .next_wal(writer, store, wals, self.database.log_version())
-            .map_err(|error| self.latch_unless_retried(error))
+        let start = || writing.next_wal(writer, store, wals, self.database.log_version());
+        latching_panics(self, start).map_err(|error| self.latch_unless_retried(error))
     }
 
     /// Freezes the memtable and seals its WAL. The next write goes to a new memtable and WAL.
@@ -580,10 +580,13 @@ impl Inner {
     /// with its final size when it is synced after it was sealed. So the loss of the WAL, or of its
     /// synced bytes, is noticed.
     pub(in crate::db) fn sync_with(&self, writer: &mut Writer) -> Result<()> {
-        match self.database.writing.sync_logs(writer, &self.database.store)? {
+        let database = &*self.database;
+        let sync = || match database.writing.sync_logs(writer, &database.store)? {
             first if first.is_empty() => Ok(()),
-            first => self.database.catalog.enter_durable_wals(self.database.parts(), first),
-        }
+            first => database.catalog.enter_durable_wals(database.parts(), first),
+        };
+        // A sync of which nobody knows whether it succeeded is not tried again.
+        latching_panics(self, sync)
     }
 
     pub(crate) fn sync_wals(&self) -> Result<()> {

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use super::batch::WriteBatch;
 use super::write_stall::{Pressure, WriteStall, WriteStallCause, wait_for, write_stall_for};
+use crate::db::background::timer;
 use crate::db::events;
 use crate::db::inner::Inner;
 use crate::db::inner::tree::Tree;
@@ -88,16 +89,23 @@ impl Inner {
 
     /// # Errors
     ///
-    /// That of a failed flush of any tree, unless a later flush has succeeded.
+    /// That of a tree whose last flush has failed.
     fn check_flushes(&self) -> Result<()> {
-        if !self.database.flush_failed.load(Ordering::Relaxed) {
+        let flush_failed = &self.database.flush_failed;
+        // Cleared before the look, so that a failure during the look is not forgotten.
+        if !flush_failed.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
         for tree in self.database.trees.all() {
             let inner = self.with_tree(tree);
             let mut state = inner.tree.lock();
             let failed = inner.error_instead_of_waiting(&mut state, WriteStallCause::Memtables);
-            failed.map_or(Ok(()), Err)?;
+            if let Some(error) = failed {
+                flush_failed.store(true, Ordering::Relaxed);
+                drop(state);
+                timer::ensure_thread();
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -116,6 +124,8 @@ impl Inner {
                 WriteStall::None => return Ok(()),
                 WriteStall::Stop(cause) => {
                     if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
+                        drop(state);
+                        timer::ensure_thread();
                         let passes = cause != WriteStallCause::Memtables && batch.only_deletes();
                         return if passes { Ok(()) } else { Err(error) };
                     }
@@ -143,7 +153,12 @@ impl Inner {
     fn wait_until_paid(&self, until: Instant, ticker: Ticker) -> Result<()> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            if left < MIN_WAIT || !self.tree.stalls_writers() {
+            if left < MIN_WAIT {
+                return Ok(());
+            }
+            if !self.tree.stalls_writers() {
+                // What no writer has to wait for any more is not left to later ones.
+                *lock(&self.tree.paid_until) = None;
                 return Ok(());
             }
             self.stalled(ticker, || thread::sleep(left.min(MAX_WAIT)));
