@@ -201,6 +201,7 @@ impl Fs for FaultFs {
     }
 
     fn free_bytes(&self, dir: &Path) -> Result<Option<u64>> {
+        self.control.admit(Operation::FreeBytes, dir)?;
         self.inner.free_bytes(dir)
     }
 
