@@ -156,7 +156,8 @@ impl Db {
     /// removal is as durable as a [`Db::delete`].
     ///
     /// Of several calls one returns an entry, and no value is removed without being returned,
-    /// whatever other threads write meanwhile.
+    /// whatever other threads write meanwhile. A smaller key that is put during the call may be passed
+    /// over. [`Transaction::pop_first`](crate::Transaction::pop_first) passes over none.
     ///
     /// If a queue is emptied this way, tombstones lie in front of its first entry until they are
     /// compacted. Cursors remember ranges in which they saw nothing but tombstones and jump over

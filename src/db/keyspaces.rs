@@ -1,8 +1,8 @@
 //! Keyspaces: several trees in one database. How they are opened, created, listed and dropped.
 //!
 //! ```text
-//!   create   WALs synced ─► MANIFEST ─► a WAL of the version with keyspaces, if there is none
-//!            ─► the tree, and its place in the writer
+//!   create   writers wait ─► WALs synced ─► MANIFEST ─► a WAL of the version with keyspaces, if
+//!            there is none ─► the tree, and its place in the writer
 //!   open     the tree and its place, unless the keyspace has them already
 //!   drop     writers wait ─► WALs synced ─► MANIFEST ─► its place in the writer goes
 //!            ─► files go with their last reader
@@ -24,7 +24,7 @@ use super::inner::reading::Reading;
 use super::inner::tree::Tree;
 use super::inner::tree_state::TreeState;
 use super::inner::trees::{DEFAULT_NAME, Keyspace};
-use super::inner::writing::TreeWriter;
+use super::inner::writing::{LeadingWriter, TreeWriter};
 use super::options::Builder;
 use super::snapshot::Snapshot;
 use super::tree_options::TreeOptions;
@@ -96,6 +96,7 @@ impl Db {
     /// those of the database if it is created, and returns the changed ones.
     ///
     /// New options are for new tables; old tables keep what they are until they are compacted.
+    /// `options` must not open, create or drop keyspaces itself.
     ///
     /// # Errors
     ///
@@ -250,7 +251,9 @@ impl Inner {
             true => known,
             false => {
                 let known = Keyspace { options: options.to_text().into(), ..known };
-                self.put_keyspace(known.clone())?;
+                database.status.check_writable()?;
+                self.ensure_taken_over(&mut database.writing.lead())?;
+                self.record_keyspace(known.clone())?;
                 known
             }
         };
@@ -261,7 +264,7 @@ impl Inner {
                 }
                 Ok(self.with_tree(Arc::clone(tree)))
             }
-            None => self.start_keyspace(known, options),
+            None => self.start_keyspace(known, options, database.writing.lead()),
         }
     }
 
@@ -269,18 +272,26 @@ impl Inner {
         let database = &self.database;
         database.status.check_writable()?;
         let id = database.trees.take_id()?;
-        // A power loss must not leave the keyspace without an earlier write.
-        self.sync_wals()?;
         let text: Arc<str> = options.to_text().into();
         let keyspace = Keyspace { id, name: name.into(), options: text, tree: None };
-        self.put_keyspace(keyspace.clone())?;
-        self.start_keyspace(keyspace, options)
+        // A power loss must not leave the keyspace without an earlier write.
+        let writer = self.lead_and_sync()?;
+        self.record_keyspace(keyspace.clone())?;
+        self.start_keyspace(keyspace, options, writer)
     }
 
-    fn put_keyspace(&self, keyspace: Keyspace) -> Result<()> {
+    /// Keeps writers out from now on, and makes durable what they have written before.
+    fn lead_and_sync(&self) -> Result<LeadingWriter<'_>> {
+        let mut writer = self.database.writing.lead();
+        self.database.status.check_writable()?;
+        self.ensure_taken_over(&mut writer)?;
+        self.sync_with(&mut writer).map_err(|error| self.latch(error))?;
+        Ok(writer)
+    }
+
+    /// Enters a keyspace or its other options into the MANIFEST, and into the list.
+    fn record_keyspace(&self, keyspace: Keyspace) -> Result<()> {
         let database = &self.database;
-        database.status.check_writable()?;
-        self.ensure_taken_over(&mut database.writing.lead())?;
         let put = || database.catalog.put_keyspace(database.parts(), keyspace);
         latching_panics(self, put).map_err(|error| self.latch_unless_retried(error))
     }
@@ -296,20 +307,24 @@ impl Inner {
     }
 
     /// Makes the tree of a keyspace that has nothing in it, and lets it take writes.
-    fn start_keyspace(&self, keyspace: Keyspace, options: TreeOptions) -> Result<Inner> {
+    fn start_keyspace(
+        &self,
+        keyspace: Keyspace,
+        options: TreeOptions,
+        mut leading: LeadingWriter<'_>,
+    ) -> Result<Inner> {
         let database = &self.database;
         let (memtable, writer) = Memtable::new(options.memtable_bytes);
         let state = TreeState::new(memtable, Arc::new(Version::default()), &options);
         let reading = Reading::new(&database.store, &state, &database.sequences);
         let tree = Arc::new(Tree::new(keyspace.id, &keyspace.name, options, state, reading));
         let of_tree = TreeWriter::new(&tree, writer);
-        let mut writer = database.writing.lead();
         let is_of_one = |wal: &LogWriter| wal.version() == LogVersion::OneKeyspace;
-        if writer.wal.as_ref().is_some_and(is_of_one) {
-            self.start_wal(&mut writer)?;
+        if leading.wal.as_ref().is_some_and(is_of_one) {
+            self.start_wal(&mut leading)?;
         }
-        writer.others.insert(tree.id, of_tree);
-        drop(writer);
+        leading.others.insert(tree.id, of_tree);
+        drop(leading);
         database.trees.insert(Keyspace { tree: Some(Arc::clone(&tree)), ..keyspace });
         let inner = self.with_tree(tree);
         if database.starts_jobs() {
@@ -328,12 +343,9 @@ impl Inner {
         let _working = work_in_this_thread(self)?;
         let _changes = database.trees.lock_changes();
         let Some(keyspace) = database.trees.find(name) else { return Ok(false) };
-        // Writers wait from here on, so that every acknowledged write is before the drop or after it.
-        // Those before it are synced, because a power loss must not leave the drop without them:
-        // they may have moved what the keyspace held to another one.
-        let mut writer = database.writing.lead();
-        self.ensure_taken_over(&mut writer)?;
-        self.sync_with(&mut writer).map_err(|error| self.latch(error))?;
+        // Every acknowledged write is before the drop or after it. A power loss must not leave the drop
+        // without those before it: they may have moved what the keyspace held to another one.
+        let mut writer = self.lead_and_sync()?;
         let drop_it = || database.catalog.drop_keyspace(database.parts(), &keyspace);
         latching_panics(self, drop_it).map_err(|error| self.latch_unless_retried(error))?;
         writer.others.remove(&keyspace.id);

@@ -114,6 +114,7 @@ impl Inner {
     /// the number of that write.
     fn validate(&self, reads: &ReadSet, since: SequenceNumber) -> Result<SequenceNumber> {
         self.database.status.check_open()?;
+        self.tree.check_exists()?;
         if self.database.sequences.visible() <= since {
             return Ok(since);
         }

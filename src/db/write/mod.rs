@@ -631,6 +631,10 @@ fn are_reads_unchanged(
     let are_unchanged_by = |batch: &WriteBatch| {
         reads.iter().all(|(keyspace, reads)| !reads.is_concerned_by(*keyspace, batch))
     };
+    // The drop of a keyspace is no write, but it changes what was read there.
+    if reads.iter().any(|&(keyspace, _)| writer.get(keyspace).is_none()) {
+        return false;
+    }
     // The list has every write of other threads, whatever memtable or table holds it now.
     let recent = || writer.recent.between(checked_to, writer.last_sequence);
     let are_unchanged = writer.last_sequence <= checked_to
