@@ -65,6 +65,7 @@ mod learned;
 mod limits;
 mod living;
 mod lookups;
+mod meanwhile;
 mod model;
 // Windows renames no directory with open files.
 #[cfg(unix)]
