@@ -276,7 +276,7 @@ impl Inner {
     #[cold]
     fn take_over(&self, writer: &mut Writer) -> Result<()> {
         self.database.status.check_writable()?;
-        take_over(&self.database, writer)
+        latching_panics(self, || take_over(&self.database, writer))
             .map_err(|error| if error.is_out_of_space() { error } else { self.latch(error) })?;
         for tree in self.database.trees.all() {
             self.with_tree(Arc::clone(&tree)).schedule(&mut tree.lock());

@@ -44,7 +44,7 @@ impl Operation {
     /// Whether calls of this kind can change the files and names that are left after a crash.
     pub fn is_change(self) -> bool {
         use Operation::*;
-        !matches!(self, Open | Exists | List | ReadExactAt)
+        !matches!(self, Open | Exists | List | FreeBytes | ReadExactAt)
     }
 
     fn verb(self) -> &'static str {
