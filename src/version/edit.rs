@@ -85,8 +85,17 @@ pub(crate) const NO_MORE: u64 = 0;
 pub(crate) const TABLE_IDENTITY: u64 = 2;
 pub(crate) const TAIL_BYTES: u64 = 4;
 
-/// The largest number that a file may have.
+/// The largest number that a file may have. Readers reject larger ones, so no file may get one:
+///
+/// - A database assigns numbers below [`END_OF_FILE_NUMBERS`] only. When these are used up, every
+///   call that needs a new file fails, and what has been written stays readable.
+/// - An import or a repair, which continues numbers that it finds in a directory, fails unless the
+///   new database has at least 2^32 numbers left.
 pub(crate) const MAX_FILE_NUMBER: u64 = 1 << 62;
+
+/// The numbers from here on are left for the files that an export to RocksDB numbers after the last
+/// table.
+pub(crate) const END_OF_FILE_NUMBERS: u64 = MAX_FILE_NUMBER - 16;
 
 /// The number of a keyspace: 0 for the one that every database has.
 pub(crate) type KeyspaceId = u32;

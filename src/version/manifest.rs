@@ -88,7 +88,7 @@ impl Manifest {
     pub fn append(
         &mut self,
         edit: &VersionEdit,
-        number: impl FnOnce() -> u64,
+        number: impl FnOnce() -> Result<u64>,
         tree: impl FnOnce(u64) -> VersionEdit,
     ) -> Result<Option<PathBuf>> {
         let grown = self.log.len() - self.first_edit_bytes;
@@ -98,7 +98,7 @@ impl Manifest {
             self.log.append(&[&edit.encode()])?;
             return self.log.sync().map(|()| None);
         }
-        let number = number();
+        let number = number()?;
         let old = self.dir.join(names::manifest_name(self.number));
         let roll_after = self.roll_after_bytes;
         *self = Manifest::create(&self.fs, &self.dir, number, &tree(number), roll_after)?;
@@ -290,7 +290,7 @@ mod tests {
             for number in 0.. {
                 bytes.push(manifest.log.len());
                 let whole = |_| edit(0..tables);
-                manifest.append(&edit(number..number + 1), || 2, whole).unwrap();
+                manifest.append(&edit(number..number + 1), || Ok(2), whole).unwrap();
                 if manifest.number == 2 {
                     break;
                 }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use super::edit::{END_OF_FILE_NUMBERS, MAX_FILE_NUMBER};
 use super::table_file::{ObsoleteFiles, check_described};
 use super::{FileMeta, KeyspaceId, TableContents, TableFile, names};
 use crate::cache::PinMetadata;
 use crate::encoding::key::SequenceNumber;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
 use crate::fs::{DescriptorPool, Fs};
 use crate::range_tombstones::RangeTombstone;
@@ -60,8 +61,27 @@ impl TableStore {
     }
 
     /// A file number that no file has had yet.
-    pub fn new_number(&self) -> u64 {
-        self.next_file.fetch_add(1, Ordering::Relaxed)
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the numbers are used up (see [`MAX_FILE_NUMBER`]).
+    pub fn new_number(&self) -> Result<u64> {
+        self.new_number_below(END_OF_FILE_NUMBERS)
+    }
+
+    /// The number of the MANIFEST that an import or a repair writes. Fails if too few numbers are
+    /// left for the files of the new database.
+    pub fn number_of_first_manifest(&self) -> Result<u64> {
+        self.new_number_below(MAX_FILE_NUMBER - (1 << 32))
+    }
+
+    fn new_number_below(&self, end: u64) -> Result<u64> {
+        let next = |number| (number < end).then_some(number + 1);
+        self.next_file.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).map_err(|number| {
+            Error::InvalidArgument(format!(
+                "{}: the file numbers are used up: the next is {number}, and the limit is {end}",
+                self.dir.display()
+            ))
+        })
     }
 
     /// Removes an obsolete file of the database. A failure is counted and is no error
@@ -74,7 +94,7 @@ impl TableStore {
     /// that `meta` lacks.
     ///
     /// # Errors
-    /// [`Error::Corruption`](crate::Error::Corruption) if the file is not the one that `meta` describes.
+    /// [`Error::Corruption`] if the file is not the one that `meta` describes.
     pub fn open(&self, meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let context = self.context_for(meta.global_sequence, level, meta.tail_bytes);
         let path = names::table_path(&self.dir, meta.number);
@@ -207,7 +227,7 @@ impl TableStore {
         filter: &'a dyn ChooseFilter,
         level: usize,
     ) -> Result<NewTable<'a>> {
-        let number = self.new_number();
+        let number = self.new_number()?;
         let path = names::table_path(&self.dir, number);
         let file = self.fs.create(&path)?;
         let options = TableOptions { metadata, ..self.options.clone() };
@@ -230,7 +250,7 @@ impl TableStore {
         filter: FilterSpec,
         goes_on: impl Fn() -> Result<()>,
     ) -> Result<Arc<TableFile>> {
-        let number = self.new_number();
+        let number = self.new_number()?;
         let path = names::table_path(&self.dir, number);
         let written = self.refilter_to(&path, number, file, filter, goes_on);
         let new = written.and_then(|meta| self.open(meta, level));

@@ -302,6 +302,51 @@ fn without_a_manifest_every_key_has_its_newest_value() {
     }
 }
 
+/// Regression: without a readable MANIFEST, a repair continued the highest number in the name of
+/// any MANIFEST, readable or not. A stray file made it assign numbers that no opening accepts, so
+/// the repaired database did not open, and a second repair made an empty one. Now such numbers do
+/// not count.
+#[test]
+fn a_repair_does_not_continue_the_number_of_a_stray_file() {
+    for number in [1u64 << 62, (1 << 62) - 1, 1 << 41] {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let (dir, builder) = (Path::new("/db"), || Db::builder("/db").fs(Arc::clone(&fs)));
+        let db = builder().open().unwrap();
+        db.put("a", "in a table").unwrap();
+        db.flush().unwrap();
+        db.put("b", "in a log").unwrap();
+        db.close().unwrap();
+        let stray = format!("MANIFEST-{number}");
+        let strays = [stray.clone(), format!("{number}.wal"), format!("lost/{number}.sst")];
+        fs.create_dir_all(&dir.join("lost")).unwrap();
+        for name in &strays {
+            fs.create(&dir.join(name)).unwrap().append(b"garbage").unwrap();
+        }
+        for round in ["1", "2", "3"] {
+            let names = fs.list(dir).unwrap();
+            let lost = names.iter().filter(|it| it.starts_with("MANIFEST") && **it != stray);
+            lost.for_each(|name| fs.remove(&dir.join(name)).unwrap());
+            assert!(builder().open().is_err());
+            let report = builder().repair().unwrap();
+            assert!(report.changed && report.losses.is_empty(), "{report}");
+            let left = format!("file {number} is left alone");
+            assert!(report.problems.iter().any(|line| line.contains(&left)), "{report}");
+            assert!(!builder().repair().unwrap().changed);
+            let db = builder().open().unwrap();
+            assert_eq!(db.get("a").unwrap().unwrap(), b"in a table", "{number}, {round}");
+            assert_eq!(db.get("b").unwrap().unwrap(), b"in a log", "{number}, {round}");
+            db.verify().unwrap();
+            db.put("written after repair", round).unwrap();
+            db.close().unwrap();
+        }
+        let db = builder().open().unwrap();
+        assert_eq!(db.get("written after repair").unwrap().unwrap(), b"3");
+        for name in &strays {
+            assert_eq!(read(&fs, &dir.join(name)), b"garbage");
+        }
+    }
+}
+
 /// The MANIFEST has a damaged byte, or is truncated. A truncated MANIFEST lacks the last edits: it
 /// lists tables that were removed later, and does not list tables that were added later.
 #[test]

@@ -1418,6 +1418,22 @@ pub const BUGS: &[Bug] = &[
         test: "entries::a_repair_compares_entries_with_range_deletions_by_their_own_numbers",
     },
     Bug {
+        name: "new files get numbers that readers reject",
+        file: "src/version/store.rs",
+        old: "(number < end).then_some(number + 1)",
+        new: "Some(number + 1)",
+        program: "lib",
+        test: "db::rocks::tests::an_import_leaves_enough_file_numbers",
+    },
+    Bug {
+        name: "a repair continues the number in the name of any MANIFEST",
+        file: "src/db/repair/manifests.rs",
+        old: "if number <= MAX_UNKNOWN_NUMBER {",
+        new: "if number < u64::MAX {",
+        program: "db",
+        test: "repair::a_repair_does_not_continue_the_number_of_a_stray_file",
+    },
+    Bug {
         name: "a repaired tree takes its last write from the MANIFEST alone",
         file: "src/db/repair/mod.rs",
         old: "self.last_sequence = newest.max().unwrap_or(0).max(self.last_sequence);",

@@ -267,7 +267,7 @@ impl Writing {
         wals: &NeededWals,
         version: LogVersion,
     ) -> Result<()> {
-        let number = store.new_number();
+        let number = store.new_number()?;
         let path = names::wal_path(&store.dir, number);
         let wal = LogWriter::create_in_version(&*store.fs, &path, LogKind::Wal, number, version)?;
         let mut sealed = lock(&self.sealed_wals);

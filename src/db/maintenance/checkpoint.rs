@@ -53,7 +53,7 @@ pub(in crate::db) fn copy_with_filters(
         let store = inner.database.store.with_options(tree.options().tables.clone());
         let filter = policy.filters_of_all(version).spec_at(level, file);
         let goes_on = || inner.database.status.check_open();
-        let meta = store.refilter_to(target, store.new_number(), file, filter, goes_on)?;
+        let meta = store.refilter_to(target, store.new_number()?, file, filter, goes_on)?;
         Ok(FileMeta { number: file.meta.number, ..meta })
     })
 }
@@ -96,7 +96,7 @@ fn fill(
             added.push((level, FileMeta { keyspace: tree.id, ..meta }));
         }
     }
-    let number = store.new_number();
+    let number = store.new_number()?;
     let flushed_sequence = last_sequence;
     let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
     let whole = whole_database(store, added, keyspaces, &progress, number + 1);

@@ -275,7 +275,7 @@ fn list(
 /// Makes a synced copy of the table at `path` under a new number, reads it whole and checks it.
 /// Its global sequence number is not known yet. It must be one for the keyspace of this name.
 fn copy_in(store: &TableStore, path: &Path, keyspace: &[u8]) -> Result<FileMeta> {
-    let number = store.new_number();
+    let number = store.new_number()?;
     let own = names::table_path(&store.dir, number);
     let checked = copy_file(&*store.fs, path, &own)
         .and_then(|file_bytes| check_ingested(store, &own, keyspace, number, file_bytes));

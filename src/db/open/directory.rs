@@ -282,6 +282,63 @@ mod tests {
         }
     }
 
+    /// Regression: nothing bounded the numbers of new files, but readers reject those above 2^62. A
+    /// database near this limit acknowledged writes, and then could not be opened. Now a call that
+    /// needs a number fails when they are used up, and everything acknowledged stays readable.
+    #[test]
+    fn a_database_that_has_used_up_its_file_numbers_stays_readable() {
+        /// The numbers from here on are not assigned.
+        const END: u64 = (1 << 62) - 16;
+        let (mut opened, dir) = (0, Path::new("/db"));
+        for left in 0..12 {
+            let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
+            let builder = || Db::builder("/db").fs(Arc::clone(&fs));
+            let db = builder().open().unwrap();
+            db.put("0", "").unwrap();
+            db.flush().unwrap();
+            db.close().unwrap();
+            let found = read_current(&*fs, dir).unwrap().unwrap();
+            let tree = VersionEdit {
+                next_file: Some(END - left),
+                flushed_sequence: Some(found.flushed_sequence),
+                oldest_wal: Some(found.next_file + 9),
+                added: found.files.into_values().collect(),
+                ..VersionEdit::default()
+            };
+            Manifest::create(&fs, dir, found.next_file + 9, &tree, ROLL_AFTER_BYTES).unwrap();
+
+            let mut keys = vec!["0".to_owned()];
+            let error = loop {
+                let db = match builder().open() {
+                    Ok(db) => db,
+                    Err(error) => break error,
+                };
+                opened += 1;
+                for _ in 0..3 {
+                    let key = keys.len().to_string();
+                    if db.put(&key, "").is_ok() {
+                        keys.push(key);
+                    }
+                    let _ = db.flush();
+                }
+                let _ = (db.keyspace("another"), db.compact_all(), db.close());
+            };
+            assert!(error.to_string().contains("file numbers are used up"), "{error}");
+            let db = builder().open_read_only().unwrap();
+            assert!(keys.iter().all(|key| db.get(key).unwrap().is_some()), "{keys:?}, {left} left");
+            db.verify().unwrap();
+            db.close().unwrap();
+
+            // A repair does not make a database that cannot be opened.
+            assert!(!builder().repair().unwrap().changed);
+            fs.remove(&names::current_path(dir)).unwrap();
+            let error = builder().repair().unwrap_err().to_string();
+            assert!(error.contains("file numbers are used up"), "{error}");
+            assert!(!fs.exists(&names::current_path(dir)).unwrap());
+        }
+        assert!(opened > 10, "{opened}");
+    }
+
     /// Regression: a read-only opening opened the tables one by one. While a fast writer ran, one
     /// of them was always deleted before it was opened, so the opening dropped all open tables,
     /// tried again, and never succeeded. Now the next attempt keeps the tables that are open.

@@ -243,7 +243,7 @@ impl Opening<'_> {
         };
         let origin = &replayed.origin;
         let recovered_wal = recovered_wal(store, origin, version, new)?;
-        let wal_number = store.new_number();
+        let wal_number = store.new_number()?;
         let wal_path = names::wal_path(&store.dir, wal_number);
         let wal =
             LogWriter::create_in_version(&*store.fs, &wal_path, LogKind::Wal, wal_number, version)?;
@@ -266,7 +266,7 @@ impl Opening<'_> {
             bytes,
         });
         let newest = NeededWal { number: wal_number, first: replayed.last_sequence + 1, bytes: 0 };
-        let number = store.new_number();
+        let number = store.new_number()?;
         let tables = replayed.trees.iter().flat_map(|(&id, tree)| tables_of(id, &tree.version));
         let tables: Vec<_> = tables.collect();
         let listed = tables.iter().map(|(_, file)| file.number).collect();
@@ -290,7 +290,7 @@ fn recovered_wal(
     if origin.recovered_wal.is_some() || origin.records.is_empty() {
         return Ok(origin.recovered_wal);
     }
-    let number = store.new_number();
+    let number = store.new_number()?;
     let path = names::wal_path(&store.dir, number);
     let kind = LogKind::RecoveredWal;
     let mut wal = LogWriter::create_in_version(&*store.fs, &path, kind, number, version)?;

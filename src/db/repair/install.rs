@@ -38,8 +38,8 @@ struct Replaced {
 impl Repair<'_> {
     /// Replaces the old tree by the new one.
     pub(super) fn install(mut self) -> Result<RepairReport> {
-        let oldest_wal = self.store.new_number();
-        let manifest_number = self.store.new_number();
+        let oldest_wal = self.store.new_number()?;
+        let manifest_number = self.store.number_of_first_manifest()?;
         let replaced = self
             .replace_tree(oldest_wal, manifest_number)
             .inspect_err(|_: &Error| self.take_back(manifest_number))?;

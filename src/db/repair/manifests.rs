@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::MAX_UNKNOWN_NUMBER;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::fs::Fs;
@@ -27,6 +28,19 @@ pub(super) enum ListedTree {
     Whole(Recovered),
     /// Parts of MANIFESTs, or nothing.
     Parts(Parts),
+}
+
+impl ListedTree {
+    /// The highest number that a file of the database may have.
+    pub(super) fn most_file_number(&self) -> u64 {
+        match self {
+            ListedTree::Whole(recovered) => recovered.most_file_number(),
+            ListedTree::Parts(Parts { next_file, .. }) => {
+                let known = Recovered { next_file: *next_file, ..Recovered::default() };
+                known.most_file_number().max(MAX_UNKNOWN_NUMBER)
+            }
+        }
+    }
 }
 
 #[derive(Default)]
@@ -140,7 +154,12 @@ impl Parts {
             }
             opened => opened?,
         };
-        self.next_file = self.next_file.max(number + 1);
+        // A higher number may come from a stray file, and a database that continued it could soon
+        // run out of numbers. If the file is a MANIFEST of this database, its edits state a number
+        // too.
+        if number <= MAX_UNKNOWN_NUMBER {
+            self.next_file = self.next_file.max(number + 1);
+        }
         loop {
             match log.next() {
                 Ok(Some(record)) => {

@@ -50,8 +50,8 @@ use keyspaces::Keyspaces;
 use manifests::ListedTree;
 use work::{LOST, Repair, is_table_damage};
 
-/// The highest number that a file of the database may have if no MANIFEST is whole. Files with
-/// higher numbers are not taken for files of the database, and are left alone.
+/// The highest number that a file of the database may have if no edit of a MANIFEST tells more.
+/// Files with higher numbers are not taken for files of the database, and are left alone.
 const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
 
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
@@ -88,6 +88,11 @@ pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
             problems.push(format!("{}: {what}", dir.display()));
             tree = ListedTree::Parts(parts);
         }
+    }
+    let most = tree.most_file_number();
+    for number in kinds.iter().filter_map(|kind| kind.number()).filter(|&number| number > most) {
+        let what = format!("file {number} is left alone, as the numbers here go up to {most}");
+        problems.push(format!("{}: {what}", dir.display()));
     }
     let mut repair = Repair::new(options, &tree, kinds)?;
     repair.report.problems = problems;
@@ -133,13 +138,10 @@ fn look(options: &Builder) -> Result<RepairReport> {
 impl<'a> Repair<'a> {
     fn new(options: &'a Builder, tree: &ListedTree, kinds: Vec<FileKind>) -> Result<Repair<'a>> {
         let (fs, dir) = (Arc::clone(&options.fs), options.path.clone());
-        let (next_file, db_identity, last_sequence, most) = match tree {
-            ListedTree::Whole(it) => {
-                (it.next_file, it.db_identity.clone(), it.flushed_sequence, it.most_file_number())
-            }
-            ListedTree::Parts(it) => {
-                (it.next_file, it.db_identity.clone(), it.flushed_sequence, MAX_UNKNOWN_NUMBER)
-            }
+        let most = tree.most_file_number();
+        let (next_file, db_identity, last_sequence) = match tree {
+            ListedTree::Whole(it) => (it.next_file, it.db_identity.clone(), it.flushed_sequence),
+            ListedTree::Parts(it) => (it.next_file, it.db_identity.clone(), it.flushed_sequence),
         };
         let defaults = &options.tree;
         let keyspaces = match tree {

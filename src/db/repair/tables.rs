@@ -116,7 +116,7 @@ impl Repair<'_> {
             }
             if let Ok((file, survey)) = self.open_listed(other, meta, level) {
                 self.see(&survey, other);
-                let meta = FileMeta { number: self.store.new_number(), ..file.meta.clone() };
+                let meta = FileMeta { number: self.store.new_number()?, ..file.meta.clone() };
                 return Ok(Some((path, self.table_file(meta, Arc::clone(&file.table)))));
             }
         }

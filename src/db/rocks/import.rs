@@ -99,7 +99,8 @@ impl RocksDb {
     ///   kind. Nothing is written then, with one exception: the compression of LevelDB's tables is
     ///   noticed only while they are written again. The files that were made are then removed, and
     ///   the directory stays, empty.
-    /// - [`Error::InvalidArgument`] where `dir` is not empty, or lies in the RocksDB directory.
+    /// - [`Error::InvalidArgument`] where `dir` is not empty, or lies in the RocksDB directory, or
+    ///   where RocksDB's file numbers come too close to 2^62, the largest one here.
     /// - [`Error::Io`] where a file cannot be read or made. The files that were made are removed;
     ///   the directory stays, empty.
     pub fn import(&self, name: impl AsRef<[u8]>, dir: impl AsRef<Path>) -> Result<ImportReport> {
@@ -251,7 +252,7 @@ fn fill(families: &[Imported], states: &[Arc<ReadState>], dir: &Path) -> Result<
         let of_keyspace = |(level, meta)| (level, FileMeta { keyspace, ..meta });
         added.extend(of_family.into_iter().map(of_keyspace));
     }
-    let number = store.new_number();
+    let number = store.number_of_first_manifest()?;
     // The last sequence number must be at least the largest one of the tables. For LevelDB's tables
     // this is known only now that they are written again, because LevelDB's MANIFEST states no
     // sequence numbers of tables.

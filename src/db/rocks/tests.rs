@@ -14,7 +14,8 @@ use crate::range_tombstones::RangeTombstone;
 use crate::rocksdb::ListedTable;
 use crate::rocksdb::fuzzing::{EditBytes, LogBytes, put_file};
 use crate::table::{Dialect, TableBuilder, TableOptions};
-use crate::version::LEVELS;
+use crate::version::names::manifest_name;
+use crate::version::{LEVELS, read_current};
 use crate::{Db, ImportReport};
 
 pub(super) const DIR: &str = "/rocks";
@@ -66,8 +67,12 @@ fn table_of_kinds(
 
 /// A MANIFEST that lists `tables`. Logs with numbers below 30 are obsolete.
 fn manifest(tables: &[ListedTable]) -> Vec<u8> {
+    manifest_with_next_file(40, tables)
+}
+
+fn manifest_with_next_file(next_file: u64, tables: &[ListedTable]) -> Vec<u8> {
     let mut edit = EditBytes::default();
-    edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(3, 40).number(4, 100);
+    edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(3, next_file).number(4, 100);
     for table in tables {
         edit.table(table);
     }
@@ -301,6 +306,76 @@ fn families_of_any_number_become_keyspaces() {
         another.compact_all().unwrap();
         db.close().unwrap();
     }
+}
+
+/// Regression: an import continued RocksDB's file numbers however close they came to 2^62. The new
+/// database was opened and written to, and then had files with numbers above 2^62, which the next
+/// opening rejected. Now such an import is refused, and an accepted one leaves 2^32 numbers.
+#[test]
+fn an_import_leaves_enough_file_numbers() {
+    const MAX: u64 = 1 << 62;
+    for next_file in [1 << 50, MAX - (1 << 32) - 1, MAX - (1 << 32), MAX - 2, MAX] {
+        let fs = directory();
+        let table = table(&fs, 3, 10, &[("k", 9, "v")], &[]);
+        put_manifest(&fs, &[]);
+        let manifest = manifest_with_next_file(next_file, &[table]);
+        put_file(&fs, &Path::new(DIR).join("MANIFEST-000005"), &manifest);
+        let rocks = open(fs.clone()).unwrap();
+        assert_eq!(keys(&rocks.column_family("default").unwrap()), ["k"]);
+        let imported = rocks.import_all("/new");
+        if next_file >= MAX - (1 << 32) {
+            let error = imported.unwrap_err();
+            assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+            assert!(error.to_string().contains("file numbers are used up"), "{error}");
+            assert!(fs.list(Path::new("/new")).unwrap().is_empty());
+            continue;
+        }
+        imported.unwrap();
+        let open = || Db::builder("/new").fs(Arc::new(fs.clone())).open().unwrap();
+        for key in ["a", "b", "c"] {
+            let db = open();
+            db.put(key, "").unwrap();
+            db.flush().unwrap();
+            db.compact_all().unwrap();
+            db.close().unwrap();
+        }
+        assert_eq!(keys(&open()), ["a", "b", "c", "k"]);
+    }
+}
+
+/// Regression: a repair took files with numbers above 2^40 for files of others unless a MANIFEST
+/// was whole, so it lost the tables of a database whose numbers an import had taken from RocksDB.
+/// Now the readable edits of a damaged MANIFEST count too.
+#[test]
+fn high_file_numbers_survive_a_damaged_manifest() {
+    let fs = directory();
+    let table = table(&fs, 3, 10, &[("k", 9, "v")], &[]);
+    put_manifest(&fs, &[]);
+    let manifest = manifest_with_next_file(1 << 50, &[table]);
+    put_file(&fs, &Path::new(DIR).join("MANIFEST-000005"), &manifest);
+    open(fs.clone()).unwrap().import_all("/new").unwrap();
+    let builder = || Db::builder("/new").fs(Arc::new(fs.clone()));
+    let db = builder().open().unwrap();
+    for key in ["a", "b"] {
+        db.put(key, "").unwrap();
+        db.flush().unwrap();
+    }
+    db.put("c", "").unwrap();
+    db.close().unwrap();
+    let (number, _) = read_current(&fs, Path::new("/new")).unwrap().unwrap().manifest;
+    let path = Path::new("/new").join(manifest_name(number));
+    let file = fs.open(&path).unwrap();
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    // The middle of the two edits behind the first one.
+    let at = bytes.len() - 100;
+    bytes[at] ^= 1;
+    put_file(&fs, &path, &bytes);
+    assert!(builder().open().is_err());
+    let report = builder().repair().unwrap();
+    assert!(report.changed && report.losses.is_empty(), "{report}");
+    let db = builder().open().unwrap();
+    assert_eq!(keys(&db), ["a", "b", "c", "k"], "{report}");
 }
 
 /// A name that no keyspace has is refused, and so is a table that two families list: its second link

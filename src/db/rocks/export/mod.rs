@@ -188,7 +188,7 @@ impl Export<'_> {
         if let Some(policy) = self.filter {
             let store: &TableStore = &store.with_options(self.tables.clone());
             let spec = policy.filters_of_all(self.version).spec_at(level, file);
-            let (number, goes_on) = (store.new_number(), || status.check_open());
+            let (number, goes_on) = (store.new_number()?, || status.check_open());
             match store.refilter_to(&target, number, file, spec, goes_on) {
                 Ok(meta) => {
                     self.report.refiltered += 1;
