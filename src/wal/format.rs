@@ -116,14 +116,14 @@ pub(super) fn encode_file_header(
     bytes
 }
 
-/// Checks that `bytes` are the header of a log of this kind and number. Returns the kind in the
-/// header.
+/// Checks that `bytes` are the header of a log of this kind and number. Returns the kind and the
+/// version in the header.
 pub(super) fn check_file_header(
     path: &Path,
     bytes: &[u8; FILE_HEADER_BYTES],
     kind: LogKind,
     number: u64,
-) -> Result<LogKind, Error> {
+) -> Result<(LogKind, LogVersion), Error> {
     let damage = |offset, expected: String, found: String| {
         Err(Damage::new(offset, expected, found).in_file(path, 0))
     };
@@ -152,7 +152,11 @@ pub(super) fn check_file_header(
     if found != number {
         return damage(16, format!("file number {number}"), found.to_string());
     }
-    Ok(stored)
+    let version = match version < NEWEST_VERSION {
+        true => LogVersion::OneKeyspace,
+        false => LogVersion::WithKeyspaces,
+    };
+    Ok((stored, version))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

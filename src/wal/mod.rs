@@ -10,9 +10,9 @@ mod writer;
 pub(crate) use format::{
     FILE_HEADER_BYTES, LogKind, LogVersion, MAGIC, RECORD_HEADER_BYTES, record_header_crc32,
 };
-pub(crate) use reader::LogReader;
 #[cfg(any(test, fuzzing))]
 use reader::Tail;
+pub(crate) use reader::{LogReader, Record};
 pub(crate) use writer::LogWriter;
 
 #[cfg(test)]

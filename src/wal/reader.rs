@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::format::{
-    FILE_HEADER_BYTES, LogKind, RECORD_HEADER_BYTES, RecordHeader, check_file_header,
+    FILE_HEADER_BYTES, LogKind, LogVersion, RECORD_HEADER_BYTES, RecordHeader, check_file_header,
 };
 use crate::error::{Error, Result};
 use crate::fs::{Fs, RandomAccessFile};
@@ -47,6 +47,7 @@ pub(crate) struct LogReader {
     window: ReadWindow,
     number: u64,
     kind: LogKind,
+    version: Option<LogVersion>,
     /// The offset of the next record.
     position: u64,
     synced_to: u64,
@@ -61,7 +62,8 @@ impl LogReader {
         let mut reader = LogReader::open_damaged(fs, path, kind, number)?;
         match reader.window.array::<FILE_HEADER_BYTES>(0)? {
             Some(header) if header != [0; FILE_HEADER_BYTES] => {
-                reader.kind = check_file_header(path, &header, kind, number)?;
+                let (kind, version) = check_file_header(path, &header, kind, number)?;
+                (reader.kind, reader.version) = (kind, Some(version));
             }
             _ => reader.end_at(0, FILE_HEADER_BYTES as u64, "no file header".into())?,
         }
@@ -75,6 +77,7 @@ impl LogReader {
             window: ReadWindow::new(fs.open(path)?),
             number,
             kind,
+            version: None,
             position: FILE_HEADER_BYTES as u64,
             synced_to: 0,
             tail: None,
@@ -152,6 +155,11 @@ impl LogReader {
     /// The kind in the file header, or the kind that the caller expects if there is no header.
     pub fn kind(&self) -> LogKind {
         self.kind
+    }
+
+    /// The version in the file header; `None` if no header was read.
+    pub fn version(&self) -> Option<LogVersion> {
+        self.version
     }
 
     /// The end of the records read so far, those without payload included; 0 for a log whose file

@@ -320,6 +320,93 @@ fn a_damaged_table_whose_keyspace_is_not_known_is_left_out() {
     }
 }
 
+/// What alone tells that there is another keyspace than `default`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Evidence {
+    /// The format version in the file header of a log.
+    LogVersion,
+    /// A logged write, in a log whose file header is damaged.
+    LoggedWrite,
+    /// The format version in the file header of a MANIFEST, of which nothing else can be read.
+    ManifestVersion,
+    /// A damaged table with a higher number.
+    LaterTable,
+}
+
+/// `default` with one logged write, and `users` with one table. Of the table's properties one bit is
+/// flipped, and of everything else only the evidence is left. Returns the path of that table, too.
+fn without_statement(evidence: Evidence) -> (Case, PathBuf) {
+    let case = Case { dir: tempfile::tempdir().unwrap(), histories: BTreeMap::new() };
+    let db = options(&case.path()).open().unwrap();
+    db.put("a", "of default").unwrap();
+    let users = db.keyspace("users").unwrap();
+    let fill = |numbers: std::ops::Range<u32>| {
+        numbers.for_each(|n| users.put(format!("{n:03}"), "of users").unwrap());
+        users.flush().unwrap();
+    };
+    fill(0..100);
+    match evidence {
+        Evidence::LaterTable => fill(100..200),
+        Evidence::LoggedWrite => users.put("later", "of users").unwrap(),
+        Evidence::LogVersion | Evidence::ManifestVersion => {}
+    }
+    drop(users);
+    db.close().unwrap();
+
+    let tables = case.files(".sst");
+    case.damage(&tables[0], |bytes| {
+        // The last place with the name is in the properties.
+        let name = b"users";
+        let at = bytes.windows(name.len()).rposition(|window| window == name).unwrap();
+        bytes[at] ^= 1;
+    });
+    tables[1..].iter().for_each(|table| case.damage(table, |bytes| bytes[100] ^= 1));
+    for log in case.files(".wal") {
+        match evidence {
+            Evidence::LogVersion => {}
+            Evidence::LoggedWrite => case.damage(&log, |bytes| bytes[0] ^= 1),
+            Evidence::ManifestVersion | Evidence::LaterTable => fs::remove_file(log).unwrap(),
+        }
+    }
+    for manifest in case.files("MANIFEST") {
+        match evidence {
+            Evidence::ManifestVersion => case.damage(&manifest, |bytes| bytes[28..].fill(0xff)),
+            _ => fs::remove_file(manifest).unwrap(),
+        }
+    }
+    (case, tables[0].clone())
+}
+
+/// Regression: the MANIFEST was lost, and one bit of a table's properties was flipped, so that the
+/// table did not state its keyspace, which was `users`. The repair placed the table before it had
+/// read the logs and the other damaged tables. As it had seen no other keyspace so far, it put the
+/// entries of `users` into `default`, and its report did not say so. Now it first looks through all
+/// files for other keyspaces, and such a table is left out, as a loss that the report names.
+#[test]
+fn a_table_is_placed_only_when_all_keyspaces_are_known() {
+    use Evidence::{LaterTable, LogVersion, LoggedWrite, ManifestVersion};
+    for evidence in [LogVersion, LoggedWrite, ManifestVersion, LaterTable] {
+        let (case, table) = without_statement(evidence);
+        let report = options(&case.path()).repair().unwrap();
+        println!("{evidence:?}: {report}");
+        let is_of_table = |loss: &&maypole::Loss| loss.file.file_name() == table.file_name();
+        let [loss] = report.losses.iter().filter(is_of_table).collect::<Vec<_>>()[..] else {
+            panic!("{evidence:?}: not one loss of the table")
+        };
+        assert!(loss.what.contains("keyspace is not known"), "{loss}");
+        assert_eq!(loss.keyspace, None);
+
+        let db = options(&case.path()).open().unwrap();
+        let of_default: Vec<_> = db.iter().map(|entry| entry.unwrap().0.to_vec()).collect();
+        let logged: &[&[u8]] = if evidence == LogVersion { &[b"a"] } else { &[] };
+        assert_eq!(of_default, logged, "{evidence:?}");
+        let users = db.keyspace("users").unwrap();
+        let salvaged = users.iter().map(|entry| entry.unwrap().0.to_vec()).collect::<Vec<_>>();
+        assert_eq!(!salvaged.is_empty(), evidence == LaterTable, "{evidence:?}");
+        assert!(salvaged.iter().all(|key| key[..] >= b"100"[..]));
+    }
+}
+
 /// Of a damaged log a prefix is kept, over all keyspaces: each batch is there as a whole or not at
 /// all.
 #[test]

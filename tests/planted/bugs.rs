@@ -1400,6 +1400,22 @@ pub const BUGS: &[Bug] = &[
         test: "repair_keyspaces::without_a_manifest_tables_tell_the_keyspaces",
     },
     Bug {
+        name: "a repair places tables before it has looked at the logs",
+        file: "src/db/repair/mod.rs",
+        old: "self.look_for_keyspaces()?;",
+        new: "",
+        program: "db",
+        test: "repair_keyspaces::a_table_is_placed_only_when_all_keyspaces_are_known",
+    },
+    Bug {
+        name: "a repair puts a table into the default keyspace before others state theirs",
+        file: "src/db/repair/tables.rs",
+        old: "for it in suspects {",
+        new: "for it in &suspects[..0] {",
+        program: "db",
+        test: "repair_keyspaces::a_table_is_placed_only_when_all_keyspaces_are_known",
+    },
+    Bug {
         name: "an import of all column families lists their tables in one keyspace",
         file: "src/db/rocks/import.rs",
         old: "let of_keyspace = |(level, meta)| (level, FileMeta { keyspace, ..meta });",

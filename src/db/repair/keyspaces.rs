@@ -5,14 +5,18 @@
 //!   a whole MANIFEST     lists all keyspaces; a smaller number that is not listed was dropped
 //!   parts of MANIFESTs   list some keyspaces, and some that were dropped
 //!   tables               state the number and the name of their keyspace, unless they were ingested
-//!   logs                 state numbers alone
+//!   logs                 state numbers alone; their format version tells that there are keyspaces
 //! ```
+//!
+//! A table that does not state its keyspace is one of keyspace 0 only if there was never another. So
+//! without a whole MANIFEST, all logs and all tables are looked at before the first table is placed.
 //!
 //! A number belongs to one name for ever, and a name to one living keyspace. Tables that contradict
 //! this, such as those of a dropped keyspace beside those of its successor, are not merged: equal
 //! keys of two keyspaces are different keys. Each such group of tables gets a keyspace of its own,
 //! with another name, or even another number.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::db::inner::trees::DEFAULT_NAME;
@@ -31,7 +35,7 @@ pub(super) struct Keyspaces {
     dropped: BTreeSet<KeyspaceId>,
     /// Every keyspace with a smaller number that is not known was dropped.
     dropped_below: KeyspaceId,
-    /// The number of the next new keyspace; 0: there was never one.
+    /// The number of the next new keyspace; 0: nothing shows that there was ever one.
     next: KeyspaceId,
     /// The keyspaces of tables that state a number or a name that another keyspace has.
     apart: BTreeMap<(u64, Vec<u8>), KeyspaceId>,
@@ -40,6 +44,14 @@ pub(super) struct Keyspaces {
 struct Keyspace {
     name: Vec<u8>,
     options: TreeOptions,
+}
+
+/// What a table states of its keyspace.
+pub(super) struct Statement {
+    /// The keyspace in which a part of a MANIFEST lists the table.
+    pub listed: Option<KeyspaceId>,
+    /// Number and name.
+    pub stated: (u64, Vec<u8>),
 }
 
 /// What is known of the keyspace of a logged write.
@@ -81,9 +93,20 @@ impl Keyspaces {
         })
     }
 
-    /// Whether there are keyspaces besides 0.
-    pub fn has_others(&self) -> bool {
-        !self.by_id.is_empty()
+    /// Whether anything seen so far shows that there are or were keyspaces besides 0.
+    pub fn had_others(&self) -> bool {
+        self.next > 0
+    }
+
+    /// Adds the keyspaces that tables state.
+    pub fn add_stated(&mut self, mut statements: Vec<Statement>) {
+        // The largest number comes first, so that no new keyspace gets a number that a table states,
+        // and so that of two keyspaces of one name the later one keeps the name. Ingested tables,
+        // which state no number, come last.
+        statements.sort_by_key(|it| (it.stated.0 == UNKNOWN_COLUMN_FAMILY, Reverse(it.stated.0)));
+        for Statement { listed, stated } in statements {
+            self.of_table(listed, Some(stated));
+        }
     }
 
     /// The name of a keyspace, or one made of its number if its name is lost.
@@ -101,9 +124,9 @@ impl Keyspaces {
 
     /// ` of keyspace "name"`; nothing if keyspace 0 is the only one.
     pub fn of(&self, id: KeyspaceId) -> String {
-        match self.has_others() {
-            true => format!(" of keyspace \"{}\"", escape(&self.name(id))),
-            false => String::new(),
+        match self.by_id.is_empty() {
+            true => String::new(),
+            false => format!(" of keyspace \"{}\"", escape(&self.name(id))),
         }
     }
 
@@ -280,6 +303,21 @@ mod tests {
         assert_eq!(keyspaces.of_table(None, stated(80, &long)), Some(80));
         assert_eq!(keyspaces.of_table(None, stated(81, &long)), Some(81));
         assert_eq!(keyspaces.name(81).len(), MAX_NAME_BYTES);
+    }
+
+    /// Regression: a damaged table stated keyspace 3, `other`, and of two whole tables both stated
+    /// keyspace 2, one of them as `other`. Only the whole tables were seen before new keyspaces got
+    /// their numbers, so `other` of keyspace 2 became keyspace 3, and the two were merged.
+    #[test]
+    fn a_new_keyspace_gets_no_number_that_a_later_table_states() {
+        let mut keyspaces = keyspaces(&[], &[]);
+        assert!(!keyspaces.had_others());
+        let all = [(2, "users"), (2, "other"), (3, "other")];
+        let of = |(id, name)| Statement { listed: None, stated: stated(id, name).unwrap() };
+        keyspaces.add_stated(all.map(of).into());
+        assert!(keyspaces.had_others());
+        let ids = all.map(|(id, name)| keyspaces.of_table(None, stated(id, name)).unwrap());
+        assert_eq!(ids, [2, 4, 3]);
     }
 
     #[test]

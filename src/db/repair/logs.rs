@@ -20,14 +20,14 @@ use std::sync::Arc;
 
 use super::keyspaces::Logged;
 use super::report::Loss;
-use super::work::Repair;
+use super::work::{Repair, open_readable, readable_records};
 use crate::db::flush::Flush;
 use crate::db::write::batch::{Operation, parse_record};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::version::{KeyspaceId, Recovered, Skipped, names};
-use crate::wal::{LogKind, LogReader};
+use crate::wal::{LogKind, LogReader, LogVersion};
 
 /// The bytes of writes of all keyspaces that are collected for one flush.
 const MEMTABLE_BYTES: usize = 16 << 20;
@@ -65,6 +65,33 @@ struct Writes<'a> {
 }
 
 impl Repair<'_> {
+    /// Notes that there are or were keyspaces besides 0, if a log shows it.
+    pub(super) fn look_for_keyspaces(&mut self) -> Result<()> {
+        for number in self.wals(0)? {
+            if !self.keyspaces.had_others() && self.allows_keyspaces(number)? {
+                self.keyspaces.keep_free(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a log has the format version of a database with keyspaces, or, if its file header is
+    /// lost, has an operation that names one.
+    fn allows_keyspaces(&self, number: u64) -> Result<bool> {
+        let path = names::wal_path(&self.dir, number);
+        let mut log = open_readable(&*self.fs, &path, LogKind::Wal, number)?;
+        if let Some(version) = log.version() {
+            return Ok(version == LogVersion::WithKeyspaces);
+        }
+        let mut names_one = false;
+        readable_records(&mut log, |record| {
+            if let Ok((_, _, mut operations)) = parse_record(record.payload) {
+                names_one |= operations.any(|it| it.is_ok_and(|it| it.keyspace.is_some()));
+            }
+        })?;
+        Ok(names_one)
+    }
+
     /// Reads the WALs with these numbers, ascending. `whole` is what a whole MANIFEST says of them,
     /// and `skipped` holds the sequence numbers that no WAL has, which are those of ingested tables.
     pub(super) fn logs(

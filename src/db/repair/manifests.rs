@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::MAX_UNKNOWN_NUMBER;
+use super::work::{open_readable, readable_records};
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::fs::Fs;
@@ -20,7 +21,7 @@ use crate::version::{
     FileMeta, KeyspaceId, KeyspaceRecord, Recovered, RecoveredKeyspace, Skipped, VersionEdit,
     current_manifest, names, read_manifest,
 };
-use crate::wal::{FILE_HEADER_BYTES, LogKind, LogReader, RECORD_HEADER_BYTES};
+use crate::wal::{FILE_HEADER_BYTES, LogKind, LogVersion, RECORD_HEADER_BYTES};
 
 /// What MANIFESTs say of the tree.
 pub(super) enum ListedTree {
@@ -59,6 +60,7 @@ pub(super) struct Parts {
     /// The keyspaces other than 0 that were created and, as far as is known, not dropped.
     pub keyspaces: BTreeMap<KeyspaceId, RecoveredKeyspace>,
     pub dropped: BTreeSet<KeyspaceId>,
+    /// 0: no part shows that the database ever had another keyspace than 0.
     pub next_keyspace: KeyspaceId,
 }
 
@@ -148,36 +150,28 @@ pub(super) fn read_parts(fs: &dyn Fs, dir: &Path, mut numbers: Vec<u64>) -> Resu
 impl Parts {
     /// Adds all edits of a MANIFEST that can be read.
     fn add(&mut self, fs: &dyn Fs, path: &Path, number: u64) -> Result<()> {
-        let mut log = match LogReader::open(fs, path, LogKind::Manifest, number) {
-            Err(error) if error.is_damage() => {
-                LogReader::open_damaged(fs, path, LogKind::Manifest, number)?
-            }
-            opened => opened?,
-        };
+        let mut log = open_readable(fs, path, LogKind::Manifest, number)?;
         // A higher number may come from a stray file, and a database that continued it could soon
         // run out of numbers. If the file is a MANIFEST of this database, its edits state a number
         // too.
         if number <= MAX_UNKNOWN_NUMBER {
             self.next_file = self.next_file.max(number + 1);
         }
-        loop {
-            match log.next() {
-                Ok(Some(record)) => {
-                    let is_first =
-                        record.payload_offset == (FILE_HEADER_BYTES + RECORD_HEADER_BYTES) as u64;
-                    if let Ok(edit) = VersionEdit::decode(record.payload) {
-                        self.apply(edit, is_first);
-                    }
-                    continue;
-                }
-                Ok(None) => {}
-                Err(error) if error.is_damage() => {}
-                Err(error) => return Err(error),
-            }
-            if log.skip_damage()?.is_none() {
-                return Ok(());
-            }
+        if log.version() == Some(LogVersion::WithKeyspaces) {
+            self.name_keyspace(1);
         }
+        readable_records(&mut log, |record| {
+            let is_first =
+                record.payload_offset == (FILE_HEADER_BYTES + RECORD_HEADER_BYTES) as u64;
+            if let Ok(edit) = VersionEdit::decode(record.payload) {
+                self.apply(edit, is_first);
+            }
+        })
+    }
+
+    /// Notes that the database had a keyspace of this number, if not a larger one.
+    fn name_keyspace(&mut self, id: KeyspaceId) {
+        self.next_keyspace = self.next_keyspace.max(id.saturating_add(1));
     }
 
     fn apply(&mut self, edit: VersionEdit, is_whole_tree: bool) {
@@ -189,7 +183,13 @@ impl Parts {
             let lists = |id| edit.created.iter().any(|record| record.id == id);
             self.dropped.extend(self.keyspaces.keys().copied().filter(|&id| !lists(id)));
         }
-        self.next_keyspace = self.next_keyspace.max(edit.next_keyspace.unwrap_or(0));
+        if edit.names_keyspaces() {
+            let created = edit.created.iter().map(|record| record.id);
+            let of_tables = edit.added.iter().map(|(_, meta)| meta.keyspace);
+            let named = created.chain(of_tables).chain(edit.dropped.iter().copied());
+            self.name_keyspace(named.max().unwrap_or(0).max(1));
+            self.next_keyspace = self.next_keyspace.max(edit.next_keyspace.unwrap_or(0));
+        }
         for KeyspaceRecord { id, name, options } in edit.created {
             // The name was free, so an older keyspace of this name was dropped.
             let older =

@@ -240,6 +240,7 @@ impl<'a> Repair<'a> {
                 );
                 self.report.problems.push(what);
                 self.report.deleted_keys_may_return = true;
+                self.look_for_keyspaces()?;
                 self.all_tables(parts)?;
                 let wals = self.wals(parts.oldest_wal)?;
                 self.logs(&wals, None, &parts.skipped)?;

@@ -9,6 +9,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::keyspaces::Statement;
 use super::manifests::Parts;
 use super::report::Loss;
 use super::work::{FileLocation, Placed, Repair, is_table_damage};
@@ -22,10 +23,7 @@ use crate::fs::{self, Fs};
 use crate::known_files;
 use crate::range_tombstones::RangeTombstone;
 use crate::sync::atomic::AtomicBool;
-use crate::table::{
-    Hole, Salvage, Survey, Table, UNKNOWN_COLUMN_FAMILY, property_names as property,
-    readable_properties,
-};
+use crate::table::{Hole, Salvage, Survey, Table, property_names as property, readable_properties};
 use crate::version::names::FileKind;
 use crate::version::{FileMeta, KeyspaceId, Recovered, TableFile, Version, names};
 
@@ -177,21 +175,13 @@ impl Repair<'_> {
         }
         newest.sort_unstable();
         self.newest = newest;
-        // The largest number comes first, so that no new keyspace gets a number that a table states,
-        // and so that of two keyspaces of one name the later one keeps the name. Ingested tables,
-        // which state no number, come last.
-        let stated = |it: &Whole| it.table.properties().column_family();
-        whole.sort_by_key(|it| {
-            let id = stated(it).map(|(id, _)| id);
-            (id == Some(UNKNOWN_COLUMN_FAMILY), std::cmp::Reverse(id))
-        });
-        let mut placed = Vec::new();
+        self.add_stated_keyspaces(&whole, &suspects)?;
         for table in whole {
-            let keyspace = self.keyspace_of(table.number, table.listed, stated(&table));
-            placed.extend(keyspace.map(|keyspace| (keyspace, table)));
+            let stated = table.table.properties().column_family();
+            if let Some(keyspace) = self.keyspace_of(table.number, table.listed, stated) {
+                self.add_whole(keyspace, table)?;
+            }
         }
-        placed.sort_by_key(|(_, table)| table.number);
-        placed.into_iter().try_for_each(|(keyspace, table)| self.add_whole(keyspace, table))?;
         for suspect in suspects {
             self.salvage(suspect)?;
         }
@@ -202,6 +192,26 @@ impl Repair<'_> {
                 self.lose(*number, Some(meta.keyspace), (0, 0), keys_of(meta), what);
             }
         }
+        Ok(())
+    }
+
+    /// Adds the keyspaces that tables state, those of damaged tables included.
+    fn add_stated_keyspaces(&mut self, whole: &[Whole], suspects: &[Suspect]) -> Result<()> {
+        let mut statements = Vec::new();
+        let mut add = |listed, stated: Option<_>| {
+            statements.extend(stated.map(|stated| Statement { listed, stated }));
+        };
+        whole.iter().for_each(|it| add(it.listed, it.table.properties().column_family()));
+        for it in suspects {
+            let path = names::table_path(&self.dir, it.number);
+            let open = |file| Salvage::open(file, it.global_sequence);
+            match self.fs.open(&path).and_then(open) {
+                Ok(salvage) => add(it.listed, salvage.column_family),
+                Err(error) if is_table_damage(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.keyspaces.add_stated(statements);
         Ok(())
     }
 
@@ -255,7 +265,7 @@ impl Repair<'_> {
         let is_stated = table.properties().column_family().is_some()
             || table.properties().number(property::COLUMN_FAMILY_ID) == Some(0);
         let is_ingested = global_sequence.is_some();
-        if is_ingested && !is_stated && listed.is_none() && self.keyspaces.has_others() {
+        if is_ingested && !is_stated && listed.is_none() && self.keyspaces.had_others() {
             self.lose(number, None, (0, 0), keys_of(&meta), UNKNOWN_KEYSPACE);
         }
         let (level, file) = (0, self.table_file(meta, table));
@@ -301,13 +311,13 @@ impl Repair<'_> {
             }
             Err(error) => return Err(error),
         };
-        if salvage.lost_properties && listed.is_none() && self.keyspaces.has_others() {
+        if salvage.lost_properties && listed.is_none() && self.keyspaces.had_others() {
             let what = "a table whose keyspace is not known";
             self.lose(number, None, (0, file_bytes), keys, what);
             return Ok(());
         }
         let stated = salvage.column_family.clone();
-        let is_known = listed.is_some() || stated.is_some() || !self.keyspaces.has_others();
+        let is_known = listed.is_some() || stated.is_some() || !self.keyspaces.had_others();
         let Some(keyspace) = self.keyspace_of(number, listed, stated) else { return Ok(()) };
         let of = Some(keyspace);
         if meta.is_some_and(|meta| self.is_another(&salvage, meta, &path)) {
@@ -449,7 +459,7 @@ impl Repair<'_> {
         what: &str,
     ) {
         let file = names::table_path(&self.dir, number);
-        let keyspace = keyspace.or_else(|| (!self.keyspaces.has_others()).then_some(0));
+        let keyspace = keyspace.or_else(|| (!self.keyspaces.had_others()).then_some(0));
         let keyspace = keyspace.map(|id| self.keyspaces.name(id));
         let what = what.into();
         self.report.losses.push(Loss { file, offset, bytes, keyspace, from, to, what });

@@ -1,19 +1,20 @@
 //! [`Repair`]: a repair under way, and the tables of its new trees.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::keyspaces::Keyspaces;
 use super::report::RepairReport;
 use crate::db::options::Builder;
 use crate::encoding::key::SequenceNumber;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
 use crate::filter_policy::FilterContext;
 use crate::fs::Fs;
 use crate::table::Table;
 use crate::version::{FileMeta, KeyspaceId, TableFile, TableStore, Version, names};
+use crate::wal::{LogKind, LogReader, Record};
 
 /// The directory of files that are no longer part of the database.
 pub(super) const LOST: &str = "lost";
@@ -65,6 +66,40 @@ pub(super) enum FileLocation {
 /// has a checksum, so an unsupported feature there comes from a newer version.
 pub(super) fn is_table_damage(error: &Error) -> bool {
     error.is_damage() || matches!(error, Error::Unsupported { .. })
+}
+
+/// Opens a log, even if its file header is damaged.
+pub(super) fn open_readable(
+    fs: &dyn Fs,
+    path: &Path,
+    kind: LogKind,
+    number: u64,
+) -> Result<LogReader> {
+    match LogReader::open(fs, path, kind, number) {
+        Err(error) if error.is_damage() => LogReader::open_damaged(fs, path, kind, number),
+        opened => opened,
+    }
+}
+
+/// Calls `visit` with every record that can be read, whatever is damaged between them.
+pub(super) fn readable_records(
+    log: &mut LogReader,
+    mut visit: impl FnMut(Record<'_>),
+) -> Result<()> {
+    loop {
+        match log.next() {
+            Ok(Some(record)) => {
+                visit(record);
+                continue;
+            }
+            Ok(None) => {}
+            Err(error) if error.is_damage() => {}
+            Err(error) => return Err(error),
+        }
+        if log.skip_damage()?.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 impl Repair<'_> {
