@@ -247,7 +247,8 @@ impl FilterPolicy {
         }
     }
 
-    /// What tells the filter that each table of `version` gets if it is written again, in its level.
+    /// What tells the filter that each table of `version` gets if it is written again, in its
+    /// level.
     pub(crate) fn filters_of_all<'v>(&self, version: &'v Version) -> FiltersOfAll<'v> {
         match self.0 {
             Rule::Learned(budget, family) => {

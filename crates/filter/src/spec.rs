@@ -241,8 +241,8 @@ impl FilterSpec {
         })
     }
 
-    /// About the stored bits a key of a Bloom filter that meets the spec, not counting its cap; 0 for
-    /// no filter. No family takes more for the same rate.
+    /// About the stored bits a key of a Bloom filter that meets the spec, not counting its cap; 0
+    /// for no filter. No family takes more for the same rate.
     #[doc(hidden)]
     pub fn bloom_bits_per_key(&self) -> f64 {
         self.plan.map_or(0.0, |(_, target)| match target {

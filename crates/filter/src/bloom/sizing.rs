@@ -153,8 +153,8 @@ pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
 /// logarithm of the rate, so a few are enough.
 const STEPS: f64 = 4.0;
 
-/// [`bloom_millibits_for_fpr`] of the rates 2^(-i / 4). The last rate, 2^-32, is lower than any that
-/// a family offers.
+/// [`bloom_millibits_for_fpr`] of the rates 2^(-i / 4). The last rate, 2^-32, is lower than the
+/// lowest rate of every family.
 const MILLIBITS_FOR_RATES: [u32; 129] = [
     1000, 1000, 1000, 1108, 1443, 1834, 2216, 2540, 2889, 3265, 3652, 3990, 4346, 4720, 5111, 5460,
     5822, 6200, 6593, 6957, 7327, 7710, 8105, 8490, 8869, 9258, 9660, 10_071, 10_455, 10_855,
@@ -169,9 +169,9 @@ const MILLIBITS_FOR_RATES: [u32; 129] = [
     88_433, 89_938, 91_469,
 ];
 
-/// The bits a key that [`bloom_millibits_for_fpr`] finds, within 2 %. They are interpolated, because
-/// its bisection takes a tenth of a millisecond, and dividing a budget among tables takes thousands
-/// of such estimates. Rates lower than 2^-32 count as 2^-32.
+/// The bits a key that [`bloom_millibits_for_fpr`] finds, within 2 %. They are interpolated: its
+/// bisection takes a tenth of a millisecond, and dividing a budget takes hundreds of such estimates.
+/// Rates lower than 2^-32 count as 2^-32.
 pub fn bloom_bits_for_rate(fpr: f64) -> f64 {
     let last = MILLIBITS_FOR_RATES.len() - 1;
     let at = (-STEPS * log2(fpr)).clamp(0.0, last as f64);
