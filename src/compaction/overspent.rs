@@ -31,8 +31,8 @@ impl Planner<'_> {
                 *level > 0 && may_shrink && is_free && !self.is_vain(&file.meta, Gain::FilterBits)
             })
             .collect();
-        // The shares are computed only if necessary, because computing them takes long, and every
-        // change of the tree calls this function.
+        // The shares are computed only if necessary, because every change of the tree calls this
+        // function.
         if candidates.is_empty() {
             return None;
         }

@@ -28,6 +28,7 @@
 
 use super::context::FilterContext;
 use crate::filter::{Family, FilterSpec};
+use crate::version::{FileMeta, LEVELS};
 
 /// Memory for all filters of a tree together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,10 +77,38 @@ fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
 
 /// The false-positive rate of each run. Their sum is the least that the budget allows.
 pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
+    let factor = factor_of(budget, family, run_entries);
+    run_entries.iter().map(|&keys| factor.rate(keys as f64, 1.0)).collect()
+}
+
+fn factor_of(budget: Budget, family: Family, run_entries: &[u64]) -> Factor {
     let runs: Vec<(f64, f64)> = run_entries.iter().map(|&keys| (keys as f64, 1.0)).collect();
     let bits = |rate| stored_bits(rate, family);
-    let factor = Factor::filling(budget.bits(run_entries.iter().sum()), &bits, &runs);
-    runs.into_iter().map(|(keys, weight)| factor.rate(keys, weight)).collect()
+    Factor::filling(budget.bits(run_entries.iter().sum()), &bits, &runs)
+}
+
+/// A budget divided among the runs of a tree whose tables are only written again, with other
+/// filters. One division tells the rates of all tables.
+pub struct Division {
+    factor: Factor,
+    level_entries: [u64; LEVELS],
+}
+
+impl Division {
+    pub fn of_all(budget: Budget, family: Family, levels: &[Vec<&FileMeta>; LEVELS]) -> Division {
+        // The runs are the same whichever level from 1 on a table without entries joins.
+        let runs = FilterContext::new(levels, 1, 0).run_entries;
+        let factor = factor_of(budget, family, &with_runs_to_come(&runs));
+        let entries = |files: &Vec<&FileMeta>| files.iter().map(|file| file.entries).sum();
+        Division { factor, level_entries: levels.each_ref().map(entries) }
+    }
+
+    /// The false-positive rate of a table of this level, if it is written again.
+    pub fn rate(&self, level: usize, file: &FileMeta) -> f64 {
+        // A table of level 0 is a run of its own.
+        let of_run = if level == 0 { file.entries } else { self.level_entries[level] };
+        self.factor.rate(of_run as f64, 1.0)
+    }
 }
 
 /// The factor λ, as its logarithm.
@@ -114,36 +143,6 @@ impl Factor {
     /// The false-positive rate of a table.
     pub fn rate(self, keys: f64, weight: f64) -> f64 {
         (self.log2.exp2() * keys.max(1.0) / weight.max(f64::MIN_POSITIVE)).clamp(BEST_FPR, 1.0)
-    }
-}
-
-/// [`stored_bits`] of one family, for many rates: computing them takes long, so they are computed for
-/// a few rates, and interpolated between these.
-pub struct Curve {
-    /// The bits at the rates [`BEST_FPR`] · 2^(i / [`STEPS`]).
-    bits: Vec<f64>,
-}
-
-/// The bits are nearly a line in the logarithm of the rate, so a few steps for each factor of two are
-/// enough.
-const STEPS: f64 = 4.0;
-
-impl Curve {
-    pub fn of(family: Family) -> Curve {
-        let steps = (STEPS * (WORST_FPR / BEST_FPR).log2()).ceil() as usize;
-        let rate = |step: usize| BEST_FPR * (step as f64 / STEPS).exp2();
-        let bits = |step| family.bits_for_rate(rate(step).min(WORST_FPR));
-        Curve { bits: (0..=steps).map(bits).collect() }
-    }
-
-    pub fn stored_bits(&self, rate: f64) -> f64 {
-        if rate > WORST_FPR {
-            return 0.0;
-        }
-        let at = STEPS * (rate / BEST_FPR).log2().max(0.0);
-        let step = (at as usize).min(self.bits.len() - 2);
-        let part = at - step as f64;
-        self.bits[step] * (1.0 - part) + self.bits[step + 1] * part
     }
 }
 

@@ -31,7 +31,7 @@
 
 use std::collections::BTreeSet;
 
-use super::budget::{Budget, Curve, Factor, entries_to_come, spec_of_rate};
+use super::budget::{Budget, Factor, entries_to_come, spec_of_rate, stored_bits};
 use crate::filter::{Family, FilterSpec};
 use crate::version::{ChooseFilter, Chosen, LEVELS, NewKeys, TableFile, Version};
 
@@ -78,13 +78,13 @@ impl Scale {
 /// bits by weight. So the bits for the runs that are still to come stay free, as under a budget.
 pub(super) fn divide(
     budget: Budget,
-    curve: &Curve,
+    family: Family,
     tables: &[Share],
     run_entries: &[u64],
 ) -> (f64, Factor) {
     let to_come: Vec<u64> = entries_to_come(run_entries).collect();
     let budget_bits = budget.bits(run_entries.iter().chain(&to_come).sum());
-    let of_rate = |rate| curve.stored_bits(rate);
+    let of_rate = |rate| stored_bits(rate, family);
     let alike: Vec<(f64, f64)> = tables.iter().map(|table| (table.keys, table.assumed)).collect();
     let to_come = to_come.into_iter().map(|keys| (keys as f64, 1.0));
     let all: Vec<(f64, f64)> = alike.iter().copied().chain(to_come).collect();
@@ -100,7 +100,6 @@ fn weighted(tables: &[Share], scale: Scale) -> Vec<(f64, f64)> {
 /// The filters of new tables, or of all tables, under a learned budget.
 pub(crate) struct LearnedFilters<'v> {
     family: Family,
-    curve: Curve,
     scale: Scale,
     factor: Factor,
     /// The entries of each level, those of new tables included.
@@ -142,7 +141,7 @@ impl<'v> LearnedFilters<'v> {
         let held = stay().filter_map(|(_, file)| file.table.filter_info());
         let held: f64 = held.map(|info| info.bytes as f64 * 8.0).sum();
         let new = weighted(&new, filters.scale);
-        let of_rate = |rate| filters.curve.stored_bits(rate);
+        let of_rate = |rate| stored_bits(rate, family);
         let share = filters.factor.bits(&of_rate, &new);
         let left = (bits - held).max(share / 2.0);
         if left < share {
@@ -172,9 +171,9 @@ impl<'v> LearnedFilters<'v> {
             true => version.levels[0].iter().map(|file| &**file).collect(),
             false => Vec::new(),
         };
-        let (curve, scale) = (Curve::of(family), Scale::of(&[]));
+        let scale = Scale::of(&[]);
         let factor = Factor::filling(0.0, &|_| 0.0, &[]);
-        LearnedFilters { family, curve, scale, factor, level_entries, level, replaced, level_0 }
+        LearnedFilters { family, scale, factor, level_entries, level, replaced, level_0 }
     }
 
     /// Divides the budget among `tables`. Returns the bits of all of them.
@@ -185,7 +184,7 @@ impl<'v> LearnedFilters<'v> {
         let of_level_0 = tables.iter().filter(|table| table.is_run).map(|table| table.keys as u64);
         runs.extend(of_level_0);
         self.scale = Scale::of(tables);
-        let (bits, factor) = divide(budget, &self.curve, tables, &runs);
+        let (bits, factor) = divide(budget, self.family, tables, &runs);
         self.factor = factor;
         bits
     }
@@ -245,7 +244,7 @@ impl<'v> LearnedFilters<'v> {
 
     /// The bits a key that a table of the tree gets if it is written again.
     pub fn bits_per_key(&self, level: usize, file: &TableFile) -> f64 {
-        self.curve.stored_bits(self.rate(self.share_of(level, file)))
+        stored_bits(self.rate(self.share_of(level, file)), self.family)
     }
 
     /// The filter that a table of the tree gets if it is written again.

@@ -39,8 +39,8 @@ mod text;
 use std::collections::BTreeSet;
 
 use crate::filter::{Family, FilterEncoding, FilterSpec, SpecError};
-use crate::version::{ChooseFilter, FileMeta, LEVELS, TableFile, Version};
-use budget::{Budget, SLACK, share, spec_of_rate, stored_bits};
+use crate::version::{ChooseFilter, LEVELS, TableFile, Version};
+use budget::{Budget, Division, SLACK, share, spec_of_rate, stored_bits};
 use learned::LearnedFilters;
 
 pub(crate) use context::FilterContext;
@@ -247,24 +247,22 @@ impl FilterPolicy {
         }
     }
 
-    /// What tells the filter that each table of `version` gets if it is written again, in its level.
-    pub(crate) fn filters_of_all<'v>(&'v self, version: &'v Version) -> FiltersOfAll<'v> {
-        let learned = match self.0 {
-            Rule::Learned(budget, family) => Some(LearnedFilters::of_all(budget, family, version)),
-            _ => None,
-        };
-        FiltersOfAll { policy: self, version, learned, of_level: [None; LEVELS] }
-    }
-
-    fn spec_at(&self, version: &Version, level: usize, file: &FileMeta) -> FilterSpec {
-        // `FilterContext::new` counts the entries of each run: those of the tables in `metas` and of
-        // one more table, which `new_entries` describes. A table of level 0 is a run of its own, so it
-        // is taken out of `metas` and counted as the one more. A table of a deeper level stays in
-        // `metas`, where it counts for its level's run, so the one more table has no entries.
-        let mut metas = version.metas();
-        metas[0].retain(|meta| meta.number != file.number);
-        let new_entries = if level == 0 { file.entries } else { 0 };
-        self.spec_for(&FilterContext::new(&metas, level, new_entries))
+    /// What tells the filter that each table of `version` gets if it is written again, in its
+    /// level.
+    pub(crate) fn filters_of_all<'v>(&self, version: &'v Version) -> FiltersOfAll<'v> {
+        match self.0 {
+            Rule::Learned(budget, family) => {
+                FiltersOfAll::Learned(LearnedFilters::of_all(budget, family, version))
+            }
+            Rule::Budget(budget, family) => {
+                FiltersOfAll::Budget(Division::of_all(budget, family, &version.metas()), family)
+            }
+            _ => {
+                let metas = version.metas();
+                let spec = |level| self.spec_for(&FilterContext::new(&metas, level, 0));
+                FiltersOfAll::Levels(std::array::from_fn(spec))
+            }
+        }
     }
 
     /// Whether a table that was written with the filter `has` fits the policy, which would give it
@@ -289,29 +287,24 @@ impl FilterPolicy {
     }
 }
 
-/// See [`FilterPolicy::filters_of_all`].
-pub(crate) struct FiltersOfAll<'v> {
-    policy: &'v FilterPolicy,
-    version: &'v Version,
-    learned: Option<LearnedFilters<'v>>,
-    /// The filter of each level, once it is known. All tables of a level from 1 on get the same
-    /// filter, unless the policy learns.
-    of_level: [Option<FilterSpec>; LEVELS],
+/// See [`FilterPolicy::filters_of_all`]. A budget is divided once, and no table takes more than
+/// microseconds, because `apply_filter_policy` holds the lock that writers take.
+pub(crate) enum FiltersOfAll<'v> {
+    /// All tables of a level get the same filter.
+    Levels([FilterSpec; LEVELS]),
+    Budget(Division, Family),
+    Learned(LearnedFilters<'v>),
 }
 
 impl FiltersOfAll<'_> {
-    pub fn spec_at(&mut self, level: usize, file: &TableFile) -> FilterSpec {
-        if let Some(learned) = &self.learned {
-            return learned.spec_at(level, file);
+    pub fn spec_at(&self, level: usize, file: &TableFile) -> FilterSpec {
+        match self {
+            FiltersOfAll::Levels(specs) => specs[level],
+            FiltersOfAll::Budget(division, family) => {
+                spec_of_rate(division.rate(level, &file.meta), *family)
+            }
+            FiltersOfAll::Learned(filters) => filters.spec_at(level, file),
         }
-        if let Some(spec) = self.of_level[level] {
-            return spec;
-        }
-        let spec = self.policy.spec_at(self.version, level, &file.meta);
-        if level > 0 {
-            self.of_level[level] = Some(spec);
-        }
-        spec
     }
 }
 
@@ -340,12 +333,9 @@ impl Allowance {
             let filters = LearnedFilters::of_all(self.budget, self.family, version);
             return Box::new(move |level, file| filters.bits_per_key(level, file));
         }
-        let metas = version.metas();
-        let of_levels: [f64; LEVELS] = std::array::from_fn(|level| {
-            let context = FilterContext::new(&metas, level, 0);
-            stored_bits(share(self.budget, self.family, &context), self.family)
-        });
-        Box::new(move |level, _| of_levels[level])
+        let family = self.family;
+        let division = Division::of_all(self.budget, family, &version.metas());
+        Box::new(move |level, file| stored_bits(division.rate(level, &file.meta), family))
     }
 
     /// When the filters of the tree exceed the budget, a table is rewritten if its filter has more

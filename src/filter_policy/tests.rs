@@ -1,6 +1,6 @@
 //! Policies: their text, the filter that each table gets, and how a budget is divided.
 
-use super::budget::{Curve, divide};
+use super::budget::divide;
 use super::*;
 use crate::filter::sizing;
 use crate::version::FileMeta;
@@ -171,7 +171,7 @@ fn learned_rates(asked: &[f64]) -> Vec<f64> {
     let keys = TABLE_KEYS * TABLES as f64;
     let (shares, scale) = (shares(asked), learned::Scale::of(&shares(asked)));
     let budget = Budget::BitsPerKey(LEARNED_BITS);
-    let (_, factor) = learned::divide(budget, &Curve::of(Family::Burr), &shares, &[keys as u64]);
+    let (_, factor) = learned::divide(budget, Family::Burr, &shares, &[keys as u64]);
     shares.iter().map(|&share| factor.rate(share.keys, scale.weight(share))).collect()
 }
 
@@ -228,17 +228,27 @@ fn after_the_workload_has_moved_and_half_is_rewritten_a_budget_is_not_better() {
     assert!(reads < 1.0, "{reads} of the budget's false positives");
 }
 
+/// A table that is written again gets what a new table in its place would get.
 #[test]
-fn interpolated_bits_are_those_of_the_family() {
+fn one_division_gives_every_table_what_it_would_get_as_a_new_one() {
+    let table = |number, entries| FileMeta { number, entries, ..FileMeta::default() };
+    let tables = [table(1, 500), table(2, 2_000), table(3, 500), table(4, 9_000), table(5, 80_000)];
+    let mut levels: [Vec<&FileMeta>; LEVELS] = Default::default();
+    levels[0].extend(&tables[..3]);
+    levels[5].push(&tables[3]);
+    levels[6].extend([&tables[4], &tables[3]]);
+    let budget = Budget::BitsPerKey(6.0);
     for family in Family::written() {
-        let curve = Curve::of(family);
-        for i in 0..=1000 {
-            let rate = 1e-4 * 6000f64.powf(f64::from(i) / 1000.0);
-            let (bits, exact) = (curve.stored_bits(rate), stored_bits(rate, family));
-            // A fuse filter has whole bits a slot.
-            let most = if family == Family::Fuse { 1.1 } else { 0.15 };
-            assert!((bits - exact).abs() < most, "{family}: {bits} and {exact} at {rate}");
+        let division = budget::Division::of_all(budget, family, &levels);
+        for (level, files) in levels.iter().enumerate() {
+            for file in files {
+                let mut others = levels.clone();
+                others[level].retain(|other| other.number != file.number);
+                let context = FilterContext::new(&others, level, file.entries);
+                let (rate, of_new) =
+                    (division.rate(level, file), budget::share(budget, family, &context));
+                assert!((rate / of_new - 1.0).abs() < 1e-9, "{family}, {level}: {rate}, {of_new}");
+            }
         }
-        assert_eq!(curve.stored_bits(0.7), 0.0);
     }
 }

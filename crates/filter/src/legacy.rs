@@ -22,7 +22,7 @@ use core::ops::RangeInclusive;
 #[cfg(any(test, fuzzing))]
 use super::bloom::layout::repair_trailer;
 use super::bloom::layout::{METAINDEX_NAME, POLICY_NAME, TRAILER_BYTES};
-use super::bloom::sizing::{bloom_millibits_for_fpr, cache_line_bloom_fpr};
+use super::bloom::sizing::{bloom_bits_for_rate, cache_line_bloom_fpr};
 use super::family::{Family, FilterEncoding, KeyHash};
 use super::geometry::Geometry;
 use super::info::FamilyInfo;
@@ -42,7 +42,7 @@ pub(super) const INFO: FamilyInfo = FamilyInfo {
     policy_name: POLICY_NAME,
     build: |_, _| None,
     expected: |_, _| None,
-    bits_for_rate: |rate| f64::from(bloom_millibits_for_fpr(rate)) / 1000.0,
+    bits_for_rate: bloom_bits_for_rate,
     inspect: |_| None,
     #[cfg(any(test, fuzzing))]
     repair: |block| {

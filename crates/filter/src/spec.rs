@@ -225,13 +225,15 @@ impl FilterSpec {
         const KEYS: usize = 1_000_000;
         let (family, target) = self.plan?;
         let (of_bloom, info) = (Family::Bloom.info(), family.info());
-        let bits = match target {
+        let target = match target {
             Target::MillibitsPerKey(millibits) if family != Family::Bloom => {
                 let (_, rate) = (info.expected)(KEYS, Target::MillibitsPerKey(millibits))?;
-                (of_bloom.bits_for_rate)(rate)
+                Target::Fpr(rate)
             }
-            target => f64::from(target.bloom_millibits()) / 1000.0,
+            target => target,
         };
+        // RocksDB gets the exact size.
+        let bits = f64::from(target.bloom_millibits()) / 1000.0;
         let bits = round(bits * 10.0) / 10.0;
         Some(match info.encoding == of_bloom.encoding && info.policy_name != of_bloom.policy_name {
             true => format!("{}:{bits}", info.policy_name),
@@ -239,11 +241,14 @@ impl FilterSpec {
         })
     }
 
-    /// The stored bits a key of a Bloom filter that meets the spec, not counting its cap; 0 for no
-    /// filter. No family takes more for the same rate.
+    /// About the stored bits a key of a Bloom filter that meets the spec, not counting its cap; 0
+    /// for no filter. No family takes more for the same rate.
     #[doc(hidden)]
     pub fn bloom_bits_per_key(&self) -> f64 {
-        self.plan.map_or(0.0, |(_, target)| f64::from(target.bloom_millibits()) / 1000.0)
+        self.plan.map_or(0.0, |(_, target)| match target {
+            Target::Fpr(rate) => Family::Bloom.bits_for_rate(rate),
+            target => f64::from(target.bloom_millibits()) / 1000.0,
+        })
     }
 
     /// The family and target for this number of keys; `None` for no filter.

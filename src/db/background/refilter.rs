@@ -127,7 +127,7 @@ impl Inner {
     fn judge_tables(&self, state: &TreeState, pass: &mut Pass) -> Next {
         let mut waits = false;
         let options = self.tree.options();
-        let mut filters = options.filter.filters_of_all(&state.version);
+        let filters = options.filter.filters_of_all(&state.version);
         for level in (0..LEVELS).rev() {
             for file in state.version.levels[level].iter().rev() {
                 let number = file.meta.number;

@@ -56,7 +56,7 @@ pub(super) const INFO: FamilyInfo = FamilyInfo {
         let bytes = sizing::bloom_bytes(keys, millibits) + layout::TRAILER_BYTES;
         Some((bytes as f64 * 8.0 / keys as f64, sizing::bloom_fpr(millibits)))
     },
-    bits_for_rate: |rate| f64::from(sizing::bloom_millibits_for_fpr(rate)) / 1000.0,
+    bits_for_rate: sizing::bloom_bits_for_rate,
     inspect: |_| None,
     #[cfg(any(test, fuzzing))]
     repair: layout::repair,

@@ -23,7 +23,7 @@
 
 use super::layout::{BITS, Layout, MAX_LOG2_SLOTS, MIN_LOG2_SLOTS};
 use crate::bloom::layout::TRAILER_BYTES as BLOOM_TRAILER_BYTES;
-use crate::bloom::sizing::{bloom_bytes, bloom_fpr, bloom_millibits_for_fpr};
+use crate::bloom::sizing::{bloom_bits_for_rate, bloom_bytes, bloom_fpr, bloom_millibits_for_fpr};
 use crate::family::Target;
 use crate::math::{ceil, ln, log2, powi, round};
 
@@ -96,7 +96,7 @@ pub fn rate(bits: u32) -> f64 {
 /// needs fewer, it is built instead, so its bits are returned.
 pub fn bits_for_rate(rate: f64) -> f64 {
     let fuse = 1.13 * f64::from(bits_of_rate(rate));
-    fuse.min(f64::from(bloom_millibits_for_fpr(rate)) / 1000.0)
+    fuse.min(bloom_bits_for_rate(rate))
 }
 
 #[cfg(test)]
