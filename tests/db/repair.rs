@@ -320,7 +320,9 @@ fn a_repair_does_not_continue_the_number_of_a_stray_file() {
         let strays = [stray.clone(), format!("{number}.wal"), format!("lost/{number}.sst")];
         fs.create_dir_all(&dir.join("lost")).unwrap();
         for name in &strays {
-            fs.create(&dir.join(name)).unwrap().append(b"garbage").unwrap();
+            let mut file = fs.create(&dir.join(name)).unwrap();
+            file.append(b"garbage").unwrap();
+            file.sync().unwrap();
         }
         for round in ["1", "2", "3"] {
             let names = fs.list(dir).unwrap();
