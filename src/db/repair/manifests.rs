@@ -10,7 +10,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::MAX_UNKNOWN_NUMBER;
 use super::work::{open_readable, readable_records};
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
@@ -22,6 +21,10 @@ use crate::version::{
     current_manifest, names, read_manifest,
 };
 use crate::wal::{FILE_HEADER_BYTES, LogKind, LogVersion, RECORD_HEADER_BYTES};
+
+/// The highest number that a file of the database may have if no edit of a MANIFEST tells more.
+/// Files with higher numbers are not taken for files of the database, and are left alone.
+const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
 
 /// What MANIFESTs say of the tree.
 pub(super) enum ListedTree {

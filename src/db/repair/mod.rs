@@ -50,10 +50,6 @@ use keyspaces::Keyspaces;
 use manifests::ListedTree;
 use work::{LOST, Repair, is_table_damage};
 
-/// The highest number that a file of the database may have if no edit of a MANIFEST tells more.
-/// Files with higher numbers are not taken for files of the database, and are left alone.
-const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
-
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     let (fs, dir) = (&options.fs, &options.path);
     // This check comes before the lock, because taking the lock creates a file, which must not
