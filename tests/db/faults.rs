@@ -6,6 +6,7 @@
 //! MAYPOLE_FAULT_STEP=1 cargo test --release --test db faults:: -- --nocapture     # really every call
 //! ```
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -121,6 +122,86 @@ fn any_call_may_fail_once_or_from_then_on_and_nothing_acknowledged_is_lost() {
          {noticed} runs noticed, 0 panics, 0 acknowledged writes lost"
     );
     assert!(noticed > runs / 3);
+}
+
+/// Returns what `call` returns; `None` if it panics.
+fn caught<T>(call: impl FnOnce() -> maypole::Result<T>) -> Option<maypole::Result<T>> {
+    catch_unwind(AssertUnwindSafe(call)).ok()
+}
+
+/// A workload of calls of all kinds that catches panics and goes on with the next call, as long as
+/// writes are accepted.
+fn work_carelessly(fs: &Arc<dyn Fs>, told: &Told) {
+    let Some(Ok(mut db)) = caught(|| open_on(Arc::clone(fs))) else { return };
+    for n in 1..=WRITES {
+        let durability = if n % 9 == 0 { Durability::Sync } else { Durability::Buffered };
+        told.written.store(n, Ordering::SeqCst);
+        let Some(Ok(())) = caught(|| db.write_opt(write(n), durability)) else { break };
+        told.acknowledged.store(n, Ordering::SeqCst);
+        if durability == Durability::Sync {
+            told.synced.store(n, Ordering::SeqCst);
+        }
+        // The next write tells whether the database is still writable.
+        let _ = caught(|| match n % 60 {
+            10 | 35 => db.keyspace("k").map(drop),
+            15 | 45 => db.keyspace("k").and_then(|k| k.put("in k", "")),
+            20 => db.flush(),
+            25 => db.keyspace("k").and_then(|k| k.flush()),
+            30 | 50 => db.drop_keyspace("k").map(drop),
+            40 => db.compact_range(..),
+            55 => db.checkpoint(format!("/copy{n}")).map(drop),
+            56 => db.apply_filter_policy().map(drop),
+            57 => db.persist(),
+            58 => db.wait_for_compaction(),
+            _ => Ok(()),
+        });
+        if n == 60 {
+            let _ = caught(|| db.clone().close());
+            match caught(|| open_on(Arc::clone(fs))) {
+                Some(Ok(opened)) => db = opened,
+                _ => break,
+            }
+        }
+    }
+    let _ = caught(|| db.clone().close());
+}
+
+/// Regression: after a panic of the file system in `keyspace`, `drop_keyspace` or `persist`, writes were
+/// accepted that the next opening did not find, or the database did not open. Now it is read-only after
+/// a panic in any call that changes it.
+#[test]
+fn any_call_may_panic_and_nothing_acknowledged_is_lost() {
+    let calls = {
+        let fs = FaultFs::new(Arc::new(MemFs::new()));
+        let (shared, told): (Arc<dyn Fs>, _) = (Arc::new(fs.clone()), Told::default());
+        work_carelessly(&shared, &told);
+        assert_eq!(told.acknowledged.into_inner(), WRITES);
+        fs.calls(Target::Any)
+    };
+    let step = env("MAYPOLE_FAULT_STEP", 4);
+    let (mut runs, mut stopped) = (0, 0);
+    for nth in (0..calls).step_by(step as usize) {
+        let mem = MemFs::new();
+        let fs = FaultFs::new(Arc::new(mem.clone()));
+        fs.before_calls(Target::Any, move |number, operation, path| {
+            if number == nth {
+                // Without the text and the trace of `panic!`.
+                resume_unwind(Box::new(format!("{operation:?} of {path:?} panics")));
+            }
+        });
+        let (shared, told): (Arc<dyn Fs>, _) = (Arc::new(fs.clone()), Told::default());
+        work_carelessly(&shared, &told);
+        let [written, acknowledged, synced] =
+            [told.written, told.acknowledged, told.synced].map(AtomicU64::into_inner);
+        let story = format!("a panic at call {nth}");
+        check(&mem.kill(), written, acknowledged, &story);
+        check(&mem.crash(nth), written, synced, &format!("{story}, then power loss"));
+        (runs, stopped) = (runs + 1, stopped + u64::from(acknowledged < WRITES));
+    }
+    println!(
+        "{runs} runs with a panic at one of {calls} calls: {stopped} made the database read-only"
+    );
+    assert!(stopped > runs / 4, "{stopped} of {runs}");
 }
 
 #[test]
