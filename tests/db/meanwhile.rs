@@ -151,20 +151,28 @@ fn stalls(db: &Db, ticker: Ticker) -> u64 {
 /// new MANIFEST. After the next owner of the directory had written and flushed, the call went on and
 /// let `CURRENT` name its own MANIFEST. Then the database did not open any more.
 #[test]
-fn the_closing_waits_for_the_creation_of_a_keyspace() {
-    let (_, faults, fs) = faults();
-    let db = builder(&fs).open().unwrap();
-    let gate = gate(&faults, Target::Only(Operation::Create), is_manifest);
-    gate.close();
-    let creating = db.clone();
-    let creation = begin(move || creating.keyspace("new").map(drop));
-    gate.wait_for_a_call("the creation writes a MANIFEST");
-    let closing = begin(move || db.close());
-    assert!(closing.recv_timeout(Duration::from_millis(300)).is_err(), "the closing does not wait");
-    gate.open();
-    end(&creation, "the creation").unwrap();
-    end(&closing, "the closing").unwrap();
-    assert_eq!(builder(&fs).open().unwrap().keyspaces().len(), 2);
+fn the_closing_waits_for_a_call_that_changes_a_keyspace() {
+    // A new keyspace, and other options of one.
+    for exists in [false, true] {
+        let (_, faults, fs) = faults();
+        let db = builder(&fs).open().unwrap();
+        if exists {
+            db.keyspace("k").unwrap();
+        }
+        db.persist().unwrap();
+        let gate = gate(&faults, Target::Changes, is_manifest);
+        gate.close();
+        let changing = db.clone();
+        let change = begin(move || changing.keyspace_with("k", |it| it.filter("none")).map(drop));
+        gate.wait_for_a_call("the call changes the MANIFEST");
+        let closing = begin(move || db.close());
+        let closed = closing.recv_timeout(Duration::from_millis(300));
+        assert!(closed.is_err(), "the closing does not wait");
+        gate.open();
+        end(&change, "the call").unwrap();
+        end(&closing, "the closing").unwrap();
+        assert_eq!(builder(&fs).open().unwrap().keyspaces().len(), 2);
+    }
 }
 
 /// Regression: the closing kept open the tables of readers, but not those of readers of dropped
@@ -332,6 +340,8 @@ fn no_power_loss_leaves_a_new_keyspace_without_an_earlier_write() {
             db.keyspace("older").unwrap();
         }
         db.put("first", "").unwrap();
+        // So that the next change of the MANIFEST is the record of the keyspace.
+        db.persist().unwrap();
         let gate = gate(&faults, Target::Changes, is_manifest);
         gate.close();
         let creating = db.clone();

@@ -1814,12 +1814,12 @@ pub const BUGS: &[Bug] = &[
     },
     // What happens in the middle of a call.
     Bug {
-        name: "the closing does not wait for the creation of a keyspace",
+        name: "the closing does not wait for a call that changes a keyspace",
         file: "src/db/keyspaces.rs",
         old: "let _working = read_in_this_thread(self)?;",
         new: "read_in_this_thread(self)?;",
         program: "db",
-        test: "meanwhile::the_closing_waits_for_the_creation_of_a_keyspace",
+        test: "meanwhile::the_closing_waits_for_a_call_that_changes_a_keyspace",
     },
     Bug {
         name: "others write between the sync and the record of a new keyspace",
