@@ -147,9 +147,9 @@ fn stalls(db: &Db, ticker: Ticker) -> u64 {
 
 // -- the closing ------------------------------------------------------------------------------------
 
-/// Regression: `close` did not wait for `keyspace`, and released the directory while that call wrote a
-/// new MANIFEST. After the next owner of the directory had written and flushed, the call went on and
-/// let `CURRENT` name its own MANIFEST. Then the database did not open any more.
+/// Regression: `close` did not wait for `keyspace`, and released the directory while that call
+/// wrote a new MANIFEST. After the next owner of the directory had written and flushed, the call
+/// went on and let `CURRENT` name its own MANIFEST. Then the database did not open any more.
 #[test]
 fn the_closing_waits_for_a_call_that_changes_a_keyspace() {
     // A new keyspace, and other options of one.
@@ -204,9 +204,10 @@ fn an_iterator_of_a_dropped_keyspace_goes_on_after_the_closing() {
 
 // -- panics -----------------------------------------------------------------------------------------
 
-/// Regression: a panic of the file system in `keyspace`, `drop_keyspace`, `persist` or `ingest` left the
-/// database writable, although nobody knew what was on the disk. After one in `keyspace` the database
-/// did not open any more, and after one in `drop_keyspace` synced writes were lost.
+/// Regression: a panic of the file system in `keyspace`, `drop_keyspace`, `persist` or `ingest`
+/// left the database writable, although it was not known what was on the disk. After one in
+/// `keyspace` the database did not open any more, and after one in `drop_keyspace` synced writes
+/// were lost.
 #[test]
 fn a_panic_in_a_call_that_changes_the_database_makes_it_read_only() {
     type Call = fn(&Db) -> Result<()>;
@@ -245,8 +246,9 @@ fn a_panic_in_a_call_that_changes_the_database_makes_it_read_only() {
     }
 }
 
-/// Regression: after a panic of the file system while the timer looked whether a failed flush may be
-/// tried again, nobody looked any more. So writers got the error until somebody called `flush`.
+/// Regression: after a panic of the file system while the timer looked whether a failed flush may
+/// be tried again, there were no further looks. So writers got the error until somebody called
+/// `flush`.
 #[test]
 fn a_panic_of_a_look_at_the_free_space_does_not_end_the_looks() {
     let (_, faults, fs) = faults();
@@ -264,7 +266,8 @@ fn a_panic_of_a_look_at_the_free_space_does_not_end_the_looks() {
 
 /// Regression: only a database with several keyspaces let a tree wait for its turn when all threads
 /// were taken. When the last other keyspace was dropped while its compaction had the thread, the
-/// compaction of `default` was forgotten: `wait_for_compaction` and stopped writers waited for ever.
+/// compaction of `default` was forgotten: `wait_for_compaction` and stopped writers waited for
+/// ever.
 #[test]
 fn what_became_due_during_the_compaction_of_a_dropped_keyspace_is_done() {
     for files in [6, 36] {
@@ -286,9 +289,9 @@ fn what_became_due_during_the_compaction_of_a_dropped_keyspace_is_done() {
     }
 }
 
-/// Regression: a keyspace left the list before the MANIFEST recorded its drop, and came back when there
-/// was no space for the record. Meanwhile its turn to be flushed had passed, so `flush` waited for ever,
-/// and writers were told that the keyspace was dropped.
+/// Regression: a keyspace left the list before the MANIFEST recorded its drop, and came back when
+/// there was no space for the record. Meanwhile its turn to be flushed had passed, so `flush`
+/// waited for ever, and writers were told that the keyspace was dropped.
 #[test]
 fn a_drop_that_finds_no_space_takes_no_turn_from_the_keyspace() {
     let (_, faults, fs) = faults();
@@ -333,8 +336,8 @@ fn a_drop_that_finds_no_space_takes_no_turn_from_the_keyspace() {
     two.flush().unwrap();
 }
 
-/// Regression: a write that was acknowledged between the sync of the WALs and the MANIFEST's record of a
-/// new keyspace could be lost by a power loss that left the keyspace.
+/// Regression: a write that was acknowledged between the sync of the WALs and the MANIFEST's record
+/// of a new keyspace could be lost by a power loss that left the keyspace.
 #[test]
 fn no_power_loss_leaves_a_new_keyspace_without_an_earlier_write() {
     for is_first in [true, false] {
@@ -365,8 +368,8 @@ fn no_power_loss_leaves_a_new_keyspace_without_an_earlier_write() {
     }
 }
 
-/// Regression: a keyspace that a transaction had only read was dropped during its commit, and the commit
-/// succeeded: its write appeared after the drop, though it had to come before it.
+/// Regression: a keyspace that a transaction had only read was dropped during its commit, and the
+/// commit succeeded: its write appeared after the drop, though it had to come before it.
 #[test]
 fn a_transaction_notices_the_drop_of_a_keyspace_that_it_has_read() {
     let (_, faults, fs) = faults();
@@ -429,8 +432,8 @@ fn a_small_flush_that_succeeds_does_not_let_writers_wait_for_the_others() {
     }
 }
 
-/// Regression: each `flush` froze the memtable although earlier ones could not be flushed. So a program
-/// that flushed after each put left thousands of memtables and logs.
+/// Regression: each `flush` froze the memtable although earlier ones could not be flushed. So a
+/// program that flushed after each put left thousands of memtables and logs.
 #[test]
 fn flushes_that_fail_leave_no_more_than_a_few_memtables() {
     let (mem, faults, fs) = faults();
@@ -448,8 +451,8 @@ fn flushes_that_fail_leave_no_more_than_a_few_memtables() {
     assert_eq!(db.len().unwrap(), 200);
 }
 
-/// Regression: a `flush` that found nothing to freeze waited until no memtable was frozen, and so for
-/// all that others wrote meanwhile.
+/// Regression: a `flush` that found nothing to freeze waited until no memtable was frozen, and so
+/// for all that others wrote meanwhile.
 #[test]
 fn a_flush_waits_only_for_what_was_written_before_it() {
     let (_, faults, fs) = faults();
@@ -481,8 +484,8 @@ fn a_flush_waits_only_for_what_was_written_before_it() {
     end(&third, "the third flush").unwrap();
 }
 
-/// Regression: a delayed writer went on when the delay was over, but what it had not waited was left to
-/// the next writers that were delayed. So a small put took half a minute.
+/// Regression: a delayed writer went on when the delay was over, but what it had not waited was
+/// left to the next writers that were delayed. So a small put took half a minute.
 #[test]
 fn a_writer_leaves_no_wait_to_others_when_its_delay_is_over() {
     let (_, faults, fs) = faults();
@@ -515,8 +518,9 @@ fn a_writer_leaves_no_wait_to_others_when_its_delay_is_over() {
     gate.open();
 }
 
-/// Regression: `wait_for_compaction` let the timer look whether a failed compaction may be tried again.
-/// The timer's thread may be waiting for the device of another database, and so did the call.
+/// Regression: `wait_for_compaction` let the timer look whether a failed compaction may be tried
+/// again. The timer's thread may be waiting for the device of another database, and so did the
+/// call.
 #[test]
 fn a_stalled_device_of_another_database_delays_no_wait_for_compactions() {
     let (_, stalled_faults, stalled_fs) = faults();
@@ -559,11 +563,10 @@ fn a_manual_compaction_that_waits_for_its_turn_returns_no_failure_of_a_flush() {
     let applying = db.clone();
     let second = begin(move || applying.apply_filter_policy());
     thread::sleep(Duration::from_millis(100));
-    let is_flush = |_: &Path| is_on("maypole-flush");
     let failed = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&failed);
-    faults.before_calls(Target::Only(Operation::Create), move |_, _, path| {
-        set.fetch_or(is_flush(path), Ordering::SeqCst);
+    faults.before_calls(Target::Only(Operation::Create), move |_, _, _| {
+        set.fetch_or(is_on("maypole-flush"), Ordering::SeqCst);
     });
     faults.fail_files_from(".sst", Target::Only(Operation::Create), 0, Fault::NoSpace);
     db.put("z", "").unwrap();

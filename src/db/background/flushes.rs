@@ -73,9 +73,7 @@ impl Inner {
         };
         // Memtables that others freeze from here on are not waited for.
         let Some(newest) = newest else { return Ok(()) };
-        let is_flushed =
-            |state: &TreeState| state.frozen.iter().all(|it| !Arc::ptr_eq(&it.memtable, &newest));
-        self.wait_until(Awaited::Flushes, is_flushed).map(drop)
+        self.wait_until(Awaited::Flushes, |state| state.has_flushed(&newest)).map(drop)
     }
 
     /// Called before a memtable is frozen on request. If the last flush has failed, tries it again

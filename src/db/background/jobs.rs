@@ -151,7 +151,7 @@ pub(crate) fn wait_for_jobs(database: &Database) -> bool {
 }
 
 /// Runs `work`, which changes the database in a thread of the user. A panic in it makes the database
-/// read-only, as a panic in a job does, because nobody knows what the call has changed.
+/// read-only, as a panic in a job does, because it is not known what the call has changed.
 pub(crate) fn latching_panics<T>(inner: &Inner, work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         inner.latch(Error::Panicked(message_of(&*panic)));

@@ -88,9 +88,9 @@ pub(crate) fn add(inner: &Inner, delay: Duration, work: &'static TurnWork) {
     timer.changed.notify_one();
 }
 
-/// Tries again to start the thread if the system has refused it. Called by those who get the error of
-/// work that waits for its turn, because nobody else may come. The caller must hold no lock of the
-/// database.
+/// Tries again to start the thread if the system has refused it. Called where a call returns the
+/// error of work that waits for its turn, because there may be no other call. The caller must hold
+/// no lock of the database.
 pub(crate) fn ensure_thread() {
     lock(&TIMER.get().state).ensure_thread();
 }
@@ -141,7 +141,8 @@ fn work_by_turns() {
             continue;
         };
         // The user's file system may panic. The panic is caught, because the thread serves other
-        // databases too. The turn comes again, because nobody else would try failed work again.
+        // databases too. The turn comes again, because without it failed work would not be tried
+        // again.
         let next = catch_unwind(AssertUnwindSafe(|| work.0(working.inner())));
         let next = next.unwrap_or(Some(AFTER_PANIC));
         state = lock(&timer.state);

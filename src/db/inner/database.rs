@@ -50,8 +50,8 @@ pub(crate) struct Database {
     pub catalog: Catalog,
     /// Bytes of the memtables that wait for their flush.
     pub frozen_bytes: AtomicU64,
-    /// Whether the last flush of some tree may have failed. Set by failures, and cleared by who finds
-    /// none (`write/stall.rs`).
+    /// Whether the last flush of some tree may have failed. Set by failures, and cleared by a
+    /// writer that finds none (`write/stall.rs`).
     pub flush_failed: AtomicBool,
     pub jobs: Jobs,
     /// Whether jobs may start. Set once the opening is over; a database that was opened read-only

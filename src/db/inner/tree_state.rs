@@ -69,6 +69,11 @@ impl TreeState {
             work: Work::default(),
         }
     }
+
+    /// Whether a memtable that was frozen is in tables now.
+    pub fn has_flushed(&self, memtable: &Arc<Memtable>) -> bool {
+        self.frozen.iter().all(|frozen| !Arc::ptr_eq(&frozen.memtable, memtable))
+    }
 }
 
 /// A memtable that waits for its flush. All of its writes are in sealed WALs, and the next WAL has

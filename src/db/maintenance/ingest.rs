@@ -183,9 +183,7 @@ fn keep_writers_out<'a>(
         let Some(overlapping) = freeze_overlapping(inner, &mut writer, files)? else {
             return Ok((ingesting, writer));
         };
-        let is_flushed = |state: &TreeState| {
-            state.frozen.iter().all(|frozen| !Arc::ptr_eq(&frozen.memtable, &overlapping))
-        };
+        let is_flushed = |state: &TreeState| state.has_flushed(&overlapping);
         if attempt == MAX_ATTEMPTS {
             drop(inner.wait_until(Awaited::Flushes, is_flushed)?);
             return Ok((ingesting, writer));
