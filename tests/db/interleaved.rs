@@ -144,7 +144,12 @@ const ACTS: [Act; 7] = [
 fn builder(fs: Arc<dyn Fs>) -> Builder {
     // Each MANIFEST is replaced as soon as its later edits are larger than its first one.
     let builder = Db::builder("/db").fs(fs).manifest_roll_bytes(0);
-    builder.block_bytes(256).table_bytes(8 << 10).publish_stats(Duration::from_secs(3600))
+    builder.block_bytes(256).table_bytes(8 << 10)
+}
+
+/// Opens for writing, and publishes counters at once and when it closes.
+fn open_publishing(fs: &Arc<dyn Fs>) -> Db {
+    builder(Arc::clone(fs)).publish_stats(Duration::from_secs(3600)).open().unwrap()
 }
 
 /// A database that is open, and the number of acknowledged writes in it.
@@ -157,7 +162,7 @@ struct Writer {
 impl Writer {
     /// Tables, a log, and published counters.
     fn new(fs: Arc<dyn Fs>) -> Writer {
-        let db = builder(Arc::clone(&fs)).open().unwrap();
+        let db = open_publishing(&fs);
         let mut writer = Writer { fs, db: Some(db), written: 0 };
         for _ in 0..3 {
             writer.act(Act::Flush);
@@ -219,7 +224,7 @@ impl Writer {
             }
             Act::Reopen => {
                 self.db.take().unwrap().close().unwrap();
-                self.db = Some(builder(Arc::clone(&self.fs)).open().unwrap());
+                self.db = Some(open_publishing(&self.fs));
                 self.put(Durability::Buffered);
             }
         }
