@@ -218,9 +218,7 @@ impl Store {
             self.compare_each(families, now, "an export", |it| self.to_look_up(it))?;
         rocks.import_all(dir)?;
         drop(rocks);
-        let names = fs.list(exported).unwrap();
-        names.iter().for_each(|name| fs.remove(&exported.join(name)).unwrap());
-        Ok(())
+        fs.list(exported)?.iter().try_for_each(|name| fs.remove(&exported.join(name)))
     }
 
     /// Copies the store, and compares the copy.
