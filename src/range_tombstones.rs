@@ -24,7 +24,7 @@
 //! nested, as they may be in a hostile table.
 //!
 //! Empty ranges hide nothing and are left out. A set never changes. It knows sequence numbers, but
-//! no tables and no levels: `version/mod.rs`, `lookup/found.rs`, `db/iter/range_del.rs`,
+//! no tables and no levels: `version/mod.rs`, `lookup/stage.rs`, `db/iter/range_del.rs`,
 //! `compaction/ranges.rs` and `compaction/dead.rs` apply it to the tables and levels of the LSM
 //! tree.
 //!

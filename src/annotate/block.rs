@@ -6,7 +6,7 @@ use std::fmt::Display;
 use crate::encoding::key::{self, TRAILER_BYTES, kind_name};
 use crate::memory::LineBuf;
 use crate::table::block::Block;
-use crate::table::block::bytes::BlockBytes;
+use crate::table::block::payload::BlockBytes;
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
 use crate::table::format::properties::{IndexForm, decode_value};
 

@@ -48,7 +48,7 @@ impl Inner {
         let since = lookups.saturating_sub(asking.counted_at);
         let keep = 0.5f64.powf(since as f64 / HALF_LIFE);
         for (_, file) in version.files() {
-            file.asked.count(file.table.file_counters().sums(), keep);
+            file.asked.count(file.table.block_file().file_counters.sums(), keep);
         }
         asking.counted_at = lookups;
         if lookups >= asking.written_at + WRITE_EVERY {

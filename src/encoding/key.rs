@@ -1,4 +1,5 @@
-//! Internal keys: the form of a user key inside the store.
+//! Internal keys: the form of a user key inside the store; and [`LookupKey`], a user key that is
+//! looked up.
 //!
 //! ```text
 //! internal key = user key (any bytes, also none) | trailer: fixed64 = sequence << 8 | kind
@@ -11,6 +12,9 @@
 //! bytes are read; [`user_key`] and [`trailer`] rely on it.
 
 use std::cmp::Ordering;
+
+use maypole_filter::KeyHash;
+use maypole_filter::hash::hash64;
 
 use super::coding::{fixed64, put_fixed64};
 
@@ -204,6 +208,30 @@ pub(crate) fn kind_byte(internal_key: &[u8]) -> u8 {
 #[inline]
 pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     user_key(a).cmp(user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
+}
+
+/// What is looked up: a user key as a snapshot sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LookupKey<'a> {
+    pub user_key: &'a [u8],
+    /// The snapshot's sequence number: the snapshot sees no entry with a larger one.
+    pub sequence: SequenceNumber,
+    /// The key's hash, computed once for the filters of all tables.
+    pub hash: KeyHash,
+}
+
+impl<'a> LookupKey<'a> {
+    #[inline(always)]
+    pub fn new(user_key: &'a [u8], sequence: SequenceNumber) -> LookupKey<'a> {
+        LookupKey { user_key, sequence, hash: hash64(user_key) }
+    }
+
+    /// The trailer (sequence number and kind) of the internal key at which a search begins: this
+    /// internal key sorts before all versions of the user key that the snapshot sees, and after all
+    /// newer versions.
+    pub fn trailer(&self) -> u64 {
+        pack(self.sequence, SEEK_KIND)
+    }
 }
 
 #[cfg(test)]

@@ -13,21 +13,35 @@
 //! A filter that cannot be read or trusted answers "maybe" and is counted as untrusted, so it costs
 //! reads but loses no key. Whether a part that is not in memory is worth a read, the filter's source
 //! knows ([`crate::table::filter::source`]).
+//!
+//! [`FilterTally`] counts the answers, in the database's tickers and in the counters of the table's
+//! file:
+//!
+//! ```text
+//!                     whole keys               prefixes               of the file
+//!   queries           -                        BloomPrefixChecked     -
+//!   no                BloomUseful              BloomPrefixUseful      FilterUseful
+//!   maybe             BloomFullPositive        -                      FilterFullPositive
+//!     not trusted     BloomUntrusted           BloomUntrusted         FilterUntrusted
+//!     and it was true BloomFullTruePositive    BloomPrefixTruePositive  FilterFullTruePositive
+//! ```
+//!
+//! "-": there is no such counter. A filter that is passed by is not queried, so nothing is counted
+//! here. The file's counters have no separate counts for prefixes: as in RocksDB, a point lookup that
+//! queries the filter for the key's prefix counts there as a query for the key. Queries for ranges
+//! (`table/filter/queries.rs`) are counted in the database's tickers only.
 
 use std::num::NonZeroU32;
 
 use crate::filter::HashKind;
-use crate::stats::{ThreadTickers, Ticker};
+use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::LookupKey;
 use crate::table::Table;
-use crate::table::filter::block::{FilterAnswer, TableFilter};
-use crate::table::filter::source::FilterQuery;
+use crate::table::filter::source::{FilterAnswer, FilterQuery, TableFilter};
 
 use super::need::Need;
-use super::observer::Observer;
-use super::scope::Scope;
-use super::tally::FilterTally;
+use super::stage::{Observer, Scope};
 
 /// The most keys for which a filter is queried at once.
 const HASHES: usize = 32;
@@ -265,4 +279,95 @@ fn query_parts(
     for (i, (&part, key)) in parts.iter().zip(keys).enumerate() {
         tell(i, query_part(table, part, key, scope));
     }
+}
+
+/// Counts of the answers of filters.
+#[derive(Clone, Copy, Default)]
+struct FilterTally {
+    /// Answers of filters that were in memory.
+    hits: u64,
+    noes: u64,
+    /// Includes the answers of filters that cannot be trusted.
+    maybes: u64,
+    untrusted: u64,
+}
+
+impl FilterTally {
+    /// The tally of one answer. Whether the filter was in memory is counted elsewhere.
+    fn of(answer: FilterAnswer) -> FilterTally {
+        FilterTally {
+            hits: 0,
+            noes: u64::from(answer == FilterAnswer::No),
+            maybes: u64::from(answer != FilterAnswer::No),
+            untrusted: u64::from(answer == FilterAnswer::Untrusted),
+        }
+    }
+
+    /// Counts the answer for one whole key of a filter that was in memory and can be trusted.
+    #[inline(always)]
+    fn record_hit(maybe: bool, table: &Table, scope: &Scope<'_>) {
+        let tally = FilterTally { hits: 1, ..FilterTally::default() };
+        match maybe {
+            true => FilterTally { maybes: 1, ..tally }.record(table, scope),
+            false => FilterTally { noes: 1, ..tally }.record(table, scope),
+        }
+    }
+
+    /// Counts answers for whole keys.
+    #[inline(always)]
+    fn record(self, table: &Table, scope: &Scope<'_>) {
+        let FilterTally { hits, noes, maybes, untrusted } = self;
+        let tickers = scope.tickers;
+        let file = table.block_file().file_counters.on_thread(tickers, scope.guard);
+        // This function is inlined into the lookup of one key. There the compiler knows the answer,
+        // and so which of the counts are 0. Only the code of one arm remains, which increments only
+        // the counters of that answer.
+        match (noes, maybes, untrusted) {
+            (1.., 0, 0) => {
+                tickers.add_all([(Ticker::BlockCacheFilterHit, hits), (Ticker::BloomUseful, noes)]);
+                file.add(FileTicker::FilterUseful, noes);
+            }
+            (0, 1.., 0) => {
+                let positives = (Ticker::BloomFullPositive, maybes);
+                tickers.add_all([(Ticker::BlockCacheFilterHit, hits), positives]);
+                file.add(FileTicker::FilterFullPositive, maybes);
+            }
+            _ => {
+                tickers.add_all([
+                    (Ticker::BlockCacheFilterHit, hits),
+                    (Ticker::BloomUseful, noes),
+                    (Ticker::BloomFullPositive, maybes),
+                    (Ticker::BloomUntrusted, untrusted),
+                ]);
+                file.add_all([
+                    (FileTicker::FilterUseful, noes),
+                    (FileTicker::FilterFullPositive, maybes),
+                    (FileTicker::FilterUntrusted, untrusted),
+                ]);
+            }
+        }
+    }
+
+    /// Counts answers for the prefixes of keys.
+    fn record_prefixes(self, table: &Table) {
+        let FilterTally { noes, maybes, untrusted, .. } = self;
+        let (tickers, file) = (&table.block_file().counters, &table.block_file().file_counters);
+        tickers.add(Ticker::BloomPrefixChecked, noes + maybes);
+        tickers.add(Ticker::BloomPrefixUseful, noes);
+        tickers.add(Ticker::BloomUntrusted, untrusted);
+        file.add(FileTicker::FilterUseful, noes);
+        file.add(FileTicker::FilterFullPositive, maybes);
+        file.add(FileTicker::FilterUntrusted, untrusted);
+    }
+}
+
+/// Counts a key that was found after the filter had answered "maybe" for the key, or for its prefix.
+#[inline(always)]
+pub(super) fn record_true(table: &Table, tickers: ThreadTickers<'_>, file: ThreadFileTickers<'_>) {
+    let ticker = match table.filter.holds_whole_keys() {
+        true => Ticker::BloomFullTruePositive,
+        false => Ticker::BloomPrefixTruePositive,
+    };
+    tickers.add(ticker, 1);
+    file.add(FileTicker::FilterFullTruePositive, 1);
 }

@@ -18,7 +18,7 @@ use std::ops::Range;
 use crate::cache::slots::Lease;
 use crate::error::Result;
 use crate::sync::Guard;
-use crate::table::filter::block::TableFilter;
+use crate::table::filter::source::TableFilter;
 use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
 use crate::table::table_index::TableIndex;

@@ -7,8 +7,7 @@ use crate::error::Result;
 use crate::stats::Ticker;
 use crate::table::{LookupKey, unsupported_entry};
 
-use super::scope::Scope;
-use super::sources::Sources;
+use super::stage::{Scope, Sources};
 
 /// Searches the memtables. Returns `None` if no memtable has an entry of the key or a range
 /// deletion that covers it, and `Some(None)` if the key is deleted.

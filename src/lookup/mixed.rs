@@ -5,9 +5,8 @@ use crate::stats::ThreadTickers;
 use crate::table::{LookupKey, Table};
 use crate::version::Version;
 
-use super::found::{Found, hit_ticker, is_live, range_deletion};
-use super::observer::Observer;
 use super::probe::search_and_read;
+use super::stage::{Found, Observer, hit_ticker, is_live, range_deletion};
 
 /// Returns the newest entry of the key if it is a value. In each level it searches all tables that
 /// may hold the key, and the largest sequence number wins. Hold no guard.

@@ -3,10 +3,10 @@
 //! ```text
 //!   sources ─► memtables, newest first ─► found (value or tombstone): done          memtables
 //!           ─► runs: files of level 0 newest first, then deeper levels
-//!                for each: file whose range holds the key                           walk
-//!                          range deletion covers the key ─► the last file to search found
+//!                for each: file whose range holds the key                           search
+//!                          range deletion covers the key ─► the last file to search stage
 //!                          filter says no ─► next run                               filter
-//!                          index ─► block ─► entry                                  in_table
+//!                          index ─► block ─► entry                                  search
 //!                          something is not in memory ─► an unfinished lookup       need
 //!   under no guard: read it, go on                                                  probe, unfinished
 //!
@@ -43,35 +43,26 @@
 
 pub(crate) mod explain;
 mod filter;
-mod found;
-mod in_table;
 mod joint;
 mod many;
 mod memtables;
 mod mixed;
 mod need;
-mod observer;
 mod outcome;
 mod probe;
-mod scope;
-pub(crate) mod sources;
-mod tally;
+mod search;
+mod stage;
 mod unfinished;
-mod walk;
 mod written_since;
 
 #[cfg(test)]
 pub(crate) use self::probe::search_and_read as get_in_table;
 pub(crate) use self::{
-    found::Found,
-    in_table::InTable,
     many::Lookups,
     memtables::find_in_memtables,
-    observer::{Observe, Observer},
     outcome::{Outcome, OutcomeNote},
-    scope::Scope,
-    sources::Sources,
+    search::{InTable, Walk},
+    stage::{Found, Observe, Observer, Scope, Sources},
     unfinished::Unfinished,
-    walk::Walk,
     written_since::was_written_since,
 };

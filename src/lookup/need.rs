@@ -46,7 +46,7 @@ impl NeededBlock {
 
 impl Need {
     /// Block `block` of the index part `index`. `owner`: what keeps the index part alive with which
-    /// the search began, if it is not the guard ([`BlockPosition`](super::in_table::BlockPosition)).
+    /// the search began, if it is not the guard ([`BlockPosition`](super::search::BlockPosition)).
     /// If the part was evicted meanwhile, it is needed instead. The search then goes on from this part,
     /// and may count again what it has already done in it. This happens at most once, because from
     /// then on the search owns the part.

@@ -6,9 +6,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::memtable::Memtable;
 use crate::version::TableFile;
 
-use super::found::Found;
-use super::observer::Observe;
-use super::sources::FileRun;
+use super::stage::{FileRun, Found, Observe};
 
 /// What came of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,12 +20,10 @@ use crate::sync::pin;
 use crate::table::{LookupKey, Table};
 
 use super::filter::{self, AfterFilter, FilterUse};
-use super::found::Found;
-use super::in_table::{BlockPosition, InTable, search, search_blocks, search_index};
 use super::joint::{IndexRead, index_once_read, joint_read};
 use super::need::{Need, NeededBlock};
-use super::observer::Observer;
-use super::scope::Scope;
+use super::search::{BlockPosition, InTable, search, search_blocks, search_index};
+use super::stage::{Found, Observer, Scope};
 
 /// See the module.
 pub(super) struct Probe {

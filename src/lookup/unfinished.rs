@@ -9,15 +9,11 @@ use crate::table::LookupKey;
 use crate::version::Version;
 
 use super::filter::{AfterFilter, FilterUse};
-use super::found::{Found, range_deletion};
-use super::in_table::InTable;
 use super::mixed::find_in_mixed;
 use super::need::Need;
-use super::observer::Observer;
 use super::probe::Probe;
-use super::scope::Scope;
-use super::sources::{FileRun, Sources};
-use super::walk::{Candidate, Walk};
+use super::search::{Candidate, InTable, Walk};
+use super::stage::{FileRun, Found, Observer, Scope, Sources, range_deletion};
 
 /// A lookup that goes on from where it stopped. It holds no guard while it reads.
 pub(crate) struct Unfinished {

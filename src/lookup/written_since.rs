@@ -7,9 +7,8 @@ use crate::sync::pin;
 use crate::table::LookupKey;
 use crate::version::Version;
 
-use super::found::range_deletion;
-use super::observer::Observer;
 use super::probe::search_and_read;
+use super::stage::{Observer, range_deletion};
 
 /// Whether a table has an entry of `user_key`, or a range deletion that covers it, that is newer than
 /// `since`. Asks only tables with newer entries. Hold no guard.

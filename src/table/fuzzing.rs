@@ -4,9 +4,8 @@
 use std::path::Path;
 
 use super::block::Block;
-use super::block::bytes::BlockBytes;
 use super::block::cursor::BlockCursor;
-use super::block::entry::{Entry, Scan};
+use super::block::payload::{BlockBytes, Entry, Scan};
 use super::format::footer::{BlockHandle, FOOTER_BYTES, Footer};
 use super::format::properties::{IndexForm, TableProperties};
 use super::index::{Index, IndexParser};

@@ -7,7 +7,6 @@
 //! table        Table: an open table, whose filter and index are loaded at their first use
 //! open         what opening a table reads and rejects
 //! source       the parts of a filter or index, of which each is loaded by itself
-//! key          what is looked up in tables (the lookup itself is in src/lookup/)
 //! cursor/      TableCursor: walks a table both ways
 //! builder/     TableBuilder: writes a table from sorted keys
 //! options      the options of a new table, and the figures of a finished one
@@ -38,7 +37,6 @@ pub(crate) mod format;
 pub(crate) mod fuzzing;
 pub(crate) mod garbage;
 pub(crate) mod index;
-pub(crate) mod key;
 pub(crate) mod open;
 mod options;
 mod parts;
@@ -54,6 +52,7 @@ mod tests;
 mod verify;
 mod warm_up;
 
+pub(crate) use crate::encoding::key::LookupKey;
 pub(crate) use block::builder::MAX_ENTRY_BYTES;
 pub(crate) use builder::TableBuilder;
 pub(crate) use builder::refilter::Refilter;
@@ -63,7 +62,6 @@ pub(crate) use format::properties::{
     BYTEWISE_COMPARATOR, UNKNOWN_COLUMN_FAMILY, is_bytewise, names as property_names,
     user_comparator,
 };
-pub(crate) use key::LookupKey;
 pub(crate) use open::readable_properties;
 pub(crate) use options::Dialect;
 pub(crate) use salvage::{Hole, Salvage};

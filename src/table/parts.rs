@@ -39,10 +39,10 @@ use super::format::file::{Buffer, StoredBlock};
 use super::format::footer::BlockHandle;
 use super::format::properties::IndexForm;
 use super::index::{Index, IndexParser};
-use super::key::LookupKey;
 use super::source::LoadTickers;
 use super::table::Table;
 use super::table_index::{ResidentBlocks, TableIndex};
+use crate::encoding::key::LookupKey;
 
 const INDEX_TICKERS: LoadTickers =
     [Ticker::BlockCacheIndexMiss, Ticker::BlockCacheIndexAdd, Ticker::BlockCacheIndexBytesInsert];
@@ -162,7 +162,7 @@ impl Table {
         part: usize,
         fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
     ) -> Result<Lease<'static, TableIndex>> {
-        let counters = self.block_file().counters();
+        let counters = &self.block_file().counters;
         let lease = self.index.load(part, self.cache.policy(), counters, INDEX_TICKERS, || {
             let buffer = |len| self.cache.buffer(len);
             // Where filters and indexes fill the cache, a part takes as little memory as possible.

@@ -30,16 +30,15 @@ use crate::fs::RandomAccessFile;
 use crate::memory::{LINE_BYTES, LineBuf};
 use crate::range_tombstones::RangeTombstones;
 use crate::slice::StableBytes;
-use crate::stats::{Counters, FileCounters, Ticker};
+use crate::stats::{Counters, Ticker};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Guard, pin};
 
 use super::block::Block;
 use super::block::cursor::BlockCursor;
 use super::block::key_heads::KeyHeads;
-use super::filter::block::{StoredFilter, TableFilter};
 use super::filter::info::FilterInfo;
-use super::filter::source::FilterSource;
+use super::filter::source::{FilterSource, StoredFilter, TableFilter};
 use super::format::file::{BlockFile, Buffer, LARGE_BLOCK_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
@@ -190,7 +189,7 @@ impl Table {
     pub fn open(file: Arc<dyn RandomAccessFile>, context: TableContext) -> Result<Arc<Table>> {
         let counters = Arc::clone(&context.counters);
         let mut file = BlockFile::open(file, counters, context.tail_bytes, context.takes_leveldbs)?;
-        file.counters().add(Ticker::FileOpens, 1);
+        file.counters.add(Ticker::FileOpens, 1);
         let footer = *file.footer();
         file.extend_tail(footer.metaindex.offset)?;
         let metaindex = read_metaindex(&file, footer.metaindex)?;
@@ -305,10 +304,6 @@ impl Table {
         let index_top = (!self.index.is_whole()).then_some(self.index_handle());
         let start = tail_start(&self.metaindex, self.footer().metaindex, index_top);
         tail_bytes(self.file.file().len(), start)
-    }
-
-    pub fn file_counters(&self) -> &FileCounters {
-        self.file.file_counters()
     }
 
     /// A buffer for a data block of `len` bytes that the cache will keep. After the block the
@@ -464,7 +459,7 @@ impl Table {
             Ok((block, heap_bytes))
         })?;
         if was_read {
-            count_addition(self.file.counters(), &lease, tickers);
+            count_addition(&self.file.counters, &lease, tickers);
         }
         Ok(lease)
     }
@@ -530,6 +525,6 @@ impl Table {
 
     #[inline]
     pub(crate) fn count(&self, ticker: Ticker) {
-        self.file.counters().add(ticker, 1);
+        self.file.counters.add(ticker, 1);
     }
 }

@@ -10,12 +10,12 @@ use crate::memory::LineBuf;
 use super::block::Block;
 use super::block::cursor::BlockCursor;
 use super::cursor::read_ahead::WholeScan;
-use super::filter::block::TableFilter;
+use super::filter::source::TableFilter;
 use super::format::properties::names;
 use super::index::Index;
-use super::key::LookupKey;
 use super::open::{PROPERTIES_BLOCK, find_block};
 use super::table::Table;
+use crate::encoding::key::LookupKey;
 
 /// What [`SstReader::verify`](crate::table::SstReader::verify) returns for a table without damage.
 ///

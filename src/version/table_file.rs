@@ -255,7 +255,7 @@ impl Drop for TableFile {
         let Some(from) = self.obsolete_from.get() else { return };
         if let Some((left, level)) = from {
             left.used_bytes.fetch_sub(self.meta.file_bytes, Ordering::Relaxed);
-            let counts = self.table.file_counters().sums();
+            let counts = self.table.block_file().file_counters.sums();
             let filter = self.table.filter_info();
             let expected = expected_false_positives(filter.as_ref(), counts.filter);
             left.add(*level, counts, expected);

@@ -332,7 +332,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a thread that comes again keeps its mark",
-        file: "src/sync/reclaim/record.rs",
+        file: "src/sync/reclaim/collector.rs",
         old: "self.marked.store(false, Ordering::Relaxed);\n        }",
         new: "}",
         program: "lib",
@@ -348,7 +348,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a thread that reads a file counts as idle",
-        file: "src/sync/reclaim/guard.rs",
+        file: "src/sync/reclaim/collector.rs",
         old: "    record.marked.store(true, Ordering::Release);\n",
         new: "",
         program: "lib",
@@ -917,7 +917,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a lookup does not go on in the next part of the index",
-        file: "src/lookup/in_table.rs",
+        file: "src/lookup/search.rs",
         old: "if part == index.parts {",
         new: "if part <= index.parts {",
         program: "lib",
@@ -925,7 +925,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a lookup gives up where the next part of the index is not in memory",
-        file: "src/lookup/in_table.rs",
+        file: "src/lookup/search.rs",
         old: "None => return Ok(InTable::Needs(Need::Index(part), filter)),",
         new: "None => return Ok(InTable::Absent),",
         program: "lib",
@@ -942,7 +942,7 @@ pub const BUGS: &[Bug] = &[
     // Reads.
     Bug {
         name: "a tombstone is an empty value",
-        file: "src/lookup/found.rs",
+        file: "src/lookup/stage.rs",
         old: "        _ => Ok(false),\n",
         new: "        _ => Ok(true),\n",
         program: "db",
@@ -982,7 +982,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a lookup forgets range deletions in tables",
-        file: "src/lookup/walk.rs",
+        file: "src/lookup/search.rs",
         old: "true => range_deletion(file, key),",
         new: "true => 0 * range_deletion(file, key),",
         program: "db",

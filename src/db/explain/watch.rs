@@ -21,7 +21,7 @@ use crate::memtable::Memtable;
 use crate::table::LookupKey;
 use crate::table::Table;
 use crate::table::block::Block;
-use crate::table::filter::block::FilterAnswer;
+use crate::table::filter::source::FilterAnswer;
 use crate::table::table_index::TableIndex;
 use crate::version::{FileMeta, Run, TableFile, Version};
 

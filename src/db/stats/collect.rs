@@ -46,7 +46,7 @@ pub(in crate::db) fn stats(database: &Database, tree: &Tree) -> Stats {
             dead_entries: dead.entries,
             dead_bytes: dead.bytes,
             filter: file.table.filter_info(),
-            counts: file.table.file_counters().sums(),
+            counts: file.table.block_file().file_counters.sums(),
         })
         .collect();
     let left = tree.left.counts();
@@ -140,7 +140,7 @@ fn keyspace_stats(tree: &Tree) -> KeyspaceStats {
         stats.file_bytes += file.meta.file_bytes;
         stats.entries += file.meta.entries;
         stats.filter_bytes += file.table.filter_info().map_or(0, |filter| filter.bytes);
-        stats.counts += file.table.file_counters().sums();
+        stats.counts += file.table.block_file().file_counters.sums();
     }
     stats
 }

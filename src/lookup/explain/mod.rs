@@ -13,8 +13,8 @@ use crate::table::{LookupKey, SstReader};
 
 use self::recorder::Recorder;
 use self::trace::TableTrace;
-use super::observer::Observer;
 use super::probe::search_and_read;
+use super::stage::Observer;
 
 impl SstReader {
     /// Looks up the newest entry of a key in this table, as a database would, and returns the
@@ -26,7 +26,7 @@ impl SstReader {
     /// is no error: the trace says that it could not be trusted.
     pub fn explain(&self, user_key: &[u8]) -> Result<TableTrace> {
         let table = self.checked_table()?;
-        let counters = table.block_file().counters();
+        let counters = &table.block_file().counters;
         let tickers = counters.on_thread(&pin());
         let key = LookupKey::new(user_key, MAX_SEQUENCE);
         let deleted_at = table.ranges().map_or(0, |r| r.covering(user_key, key.sequence));

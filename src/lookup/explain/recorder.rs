@@ -12,8 +12,8 @@ use crate::filter::inspect::QueryTrace;
 use crate::stats::{Counters, Ticker};
 use crate::sync::time::Instant;
 use crate::table::block::Block;
-use crate::table::filter::block::{FilterAnswer, filter_hash};
 use crate::table::filter::info;
+use crate::table::filter::source::{FilterAnswer, filter_hash};
 use crate::table::format::footer::BLOCK_TRAILER_BYTES;
 use crate::table::format::properties::names;
 use crate::table::table_index::TableIndex;
@@ -22,8 +22,7 @@ use crate::table::{LookupKey, Table};
 use super::trace::{
     BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
 };
-use crate::lookup::found::Found;
-use crate::lookup::observer::Observe;
+use crate::lookup::stage::{Found, Observe};
 
 /// Writes one [`TableTrace`] after another: [`Recorder::begin`], the lookup, [`Recorder::finish`].
 pub(crate) struct Recorder<'a> {

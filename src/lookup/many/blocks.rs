@@ -26,8 +26,8 @@ use crate::table::block::Block;
 use crate::table::format::file::StoredBlock;
 use crate::table::{LookupKey, Table};
 
-use crate::lookup::in_table::BlockPosition;
 use crate::lookup::need::NeededBlock;
+use crate::lookup::search::BlockPosition;
 
 /// Adjacent blocks of up to this many bytes together are read by one read. Longer rows of blocks
 /// are divided between reads that the device serves at the same time.

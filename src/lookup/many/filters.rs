@@ -5,8 +5,7 @@ use crate::table::LookupKey;
 
 use super::open::{OpenLookup, TOGETHER};
 use crate::lookup::filter::{AfterFilter, Membership, prefetch, query_many};
-use crate::lookup::scope::Scope;
-use crate::lookup::sources::FileRun;
+use crate::lookup::stage::{FileRun, Scope};
 
 /// An open lookup, and the file of the current run that it is to search.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -50,16 +50,13 @@ use self::filters::{Maybe, Question, query_filters};
 use self::open::{GONE, OpenLookup, TOGETHER};
 use self::parts::read_parts;
 use super::filter::{AfterFilter, FilterUse, absent_part, answer_once_read};
-use super::found::{hit_ticker, range_deletion};
-use super::in_table::{
-    BlockPosition, GroupPosition, InTable, find_group, search_blocks, without_group,
-};
 use super::memtables::find_in_memtables;
 use super::need::{Need, NeededBlock};
-use super::observer::Observer;
 use super::outcome::Outcome;
-use super::scope::Scope;
-use super::sources::Sources;
+use super::search::{
+    BlockPosition, GroupPosition, InTable, find_group, search_blocks, without_group,
+};
+use super::stage::{Observer, Scope, Sources, hit_ticker, range_deletion};
 
 /// Keys that are searched together in a run, after its filters were queried. They are enough to
 /// hide their cache misses, but few enough that the memory they fetch stays in the processor's

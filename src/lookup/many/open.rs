@@ -3,8 +3,7 @@
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::lookup::filter::AfterFilter;
-use crate::lookup::found::{Found, is_live};
-use crate::lookup::sources::FileRun;
+use crate::lookup::stage::{FileRun, Found, is_live};
 use crate::slice::Slice;
 use crate::table::{LookupKey, Table};
 

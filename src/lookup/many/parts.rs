@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::fs::{OverlappedReader, ReadBuffer, ReadRequest};
 use crate::stats::Ticker;
 use crate::table::Table;
-use crate::table::filter::block::TableFilter;
+use crate::table::filter::source::TableFilter;
 use crate::table::format::file::StoredBlock;
 use crate::table::source::Source;
 use crate::table::table_index::TableIndex;

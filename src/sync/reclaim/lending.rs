@@ -36,10 +36,7 @@ use std::sync::Arc;
 
 use super::super::atomic::Ordering;
 use super::super::lock;
-use super::collector::{Registry, collector};
-use super::guard::Guard;
-use super::record::ThreadRecord;
-use super::retired::{LentMemory, Loan, Retired};
+use super::collector::{Guard, LentMemory, Loan, Registry, Retired, ThreadRecord, collector};
 
 impl Guard {
     /// Calls `read` with `bytes`, which were found under this guard. The guard protects nothing any

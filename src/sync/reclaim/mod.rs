@@ -82,24 +82,21 @@
 //! checks this where the crate reads files and calls user code.
 
 mod collector;
-mod guard;
 mod lending;
-mod record;
-mod retired;
 
 use std::time::Duration;
 
 use super::atomic::{Ordering, fence};
 use super::time::Instant;
 use super::{MutexGuard, barrier, lock, rank, thread};
-use collector::{Bag, Bags, Registry, collector};
-use record::{Announcement, EPOCH, ThreadRecord};
-use retired::{Loan, RetiredObject};
+use collector::{
+    Announcement, Bag, Bags, EPOCH, Loan, Registry, RetiredObject, ThreadRecord, collector,
+};
 
-pub(crate) use collector::thread_index;
-pub(crate) use guard::{Guard, assert_no_guard, before_reading, pin};
+pub(crate) use collector::{
+    Guard, OwnedMemory, Retired, assert_no_guard, before_reading, pin, thread_index,
+};
 pub(crate) use lending::{drop_at_once, held_by_readers};
-pub(crate) use retired::{OwnedMemory, Retired};
 
 /// Lets a collection drop `object` when every guard that is held now is gone. The caller has
 /// unlinked the object, so no later guard can reach it.

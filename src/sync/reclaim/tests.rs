@@ -6,8 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 use std::thread;
 
-use super::collector::this_thread;
-use super::record::MARKED_PINS;
+use super::collector::{MARKED_PINS, this_thread};
 use super::*;
 
 /// Counts its drops.

@@ -18,10 +18,9 @@
 //! offset in the block.
 
 pub(crate) mod builder;
-pub(crate) mod bytes;
 pub(crate) mod cursor;
-pub(crate) mod entry;
 pub(crate) mod key_heads;
+pub(crate) mod payload;
 pub(crate) mod pinned;
 pub(crate) mod search;
 
@@ -33,9 +32,8 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::Damage;
 use crate::memory::{LINE_BYTES, LineBuf};
 
-use self::bytes::BlockBytes;
-use self::entry::{Entry, KeyBuffer, Scan, check_internal};
 use self::key_heads::{Candidate, KeyHeads};
+use self::payload::{BlockBytes, Entry, KeyBuffer, Scan, check_internal};
 
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
 const SEPARATED_BIT: u32 = 1 << 28;

@@ -30,8 +30,8 @@ use crate::error::Damage;
 use crate::memory::LINE_BYTES;
 
 use super::cursor::BlockCursor;
-use super::entry::Entry;
 use super::key_heads::Candidate;
+use super::payload::Entry;
 use super::{Block, SeekStart, visible_trailer};
 
 /// The result of a search in a block.
@@ -189,7 +189,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::super::builder::BlockBuilder;
-    use super::super::bytes::BlockBytes;
+    use super::super::payload::BlockBytes;
     use super::*;
     use crate::encoding::key::{internal_key, pack};
 

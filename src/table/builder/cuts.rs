@@ -3,7 +3,7 @@
 //! and written.
 
 use crate::filter::{FilterBlock, FilterBuilder};
-use crate::table::filter::block::{full_filter_name, parted_filter_name};
+use crate::table::filter::source::{full_filter_name, parted_filter_name};
 use crate::table::format::footer::BlockHandle;
 
 /// About how many bytes a part has before it is compressed. A data block has 4 KiB by default, so the

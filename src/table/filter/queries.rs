@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::stats::Ticker;
 use crate::sync::Guard;
 
-use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
-use crate::table::key::LookupKey;
+use crate::encoding::key::LookupKey;
+use crate::table::filter::source::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::table::Table;
 
 impl Table {
@@ -18,7 +18,7 @@ impl Table {
         let Some(prefix) = extractor.prefix_of_range(lower, upper) else { return true };
         let maybe = self.filter_admits_range(prefix, lower, upper);
         self.count(Ticker::BloomPrefixChecked);
-        self.block_file().counters().add(Ticker::BloomPrefixUseful, u64::from(!maybe));
+        self.block_file().counters.add(Ticker::BloomPrefixUseful, u64::from(!maybe));
         maybe
     }
 

@@ -1,5 +1,19 @@
-//! [`FilterSource`]: the filter of an open table: what it holds, its parts, and whether a lookup
-//! should read one that is not in memory.
+//! The filter of a table: which one it holds ([`StoredFilter`]), a filter or a part of one in memory
+//! ([`TableFilter`]), and the filter of an open table ([`FilterSource`]): what it holds, its parts, and
+//! whether a lookup should read one that is not in memory.
+//!
+//! ```text
+//! name in the metaindex                            what it leads to
+//! fullfilter.rocksdb.BuiltinBloomFilter            one filter: Bloom, Ribbon or legacy Bloom
+//! fullfilter.maypole.…                             one filter of a family of Maypole's own
+//! partitionedfilter.…                              the top level of a filter in parts, each of which
+//!                                                  is a filter for a range of keys
+//! filter.rocksdb.BuiltinBloomFilter                obsolete; ignored
+//! ```
+//!
+//! The names that begin with `fullfilter` come from `FamilyInfo` (`crates/filter/src/info.rs`).
+//! RocksDB ignores names that it does not know, so it reads a table with a filter of one of
+//! Maypole's own families as a table without a filter.
 //!
 //! ```text
 //!                        filter of whole keys   of prefixes           of both
@@ -22,18 +36,19 @@ use std::sync::Arc;
 use crate::cache::policy::Credit;
 use crate::cache::slots::Lease;
 use crate::cache::{BlockCache, BlockKind};
+use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32};
 use crate::error::{Error, Result};
-use crate::filter::FilterReader;
+use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
 use crate::memory::LineBuf;
 use crate::stats::Ticker;
 use crate::sync::{Guard, pin};
 
-use super::block::{StoredFilter, TableFilter};
 use super::prefix::PrefixExtractor;
+use crate::encoding::key::LookupKey;
 use crate::table::format::file::{BlockFile, Buffer, StoredBlock};
 use crate::table::format::footer::BlockHandle;
 use crate::table::format::properties::TableProperties;
-use crate::table::key::LookupKey;
+use crate::table::open::find_block;
 use crate::table::source::{LoadTickers, Source, Top};
 
 const TICKERS: LoadTickers = [
@@ -42,7 +57,124 @@ const TICKERS: LoadTickers = [
     Ticker::BlockCacheFilterBytesInsert,
 ];
 
-/// See the module.
+/// The metaindex name of a full filter.
+pub(crate) fn full_filter_name(encoding: FilterEncoding) -> &'static str {
+    let mut names = FilterEncoding::names();
+    names.find(|(other, _)| *other == encoding).expect("every encoding has a name").1
+}
+
+/// The metaindex name of the top level of a filter in parts.
+pub(crate) fn parted_filter_name(encoding: FilterEncoding) -> String {
+    full_filter_name(encoding).replacen("fullfilter", "partitionedfilter", 1)
+}
+
+/// Where a table's filter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoredFilter {
+    Full(BlockHandle, FilterEncoding),
+    /// The block is the top level of a filter in parts.
+    Parted(BlockHandle, FilterEncoding),
+}
+
+impl StoredFilter {
+    /// The filter that a metaindex names, if any.
+    pub fn find(metaindex: &[(String, BlockHandle)]) -> Option<StoredFilter> {
+        let handle = |name: &str| find_block(metaindex, name);
+        let full = |(encoding, name)| Some(StoredFilter::Full(handle(name)?, encoding));
+        let parted = |(encoding, _)| {
+            Some(StoredFilter::Parted(handle(&parted_filter_name(encoding))?, encoding))
+        };
+        FilterEncoding::names().find_map(full).or_else(|| FilterEncoding::names().find_map(parted))
+    }
+
+    pub fn handle(&self) -> BlockHandle {
+        match *self {
+            StoredFilter::Full(handle, _) | StoredFilter::Parted(handle, _) => handle,
+        }
+    }
+
+    pub fn encoding(&self) -> FilterEncoding {
+        match *self {
+            StoredFilter::Full(_, encoding) | StoredFilter::Parted(_, encoding) => encoding,
+        }
+    }
+}
+
+/// A table's filter in memory, or one part of it.
+pub(crate) struct TableFilter {
+    reader: FilterReader,
+}
+
+/// What a [`TableFilter`] says of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FilterAnswer {
+    /// The table does not hold the key.
+    No,
+    Maybe,
+    /// Like [`FilterAnswer::Maybe`], but because the filter is damaged or cannot be decoded.
+    Untrusted,
+}
+
+impl TableFilter {
+    /// Decodes the filter, or a part of it, from a block that was read. A malformed filter with a
+    /// correct checksum is not an error: it answers "maybe" to every query.
+    pub fn decode(
+        file: &BlockFile,
+        stored: StoredBlock,
+        encoding: FilterEncoding,
+        buffer: impl Buffer,
+    ) -> Result<TableFilter> {
+        let bytes = file.decode_metadata(stored)?.into_exact(buffer);
+        Ok(TableFilter { reader: FilterReader::open(bytes, encoding) })
+    }
+
+    /// A filter that answers "maybe" to every query, because of `reason`.
+    pub fn untrusted(reason: &'static str) -> TableFilter {
+        TableFilter { reader: FilterReader::without_bytes(reason) }
+    }
+
+    /// What the filter says of a key.
+    pub fn may_contain(&self, key: &LookupKey<'_>) -> FilterAnswer {
+        if !self.reader.may_contain(filter_hash(&self.reader, key)) {
+            return FilterAnswer::No;
+        }
+        match self.reader.untrusted() {
+            None => FilterAnswer::Maybe,
+            Some(_) => FilterAnswer::Untrusted,
+        }
+    }
+
+    #[inline(always)]
+    pub fn reader(&self) -> &FilterReader {
+        &self.reader
+    }
+
+    pub fn into_reader(self) -> FilterReader {
+        self.reader
+    }
+
+    /// Bytes of memory that the filter takes, without the `TableFilter` itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.reader.memory_bytes() - size_of::<FilterReader>()
+    }
+}
+
+/// The hash by which a filter is queried. For a legacy Bloom filter this is a 32-bit hash, which is
+/// computed here; for every other filter it is the lookup's 64-bit hash.
+#[inline]
+pub(crate) fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
+    hash_of_kind(filter.hash_kind(), key)
+}
+
+#[inline]
+pub(crate) fn hash_of_kind(kind: HashKind, key: &LookupKey<'_>) -> KeyHash {
+    match kind {
+        HashKind::Hash64 => key.hash,
+        HashKind::LegacyHash32 => hash32(key.user_key, LEGACY_BLOOM_SEED).into(),
+    }
+}
+
+/// The filter of an open table; see the module.
 pub(crate) struct FilterSource {
     /// `None`: the table has no filter, or none that can be queried.
     stored: Option<StoredFilter>,
@@ -146,7 +278,7 @@ impl FilterSource {
     /// A part. Panics if the table has no filter. Hold no guard, because this may read the file.
     pub fn part(&self, file: &BlockFile, part: usize) -> Result<Lease<'static, TableFilter>> {
         if let Some(lease) = self.parts.get(part, &pin()) {
-            file.counters().add(Ticker::BlockCacheFilterHit, 1);
+            file.counters.add(Ticker::BlockCacheFilterHit, 1);
             return Ok(lease.share());
         }
         self.load(file, part)
@@ -169,7 +301,7 @@ impl FilterSource {
         fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
     ) -> Result<Lease<'static, TableFilter>> {
         let stored = self.stored.expect("the table has a filter");
-        self.parts.load(part, self.cache.policy(), file.counters(), TICKERS, || {
+        self.parts.load(part, self.cache.policy(), &file.counters, TICKERS, || {
             let buffer = |len| self.cache.buffer(len);
             let filter = match self.decode(file, stored, part, fetch, buffer) {
                 // The filter that cannot be trusted is cached too, so that lookups do not read the

@@ -24,7 +24,7 @@ use super::compression::read::{Compressed, Failure};
 use super::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsupported};
 use super::limits::most_metadata_bytes;
 use crate::table::block::Block;
-use crate::table::block::bytes::BlockBytes;
+use crate::table::block::payload::BlockBytes;
 
 /// Blocks of at least this size are read only if a trial allocation finds memory for them.
 pub(crate) const LARGE_BLOCK_BYTES: usize = 1 << 20;
@@ -66,8 +66,10 @@ pub(crate) struct BlockFile {
     footer: Footer,
     /// See [`BlockFile::limit`].
     limit: u64,
-    counters: Arc<Counters>,
-    file_counters: FileCounters,
+    /// Of the database.
+    pub counters: Arc<Counters>,
+    /// Of this file.
+    pub file_counters: FileCounters,
     /// The dictionary that data blocks are compressed with, if any.
     dictionary: Option<Box<Dictionary>>,
     /// The last bytes of the file, which hold the blocks that opening reads. Empty once the table
@@ -170,16 +172,6 @@ impl BlockFile {
 
     pub fn file(&self) -> &Arc<dyn RandomAccessFile> {
         &self.file
-    }
-
-    /// The counters of the database.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// The counters of this file.
-    pub fn file_counters(&self) -> &FileCounters {
-        &self.file_counters
     }
 
     /// The offset at or before which all blocks end: where the footer starts or, after

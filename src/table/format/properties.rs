@@ -43,7 +43,7 @@ use crate::memory::LineBuf;
 
 use super::limits::KeyBytes;
 use crate::table::block::Block;
-use crate::table::block::bytes::BlockBytes;
+use crate::table::block::payload::BlockBytes;
 use crate::table::filter::prefix::{FilterKeys, PrefixExtractor};
 
 /// The names that this crate reads or writes. Most are RocksDB's, so that its tools understand

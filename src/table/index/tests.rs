@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::encoding::coding::{put_fixed32, put_varint};
 use crate::encoding::key::internal_key;
-use crate::table::block::bytes::BlockBytes;
+use crate::table::block::payload::BlockBytes;
 
 const LIMIT: u64 = 1 << 40;
 

@@ -16,14 +16,14 @@ use crate::known_files;
 use crate::stats::Counters;
 use crate::sync::Process;
 
+use crate::encoding::key::LookupKey;
 use crate::table::cursor::TableCursor;
 use crate::table::cursor::read_ahead::ScanOptions;
-use crate::table::filter::block::{StoredFilter, TableFilter};
 use crate::table::filter::info;
 use crate::table::filter::info::FilterInfo;
+use crate::table::filter::source::{StoredFilter, TableFilter};
 use crate::table::format::footer::{BlockHandle, Footer};
 use crate::table::format::properties::{TableProperties, names};
-use crate::table::key::LookupKey;
 use crate::table::table::{Table, TableContext};
 use crate::table::verify::TableCheck;
 

@@ -44,7 +44,7 @@ fn a_lookup_reads_filter_index_and_one_block_once_and_then_nothing() {
     ];
     let second = counted(&context, &hits, || assert!(has(&table, "k000500")));
     assert_eq!(second, [0, 1, 1, 1, 0, 1]);
-    let counts = table.file_counters().sums();
+    let counts = table.block_file().file_counters.sums();
     // One read of the file's end at opening, then the three reads of the lookup.
     assert_eq!((counts.reads, counts.data_blocks_examined), (4, 2));
     let usage = context.cache.usage() - open_table;

@@ -147,7 +147,7 @@ fn bloom() -> FilterSpec {
 /// Looks a key up, and reads what is not in memory. Returns kind and value of the entry that the
 /// lookup finds.
 fn get(table: &Table, lookup: &LookupKey<'_>) -> Result<Option<(u8, Slice)>> {
-    let tickers = table.block_file().counters().on_thread(&pin());
+    let tickers = table.block_file().counters.on_thread(&pin());
     let found = crate::lookup::get_in_table(table, lookup, tickers, crate::lookup::Observer::NONE)?;
     Ok(found.map(|found| {
         assert_eq!(found.value_slice(), found.value());

@@ -96,6 +96,6 @@ fn a_damaged_filter_of_prefixes_says_maybe_and_is_counted() {
     assert_eq!(sums.get(Ticker::BloomPrefixChecked), 2);
     assert_eq!(sums.get(Ticker::BloomPrefixUseful), 0);
     assert_eq!(sums.get(Ticker::BloomUntrusted), 1);
-    let counts = table.file_counters().sums().filter;
+    let counts = table.block_file().file_counters.sums().filter;
     assert_eq!((counts.full_positive, counts.untrusted), (1, 1));
 }

@@ -17,8 +17,7 @@
 //! for the same false-positive rate: 3 % more at a rate of 1 %, 8 % more at 0.1 % ([`sizing`]).
 //!
 //! Reading order: `reference`, the filter as its definition says; [`layout`], the bytes;
-//! [`probes`], the bits of a key; [`kernel`], `x86` and `neon`, the hot loops; [`query`], the
-//! reader.
+//! [`kernel`], the bits of a key and the hot loops, also in `x86` and `neon`; [`query`], the reader.
 //!
 //! Format: RocksDB's `util/bloom_impl.h` (`FastLocalBloomImpl`) and
 //! `table/block_based/filter_policy.cc`.
@@ -27,7 +26,6 @@ mod kernel;
 pub(super) mod layout;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-mod probes;
 pub(super) mod query;
 mod reference;
 pub(super) mod sizing;

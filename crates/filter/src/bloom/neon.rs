@@ -21,9 +21,8 @@
 
 use core::arch::aarch64::*;
 
-use super::kernel::Kernels;
+use super::kernel::{GOLDEN_POWERS, Kernels};
 use super::layout::Line;
-use super::probes::GOLDEN_POWERS;
 use crate::cpu::Neon;
 
 /// Probes that are tested together.

@@ -1,8 +1,7 @@
 //! The reader of a Bloom filter: a query tests the key's `k` bits in one line of 64 bytes.
 
-use super::kernel::Kernels;
+use super::kernel::{Kernels, bit_seed, line_of};
 use super::layout::{self, Line};
-use super::probes::{bit_seed, line_of};
 use super::reference;
 use super::sizing;
 use crate::cpu::{Isa, dispatch};

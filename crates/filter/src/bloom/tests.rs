@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::family::KeyHash;
 use crate::memory::LINE_BYTES;
+use kernel::{GOLDEN_POWERS, bit_seed, line_of};
 use layout::{Line, MAX_PROBES};
-use probes::{GOLDEN_POWERS, bit_seed, line_of};
 
 /// The filter that the plain version builds.
 fn build_plainly(hashes: &[KeyHash], bytes: usize, probes: u8) -> Vec<u8> {

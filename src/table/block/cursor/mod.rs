@@ -21,8 +21,8 @@ use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, TRAILER_BYTES};
 use crate::error::Damage;
 
-use super::entry::{Entry, KeyBuffer, SHORT_SUFFIX_BYTES, check_internal};
 use super::key_heads::Candidate;
+use super::payload::{Entry, KeyBuffer, SHORT_SUFFIX_BYTES, check_internal};
 use super::pinned::{PinnedBlock, PinsBlock};
 use super::{SeekStart, visible_trailer};
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::encoding::coding::{fixed32, put_fixed32};
 use crate::encoding::key::{internal_key, pack};
 use crate::table::block::builder::BlockBuilder;
-use crate::table::block::bytes::BlockBytes;
+use crate::table::block::payload::BlockBytes;
 use crate::table::block::{Block, HASH_INDEX_BIT};
 use std::collections::BTreeMap;
 

@@ -32,8 +32,7 @@ use std::ops::Range;
 use crate::encoding::bytes::{common_prefix_len, strip_prefix};
 use crate::encoding::key::TRAILER_BYTES;
 
-use super::bytes::BlockBytes;
-use super::entry::{Entry, KeyBuffer};
+use super::payload::{BlockBytes, Entry, KeyBuffer};
 
 /// How many heads are compared together. They fill a cache line.
 const LANES: usize = 16;

@@ -5,8 +5,8 @@ use crate::encoding::key::{internal_key, pack};
 use crate::memory::{LINE_BYTES, LineBuf};
 use crate::table::block::Block;
 use crate::table::block::builder::BlockBuilder;
-use crate::table::block::bytes::BlockBytes;
 use crate::table::block::cursor::BlockCursor;
+use crate::table::block::payload::BlockBytes;
 use crate::table::block::search::SearchResult;
 
 use std::collections::BTreeSet;

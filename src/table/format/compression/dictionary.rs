@@ -12,7 +12,7 @@
 //! ```
 
 use crate::error::Damage;
-use crate::table::block::bytes::BlockBytes;
+use crate::table::block::payload::BlockBytes;
 
 /// The dictionary of a table.
 pub(crate) struct Dictionary {

@@ -8,7 +8,7 @@ use super::dictionary::Dictionary;
 use super::read::{Compressed, Failure, missing_for};
 use super::*;
 use crate::encoding::coding::put_varint;
-use crate::table::block::bytes::BlockBytes;
+use crate::table::block::payload::BlockBytes;
 
 fn decompress(payload: &[u8], type_byte: u8) -> Result<Vec<u8>, Failure> {
     decompress_with(payload, type_byte, None)

@@ -11,8 +11,8 @@
 use core::arch::x86_64::*;
 
 use super::registers::{load_256, store_256};
+use crate::bloom::kernel::GOLDEN_POWERS;
 use crate::bloom::layout::Line;
-use crate::bloom::probes::GOLDEN_POWERS;
 use crate::family::KeyHash;
 use crate::memory::prefetch;
 

@@ -17,16 +17,15 @@
 //! ```
 //!
 //! The seed is the high half of the key's hash, and the powers are those of a constant
-//! ([`super::probes`]); k is the number of probes.
+//! ([`super::kernel`]); k is the number of probes.
 
 mod add;
 mod registers;
 
 use core::arch::x86_64::*;
 
-use super::kernel::{Kernels, add_portable, has_all_bits_by_words};
+use super::kernel::{GOLDEN_POWERS, Kernels, add_portable, bit_seed, has_all_bits_by_words};
 use super::layout::Line;
-use super::probes::{GOLDEN_POWERS, bit_seed};
 use crate::cpu::Avx2;
 use crate::family::KeyHash;
 use add::add_avx2;

@@ -1,4 +1,5 @@
-//! The search of one table for one key, under a guard: the stages that every lookup runs.
+//! The search of tables for one key, under a guard. A [`Walk`] leads through the files that may hold
+//! the key; the stages search one file, and every lookup runs them:
 //!
 //! ```text
 //! filter::query      no ─► the table does not hold the key
@@ -8,12 +9,13 @@
 //! search_blocks      block: the entry of the key, or none
 //! ```
 //!
-//! Each stage reports to an [`observer`](super::observer) what it did. If a stage needs something
+//! Each stage reports to an [`Observer`](super::stage::Observer) what it did. If a stage needs something
 //! that is not in memory, the search ends with a [`Need`], and [`super::probe`] goes on from there.
 //! If a block has a wrong checksum, the search returns an error.
 
 use crate::cache::slots::Lease;
 use crate::encoding::bytes::cold_path;
+use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::stats::{FileTicker, Ticker};
 use crate::sync::Guard;
@@ -22,13 +24,115 @@ use crate::table::block::{Block, SeekStart};
 use crate::table::index::{GROUP, Group};
 use crate::table::table_index::TableIndex;
 use crate::table::{LookupKey, Table};
+use crate::version::{TableFile, Version};
 
-use super::filter::{self, AfterFilter, FilterUse, Membership};
-use super::found::Found;
+use super::filter::{self, AfterFilter, FilterUse, Membership, record_true};
 use super::joint::joint_read;
 use super::need::Need;
-use super::scope::Scope;
-use super::tally::record_true;
+use super::stage::{FileRun, Found, Scope, hit_ticker, is_live, range_deletion};
+
+/// A walk through the files that may hold a key, in the order of the runs, newest first.
+pub(crate) struct Walk<'g> {
+    version: &'g Version,
+    runs: std::slice::Iter<'g, FileRun>,
+    /// The key's head ([`Version::head`]).
+    head: u64,
+}
+
+/// A file that may hold the key: its range holds the key, and its filter has not answered "no".
+pub(crate) struct Candidate<'g> {
+    pub run: &'g FileRun,
+    pub file: &'g TableFile,
+    /// The sequence number of the newest range deletion of the file that covers the key; 0 if there
+    /// is none.
+    pub deleted_at: SequenceNumber,
+    /// What the search knows after the filter, or the number of the filter's part that is not in
+    /// memory.
+    pub(super) after: std::result::Result<AfterFilter, usize>,
+}
+
+impl<'g> Walk<'g> {
+    /// A walk through the runs from number `first` on. `None`: the key lies outside the ranges of
+    /// all files.
+    #[inline(always)]
+    pub fn new(version: &'g Version, first: usize, key: &LookupKey<'_>) -> Option<Walk<'g>> {
+        let head = version.head(key.user_key)?;
+        Some(Walk { version, runs: version.runs()[first..].iter(), head })
+    }
+
+    /// Starts to fetch the filter of the deepest run. It is the largest, so its cache line is the
+    /// least likely to be in the CPU's caches.
+    #[inline(always)]
+    pub fn prefetch(&self, key: &LookupKey<'_>, guard: &Guard) {
+        if let [_, .., deepest] = self.runs.as_slice()
+            && let Some(file) = deepest.file_of(self.head, key.user_key)
+        {
+            filter::prefetch(&file.table, [key], guard);
+        }
+    }
+
+    /// The next file that may hold the key.
+    #[inline(always)]
+    pub fn next(&mut self, key: &LookupKey<'_>, scope: &Scope<'_>) -> Option<Candidate<'g>> {
+        for run in &mut self.runs {
+            let Some(file) = run.file_of(self.head, key.user_key) else {
+                scope.observer.tell(|it| it.run_passed(run));
+                continue;
+            };
+            let deleted_at = match self.version.has_range_deletions {
+                true => range_deletion(file, key),
+                false => 0,
+            };
+            scope.observer.tell(|it| it.file_reached(file, deleted_at));
+            let after = match filter::query(&file.table, key, scope) {
+                Membership::Maybe(after) => Ok(after),
+                Membership::Absent(part) => Err(part),
+                Membership::No => {
+                    scope.observer.tell(|it| it.file_left(run, file, None));
+                    if deleted_at > 0 {
+                        return None;
+                    }
+                    continue;
+                }
+            };
+            return Some(Candidate { run, file, deleted_at, after });
+        }
+        None
+    }
+}
+
+impl<'g> Candidate<'g> {
+    /// Searches the file, after its filter.
+    #[inline(always)]
+    pub fn search(&self, key: &LookupKey<'_>, scope: &Scope<'g>) -> Result<InTable<'g>> {
+        let table = &*self.file.table;
+        match self.after {
+            Ok(after) => search_index(table, key, after, scope),
+            Err(part) => search_without_filter(table, part, key, scope),
+        }
+    }
+
+    /// The search has found an entry. Returns whether it shows a value.
+    #[inline(always)]
+    pub fn end_with(
+        &self,
+        found: &Found<'_>,
+        key: &LookupKey<'_>,
+        scope: &Scope<'_>,
+    ) -> Result<bool> {
+        scope.observer.tell(|it| it.file_left(self.run, self.file, Some(found)));
+        scope.tickers.add(hit_ticker(self.run.level), 1);
+        is_live(&self.file.table, key, found, self.deleted_at)
+    }
+
+    /// The search has found no entry. Returns whether the walk ends here: every version of the key
+    /// in a deeper file is older than the range deletion, so it is deleted too.
+    #[inline(always)]
+    pub fn end(&self, scope: &Scope<'_>) -> bool {
+        scope.observer.tell(|it| it.file_left(self.run, self.file, None));
+        self.deleted_at > 0
+    }
+}
 
 /// What the search of a table has come to.
 pub(crate) enum InTable<'g> {
@@ -222,7 +326,7 @@ pub(super) fn search_blocks<'g>(
             }
         },
     };
-    let file = table.file_counters().on_thread(scope.tickers, scope.guard);
+    let file = table.block_file().file_counters.on_thread(scope.tickers, scope.guard);
     loop {
         let reached: &Block = &block;
         scope.observer.tell(move |it| it.block_reached(index, i, reached));
