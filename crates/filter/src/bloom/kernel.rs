@@ -62,7 +62,7 @@ pub fn bit_seed(hash: KeyHash) -> u32 {
 }
 
 /// The kernels of one instruction set. The default methods add keys and query many hashes in plain
-/// loops. `probes` is 1 to [`MAX_PROBES`](super::layout::MAX_PROBES).
+/// loops. `probes` is 1 to [`MAX_PROBES`].
 pub trait Kernels: Copy {
     /// Adds `hashes`.
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {

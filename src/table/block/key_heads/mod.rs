@@ -15,7 +15,7 @@
 //! prefix      the common prefix of all user keys
 //! ```
 //!
-//! The rows are in the room after the block's payload ([`super::bytes`]), so that they are in a
+//! The rows are in the room after the block's payload ([`super::payload`]), so that they are in a
 //! large page if the block is. A table leaves room for the rows of a block with about 1/16 more
 //! entries than its blocks have on average. Rows that need more room are allocated separately.
 //!
