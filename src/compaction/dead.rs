@@ -130,8 +130,11 @@ fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dea
     let raw_bytes = contents.raw_key_bytes.saturating_add(contents.raw_value_bytes).max(1);
     let stored = |raw: f64| (raw * file.file_bytes as f64 / raw_bytes as f64) as u64;
     let (mut free, mut held) = ((0, 0), (0, 0));
+    let mut frees_paired = false;
     for hidden in &contents.garbage.hidden {
-        let sum = if hidden.is_droppable(&conditions.snapshots) { &mut free } else { &mut held };
+        let is_droppable = hidden.is_droppable(&conditions.snapshots);
+        frees_paired |= is_droppable && hidden.deletions > 0;
+        let sum = if is_droppable { &mut free } else { &mut held };
         *sum = (sum.0 + hidden.entries, sum.1 + stored(hidden.bytes as f64));
     }
     let ranges = contents.ranges.as_ref().map_or(0, |ranges| ranges.len() as u64);
@@ -177,7 +180,7 @@ fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dea
         held_bytes: held.1.min(place_bytes),
         place_bytes,
         has_older,
-        frees_deletions: lone.0 > 0 || (ranges > 0 && !range_needed),
+        frees_deletions: lone.0 > 0 || frees_paired || (ranges > 0 && !range_needed),
     }
 }
 

@@ -265,7 +265,8 @@ impl Builder {
     ///
     /// The age matters for deletions that never reach these shares: few deletions in much data. The
     /// tables that hold such deletions at this age are merged downward, at worst with all other
-    /// tables. Ordinary compactions move most deletions down earlier. In a simulation
+    /// tables, as soon as compactions keep up with the writes. A snapshot may keep what was deleted
+    /// after it for longer. Ordinary compactions move most deletions down earlier. In a simulation
     /// (`src/compaction/ages.rs`) the default adds 2 % to the bytes written if a thirtieth of the
     /// data is written each day, 5 % for a hundredth, and 27 % for a three-hundredth.
     #[doc(alias = "ttl")]

@@ -343,6 +343,14 @@ fn deletions_under_a_snapshot_do_not_teach_that_deletions_free_nothing() {
     assert!(stored(&db) <= alive(&db) * 11 / 10, "{} stored, {} alive", stored(&db), alive(&db));
 }
 
+/// The deletions in all tables.
+fn deletions(db: &Db, fs: &Arc<dyn Fs>) -> u64 {
+    let table = |number| format!("/db/{number:06}.sst");
+    let open = |number| maypole::table::SstReader::open_in(&**fs, table(number)).unwrap();
+    let of = |number| open(number).properties().number("rocksdb.deleted.keys").unwrap();
+    db.stats().files.iter().map(|file| of(file.number)).sum()
+}
+
 /// A few deletions in much data are not worth a merge, but once they are older than
 /// `max_deletion_age`, compactions remove them.
 #[test]
@@ -351,16 +359,7 @@ fn an_old_deletion_goes_down_however_little_it_frees() {
     let deletions = |age: Duration| {
         let db = options(&fs).max_deletion_age(age).open().unwrap();
         settle(&db);
-        let deletions = |db: &Db| {
-            let tables = db.stats().files;
-            let table = |number| format!("/db/{number:06}.sst");
-            let open = |number| maypole::table::SstReader::open_in(&*fs, table(number)).unwrap();
-            tables
-                .iter()
-                .map(|file| open(file.number).properties().number("rocksdb.deleted.keys").unwrap())
-                .sum::<u64>()
-        };
-        deletions(&db)
+        deletions(&db, &fs)
     };
     let db = options(&fs).open().unwrap();
     (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
@@ -370,6 +369,33 @@ fn an_old_deletion_goes_down_however_little_it_frees() {
     db.close().unwrap();
     assert_eq!(deletions(Duration::from_secs(3600)), 20, "worth nothing yet");
     assert_eq!(deletions(Duration::ZERO), 0);
+}
+
+/// A merge into the last level kept deletions next to the entries that they delete, because a snapshot
+/// saw the entries. When it was released, they stayed for good: only deletions that hide nothing in
+/// their own table counted as old.
+#[test]
+fn an_old_deletion_goes_when_the_snapshot_is_released_that_kept_its_entry() {
+    for reopens in [false, true] {
+        let fs = memory();
+        let open = || options(&fs).max_deletion_age(Duration::ZERO).open().unwrap();
+        let mut db = open();
+        (0..5000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
+        db.compact_all().unwrap();
+        let snapshot = db.snapshot();
+        (0..5).for_each(|n| db.delete(key(1000 * n)).unwrap());
+        db.compact_all().unwrap();
+        settle(&db);
+        assert_eq!(deletions(&db, &fs), 5, "the snapshot sees what they delete");
+        drop(snapshot);
+        if reopens {
+            db.close().unwrap();
+            db = open();
+        }
+        settle(&db);
+        assert_eq!(deletions(&db, &fs), 0);
+        assert_eq!(db.stats().files.iter().map(|file| file.entries).sum::<u64>(), 4995);
+    }
 }
 
 /// A settled tree without deletions and overwrites is not compacted.

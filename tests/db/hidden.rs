@@ -83,6 +83,61 @@ fn the_versions_of_one_key_are_passed_by_a_seek() {
     }
 }
 
+/// A walk forward looked for a mark after each 32 entries, but not where it seeks past the versions of
+/// a key, and it does so after each 8: over keys of 8 versions or more it never looked.
+#[test]
+fn a_walk_finds_the_mark_however_many_versions_the_keys_have() {
+    for versions in [1, 7, 8, 9, 16, 33] {
+        let db = builder().open().unwrap();
+        db.put("a", "").unwrap();
+        db.put("z", "").unwrap();
+        for n in 0..5000 {
+            (1..versions).for_each(|_| db.put(job("k", n), "").unwrap());
+            db.delete(job("k", n)).unwrap();
+        }
+        for backward in [false, true] {
+            let scan = || match backward {
+                false => keys(db.iter()),
+                true => keys(db.iter().rev()),
+            };
+            scan();
+            let (found, passed) = counting(&db, scan);
+            assert_eq!(found, if backward { "z a" } else { "a z" });
+            assert!(passed <= 100, "{versions} versions, backward {backward}: {passed}");
+        }
+    }
+}
+
+/// A walk skips the rest of a deleted range once, after some hidden entries. A walk backward that
+/// counted the last of these where it looks for a key's newest version never skipped.
+#[test]
+fn a_walk_skips_a_deleted_range_however_many_versions_the_keys_have() {
+    for versions in (1..20).flat_map(|first| [1, 9, 12].map(|second| [first, second])) {
+        let db = builder().open().unwrap();
+        let mut snapshots = Vec::new();
+        (0..5000).for_each(|n| db.put(job("", n), "").unwrap());
+        for version in 0..20 {
+            for (key, versions) in ["y", "x"].into_iter().zip(versions) {
+                if version < versions {
+                    db.put(key, "").unwrap();
+                }
+            }
+            snapshots.push(db.snapshot());
+        }
+        db.compact_all().unwrap();
+        db.put("z", "").unwrap();
+        db.delete_range(.."z").unwrap();
+        // A snapshot finds no marks.
+        let snapshot = db.snapshot();
+        let (found, passed) = counting(&db, || keys(snapshot.iter()));
+        assert_eq!(found, "z");
+        assert!(passed <= 100, "{versions:?} versions, forward: {passed}");
+        let (found, passed) = counting(&db, || keys(snapshot.iter().rev()));
+        assert_eq!(found, "z");
+        assert!(passed <= 100, "{versions:?} versions, backward: {passed}");
+    }
+}
+
 fn job(prefix: &str, n: u64) -> String {
     format!("{prefix}{n:08}")
 }

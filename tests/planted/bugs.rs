@@ -290,6 +290,31 @@ pub const BUGS: &[Bug] = &[
         test: "queues::cursors_over_queues_answer_like_a_map",
     },
     Bug {
+        name: "a walk does not look for a mark where it seeks past versions",
+        file: "src/db/iter/visible.rs",
+        old: "            if passed >= look_at && self.point.state.marks.is_active() {\n                look_at",
+        new: "            if versions < SEEK_AFTER\n                && passed % LOOK_EVERY == 0\n                && passed >= look_at\n                \
+              && self.point.state.marks.is_active()\n            {\n                look_at",
+        program: "db",
+        test: "hidden::a_walk_finds_the_mark_however_many_versions_the_keys_have",
+    },
+    Bug {
+        name: "a deleted range is skipped at one count of hidden entries only",
+        file: "src/db/iter/range_del.rs",
+        old: "if self.hidden < SKIP_AFTER || self.is_skipped {",
+        new: "if self.hidden != SKIP_AFTER || self.is_skipped {",
+        program: "db",
+        test: "hidden::a_walk_skips_a_deleted_range_however_many_versions_the_keys_have",
+    },
+    Bug {
+        name: "an old deletion next to what it deletes stays",
+        file: "src/compaction/dead.rs",
+        old: "frees_deletions: lone.0 > 0 || frees_paired ||",
+        new: "frees_deletions: lone.0 > 0 || (false && frees_paired) ||",
+        program: "db",
+        test: "dead_data::an_old_deletion_goes_when_the_snapshot_is_released_that_kept_its_entry",
+    },
+    Bug {
         name: "a mark grows beyond its watch",
         file: "src/db/iter/marks/keeper.rs",
         old: "let sure = self.kept[i].watch.meet(&interval);",

@@ -42,6 +42,8 @@ pub(crate) struct RangeDelAggregator {
     is_known: bool,
     /// How many entries were hidden in the stretch.
     hidden: usize,
+    /// Whether [`Self::stretch_to_skip`] has returned the stretch.
+    is_skipped: bool,
 }
 
 /// A cursor passes this number of hidden entries of a stretch one by one, before it skips to the
@@ -70,6 +72,7 @@ impl RangeDelAggregator {
             deleted_at: 0,
             is_known: false,
             hidden: 0,
+            is_skipped: false,
         }))
     }
 
@@ -92,10 +95,10 @@ impl RangeDelAggregator {
     /// result is the first user key of the stretch, its end, and the sequence number below which
     /// entries are hidden.
     pub fn stretch_to_skip(&mut self) -> Option<(&[u8], &[u8], SequenceNumber)> {
-        if self.hidden != SKIP_AFTER {
+        if self.hidden < SKIP_AFTER || self.is_skipped {
             return None;
         }
-        self.hidden += 1;
+        self.is_skipped = true;
         self.end.as_ref().map(|end| (&self.start[..], &end[..], self.deleted_at))
     }
 
@@ -110,5 +113,6 @@ impl RangeDelAggregator {
         self.deleted_at = common.sequence;
         self.is_known = true;
         self.hidden = 0;
+        self.is_skipped = false;
     }
 }

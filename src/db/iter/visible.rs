@@ -90,6 +90,7 @@ impl DbCursor {
         let start_at = u64::from(!sought);
         // Entries that were passed: all, those of the first source, and those of the current key.
         let (mut passed, mut in_first, mut versions) = (0, 0, 0);
+        let mut look_at = LOOK_EVERY;
         while self.merged.valid() {
             let internal_key = self.merged.key();
             if self.bounds.is_past(user_key(internal_key)) {
@@ -117,12 +118,8 @@ impl DbCursor {
             passed += 1;
             in_first += u64::from(self.merged.current_source() == 0);
             versions += 1;
-            if versions == SEEK_AFTER {
-                self.skip_versions(hidden)?;
-                (hidden, versions) = (false, 0);
-                continue;
-            }
-            if passed % LOOK_EVERY == 0 && self.point.state.marks.is_active() {
+            if passed >= look_at && self.point.state.marks.is_active() {
+                look_at = passed + LOOK_EVERY;
                 match self.jump_forward()? {
                     Jump::None => {}
                     Jump::Done => {
@@ -131,6 +128,11 @@ impl DbCursor {
                     }
                     Jump::ToTheEnd => break,
                 }
+            }
+            if versions == SEEK_AFTER {
+                self.skip_versions(hidden)?;
+                (hidden, versions) = (false, 0);
+                continue;
             }
             let repeats = match self.merged.step() {
                 Some(step) => step.repeats,
