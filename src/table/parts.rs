@@ -187,19 +187,16 @@ impl Table {
 
     /// Rejects the first data block of a part of the index if the block starts with a key of another
     /// part. [`Index::check_position`] has rejected a block that is misplaced within its part.
-    /// Because of both checks, a scan reads no block twice, whatever the parts contain. In an index
-    /// in parts this function also rejects an empty block, because only the first key of a block
-    /// shows that no other part leads to the block.
+    /// Because of both checks, a scan reads no block twice, whatever the parts contain. Also rejects
+    /// what [`Table::check_has_entries`] does.
     pub(super) fn check_part_of(
         &self,
         index: &TableIndex,
         i: usize,
         block: &Block,
     ) -> Result<(), Damage> {
+        self.check_has_entries(block)?;
         let Some(top) = self.index.separators() else { return Ok(()) };
-        if block.entries().is_empty() {
-            return Err(Damage::new(0, "a data block with entries", "none"));
-        }
         if i > 0 || index.part == 0 {
             return Ok(());
         }
@@ -209,6 +206,15 @@ impl Table {
         }
         let found = format_args!("\"{}\"", key::user_key(first).escape_ascii()).to_string();
         Err(Damage::new(0, "a key between its block's separators", found))
+    }
+
+    /// Rejects a data block without entries if the index is in parts, because only the first key of a
+    /// block shows that no other part leads to the block.
+    pub(super) fn check_has_entries(&self, block: &Block) -> Result<(), Damage> {
+        match !self.index.is_whole() && block.entries().is_empty() {
+            true => Err(Damage::new(0, "a data block with entries", "none")),
+            false => Ok(()),
+        }
     }
 
     /// The offset of the data block that would hold a user key; `None` if the key is after all

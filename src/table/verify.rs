@@ -145,6 +145,8 @@ impl Table {
         last_key: &mut Vec<u8>,
         survey: &mut Survey,
     ) -> Result<(), Damage> {
+        self.check_has_entries(block)?;
+        block.check_restarts()?;
         let mut cursor = BlockCursor::new(block, self.global_sequence());
         cursor.seek_to_first()?;
         while cursor.valid() {

@@ -3,10 +3,11 @@
 
 use crate::db::background::jobs::read_in_this_thread;
 use crate::db::inner::Inner;
-use crate::error::Result;
+use crate::error::{Damage, Result};
 use crate::fs;
 use crate::sync::atomic::Ordering;
-use crate::version::{Recovered, names, order};
+use crate::table::Survey;
+use crate::version::{Recovered, TableFile, names, order};
 
 /// What [`Db::verify`](crate::Db::verify) has read, of all keyspaces, all of it sound.
 ///
@@ -76,6 +77,7 @@ fn verify_tree(inner: &Inner, report: &mut VerifyReport) -> Result<()> {
             true => file.table.survey()?,
             false => inner.database.store.open(file.meta.clone(), level)?.table.survey()?,
         };
+        check_sequences(file, &survey)?;
         report.not_understood.extend(survey.not_understood(file.path()));
         let checked = survey.check;
         report.tables += 1;
@@ -91,4 +93,62 @@ fn verify_tree(inner: &Inner, report: &mut VerifyReport) -> Result<()> {
     report.log_entries +=
         read_state.sources.memtables().map(|memtable| memtable.len()).sum::<usize>();
     Ok(())
+}
+
+/// Checks that no entry has a larger sequence number than the MANIFEST states of the table. Whether a
+/// snapshot sees an entry, and which of two tables is newer, is decided by these numbers.
+fn check_sequences(file: &TableFile, survey: &Survey) -> Result<()> {
+    let stated = file.meta.largest_sequence;
+    match survey.sequences {
+        Some((_, largest)) if largest > stated => {
+            let expected = format_args!("sequence numbers up to {stated}").to_string();
+            Err(Damage::new(0, expected, largest).in_file(file.path(), 0))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::error::Error;
+    use crate::fs::{Fs, MemFs};
+    use crate::memory::LineBuf;
+    use crate::table::format::checksum::ChecksumKind;
+    use crate::{Compression, Db};
+
+    /// An entry whose number is above that of its table is hidden at first, and is shown later above
+    /// newer ones. The checksum of its block is right.
+    #[test]
+    fn an_entry_that_is_newer_than_its_table_is_named() {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let open = || {
+            Db::builder("/db").fs(Arc::clone(&fs)).compression(Compression::None).open().unwrap()
+        };
+        let db = open();
+        ["ant", "bee", "cat"].iter().for_each(|key| db.put(key, "").unwrap());
+        db.flush().unwrap();
+        let read_state = db.inner.tree.reading.current();
+        let (_, file) = read_state.sources.version.files().next().unwrap();
+        let path = file.path().to_owned();
+        let index = file.table.read_index(LineBuf::zeroed).unwrap();
+        let end = index.handle(0).bytes as usize;
+        db.verify().unwrap();
+        drop(read_state);
+        db.close().unwrap();
+
+        let mut bytes = fs.read(&path).unwrap();
+        let bee = bytes.windows(3).position(|key| key == b"bee").unwrap();
+        assert_eq!(bytes[bee + 3..bee + 5], [1, 2], "kind and sequence number");
+        bytes[bee + 4] = 4;
+        let sum = ChecksumKind::Xxh3.of(&bytes[..=end]);
+        bytes[end + 1..end + 5].copy_from_slice(&sum.to_le_bytes());
+        let mut file = fs.create(&path).unwrap();
+        file.append(&bytes).unwrap();
+        file.flush().unwrap();
+        let error = open().verify().unwrap_err();
+        assert!(matches!(&error, Error::Corruption { file, .. } if *file == path), "{error}");
+        assert!(error.to_string().contains("sequence numbers up to 3"), "{error}");
+    }
 }

@@ -198,6 +198,30 @@ impl Block {
         Ok(offset)
     }
 
+    /// Checks that the restart points are the offsets of entries with whole keys, in ascending order,
+    /// from the first entry on. Searches rely on it, and check only the restart points that they
+    /// read.
+    pub(crate) fn check_restarts(&self) -> Result<(), Damage> {
+        // An empty block has one restart point, 0.
+        let (mut whole, mut offset) = (vec![0], 0);
+        while offset < self.entries_end {
+            let entry = Entry::decode(self.entries(), offset)?;
+            if entry.shared == 0 && offset > 0 {
+                whole.push(offset);
+            }
+            offset = entry.value.end;
+        }
+        let mut whole = whole.into_iter();
+        for (i, restart) in self.restarts().enumerate() {
+            let is_whole = whole.any(|offset| offset == restart as usize);
+            if !is_whole || (i == 0 && restart > 0) {
+                let at = self.entries_end + 4 * i;
+                return Err(Damage::new(at, "the offset of an entry with a whole key", restart));
+            }
+        }
+        Ok(())
+    }
+
     /// The whole internal key at restart point `i`.
     pub(crate) fn restart_key(&self, i: usize) -> Result<&[u8], Damage> {
         let offset = self.restart(i)?;

@@ -170,6 +170,8 @@ impl Table {
         let damaged = |damage| file.damaged(damage, handle);
         let payload = file.uncompress(stored, LineBuf::zeroed)?;
         let block = file.data_block(payload, handle)?;
+        // The first key of a part ends the part before it.
+        self.check_has_entries(&block).map_err(damaged)?;
         let mut cursor = BlockCursor::new(&block, None);
         cursor.seek_to_first().map_err(damaged)?;
         if starts_part && cursor.valid() {

@@ -7,6 +7,7 @@
 //! filter part names the keys of the part. So a part in the place of another hides the keys that it
 //! does not hold, as any filter with wrong bits does. [`Table::verify`] counts these keys.
 
+use super::layout::Listed;
 use super::parts::{forged, in_parts, keys_of, layout_of, numbered, opened};
 use super::*;
 use crate::cursor::Cursor;
@@ -14,6 +15,7 @@ use crate::encoding::coding::put_varint;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
 use crate::stats::Ticker;
+use crate::table::block::HASH_INDEX_BIT;
 use crate::table::{ScanOptions, TableCursor};
 
 /// The size of a part in these tests, in bytes. A filter part of this size has up to 480 keys.
@@ -352,4 +354,60 @@ fn a_key_whose_versions_are_in_two_parts_is_found_in_the_second() {
         forgeries += 1;
     }
     assert!(forgeries > 10, "{forgeries}");
+}
+
+/// Reads reject a part whose first block has no entries. But `verify` called the table sound, and
+/// another filter was written whose parts began one part too late: it denied the keys behind that
+/// block.
+#[test]
+fn a_part_that_begins_without_entries_is_damage_for_verify_and_for_another_filter() {
+    let bytes = with_filter("bloom(10)");
+    let sound = layout_of(&bytes);
+    for part in [1, sound.index_parts.len() - 1] {
+        let before = &sound.index_parts[part - 1];
+        let (user_key, trailer) = (&before.user_key[..], before.trailer);
+        let is_behind = |it: &&Listed| (&it.user_key[..], trailer) > (user_key, it.trailer);
+        let first = sound.data.iter().find(is_behind).unwrap().handle;
+        let bad = forged(&bytes, first, |block| {
+            // Restart points, a hash index that takes what is left of the block, and the tail.
+            let len = block.len();
+            let buckets = (len - 6) % 4;
+            let restarts = (len - 6 - buckets) / 4;
+            block.fill(0);
+            block[len - 6..len - 4].copy_from_slice(&(buckets as u16).to_le_bytes());
+            block[len - 4..].copy_from_slice(&(restarts as u32 | HASH_INDEX_BIT).to_le_bytes());
+        });
+        let table = opened(&bad, &context(4 << 20));
+        let refiltered = refiltered(&table, FilterSpec::bloom(12.0).unwrap(), FilterKeys::Whole);
+        for error in [table.verify().unwrap_err(), refiltered.unwrap_err()] {
+            assert!(error.to_string().contains("a data block with entries"), "{error}");
+        }
+    }
+}
+
+/// Walks backward and seeks read restart points that a walk forward does not need.
+#[test]
+fn verify_names_a_block_with_wrong_restart_points() {
+    let bytes = with_filter("none");
+    let block = layout_of(&bytes).data[3].handle;
+    let verify = |bytes: &[u8]| opened(bytes, &context(4 << 20)).verify();
+    verify(&bytes).unwrap();
+    let content = block_of(&bytes, block);
+    let count = u32::from_le_bytes(*content.last_chunk().unwrap()) as usize;
+    assert!(count > 1, "{count}");
+    let array = content.len() - 4 * (count + 1);
+    let restart = |i: usize| array + 4 * i..array + 4 * (i + 1);
+    let changes: [&dyn Fn(&mut [u8]); 4] = [
+        &|block| block[restart(0).start] = 1,
+        &|block| block[restart(1).start] ^= 1,
+        &|block| block.copy_within(restart(0), restart(1).start),
+        &|block| block.copy_within(restart(1), restart(0).start),
+    ];
+    for (i, change) in changes.into_iter().enumerate() {
+        let error = verify(&forged(&bytes, block, change)).unwrap_err();
+        assert!(
+            error.to_string().contains("the offset of an entry with a whole key"),
+            "{i}: {error}"
+        );
+    }
 }
