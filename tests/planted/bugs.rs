@@ -424,10 +424,34 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a search for blocks knows only the compression types that Maypole writes",
         file: "src/table/salvage/search.rs",
-        old: "if bytes[length] > MAX_COMPRESSION_TYPE {",
-        new: "if !matches!(bytes[length], 0 | 1 | 4 | 7) {",
+        old: "(bytes[at] <= MAX_COMPRESSION_TYPE).then_some(",
+        new: "matches!(bytes[at], 0 | 1 | 4 | 7).then_some(",
         program: "lib",
         test: "table::tests::salvage::without_an_index_blocks_of_other_writers_compression_types_are_found",
+    },
+    Bug {
+        name: "a likely block needs no sound tail",
+        file: "src/table/salvage/search.rs",
+        old: "Some(Block::entries_end_before(&bytes[..self.at])?)",
+        new: "None",
+        program: "lib",
+        test: "table::salvage::search::tests::blocks_of_large_values_are_searched_by_their_tails",
+    },
+    Bug {
+        name: "the work in holes is not limited",
+        file: "src/table/salvage/search.rs",
+        old: "            *allowance -= cost;\n",
+        new: "",
+        program: "lib",
+        test: "table::salvage::search::tests::the_work_in_holes_is_limited_and_what_was_found_before_is_kept",
+    },
+    Bug {
+        name: "in a hole only likely blocks are found",
+        file: "src/table/salvage/search.rs",
+        old: "Ok(other.or(found))",
+        new: "Ok(found)",
+        program: "lib",
+        test: "table::salvage::search::tests::a_block_of_a_new_compression_type_is_found_behind_a_hole",
     },
     // Suspended readers.
     Bug {

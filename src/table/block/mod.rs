@@ -106,6 +106,26 @@ impl Block {
         }
     }
 
+    /// Where the entries end in a payload that ends where these bytes end. The bytes may begin
+    /// before the payload. `None` if [`Block::new`] does not accept its tail, or if its first
+    /// restart point is not 0.
+    pub fn entries_end_before(bytes: &[u8]) -> Option<usize> {
+        let (rest, &packed) = bytes.split_last_chunk()?;
+        let packed = u32::from_le_bytes(packed);
+        if packed & (UNKNOWN_BIT | SEPARATED_BIT) != 0 {
+            return None;
+        }
+        let mut restarts_end = rest.len();
+        if packed & HASH_INDEX_BIT != 0 {
+            let (rest, &buckets) = rest.split_last_chunk()?;
+            restarts_end = rest.len().checked_sub(usize::from(u16::from_le_bytes(buckets)))?;
+        }
+        let restart_count = (packed & RESTARTS_MASK) as usize;
+        let entries_end = restarts_end.checked_sub(4 * restart_count)?;
+        let first_restart = &bytes[entries_end..restarts_end].first_chunk::<4>();
+        first_restart.is_some_and(|first| *first == [0; 4]).then_some(entries_end)
+    }
+
     /// Whether a payload is a block whose keys and values are stored apart.
     pub fn is_separated(payload: &[u8]) -> bool {
         payload.last_chunk().is_some_and(|&tail| u32::from_le_bytes(tail) & SEPARATED_BIT != 0)

@@ -15,6 +15,8 @@
 //!
 //! The XXH3 here is the final one of xxHash 0.8. Filters hash keys with an older draft of XXH3.
 
+use std::hash::Hasher;
+
 use twox_hash::{XxHash3_64, XxHash32, XxHash64};
 
 /// Which checksum a table's blocks carry.
@@ -74,9 +76,7 @@ impl ChecksumKind {
     pub(crate) fn of(self, bytes: &[u8]) -> u32 {
         match self {
             ChecksumKind::None => 0,
-            ChecksumKind::Crc32c => {
-                crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
-            }
+            ChecksumKind::Crc32c => masked(crc32c::crc32c(bytes)),
             ChecksumKind::XxHash32 => XxHash32::oneshot(0, bytes),
             ChecksumKind::XxHash64 => XxHash64::oneshot(0, bytes) as u32,
             ChecksumKind::Xxh3 => match bytes.split_last() {
@@ -89,12 +89,72 @@ impl ChecksumKind {
     /// The checksum of a payload and its type byte that are not adjacent in memory.
     pub(crate) fn of_parts(self, payload: &[u8], last: u8) -> u32 {
         match self {
-            ChecksumKind::Xxh3 => {
-                XxHash3_64::oneshot(payload) as u32 ^ u32::from(last).wrapping_mul(0x6b90_83d9)
-            }
+            ChecksumKind::Xxh3 => with_type(XxHash3_64::oneshot(payload), last),
             kind => kind.of(&[payload, &[last]].concat()),
         }
     }
+}
+
+/// The checksum of a payload that is hashed piece by piece. So one pass over some bytes gives the
+/// checksums of all their prefixes.
+pub(crate) enum RunningChecksum {
+    None,
+    Crc32c(u32),
+    XxHash32(XxHash32),
+    XxHash64(XxHash64),
+    Xxh3(Box<XxHash3_64>),
+}
+
+impl RunningChecksum {
+    pub(crate) fn new(kind: ChecksumKind) -> RunningChecksum {
+        match kind {
+            ChecksumKind::None => RunningChecksum::None,
+            ChecksumKind::Crc32c => RunningChecksum::Crc32c(0),
+            ChecksumKind::XxHash32 => RunningChecksum::XxHash32(XxHash32::with_seed(0)),
+            ChecksumKind::XxHash64 => RunningChecksum::XxHash64(XxHash64::with_seed(0)),
+            ChecksumKind::Xxh3 => RunningChecksum::Xxh3(Box::new(XxHash3_64::new())),
+        }
+    }
+
+    /// Hashes the next bytes of the payload.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        match self {
+            RunningChecksum::None => {}
+            RunningChecksum::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
+            RunningChecksum::XxHash32(state) => state.write(bytes),
+            RunningChecksum::XxHash64(state) => state.write(bytes),
+            RunningChecksum::Xxh3(state) => state.write(bytes),
+        }
+    }
+
+    /// The checksum of what was hashed so far and of the type byte `last` after it.
+    pub(crate) fn with_last(&self, last: u8) -> u32 {
+        match self {
+            RunningChecksum::None => 0,
+            &RunningChecksum::Crc32c(crc) => masked(crc32c::crc32c_append(crc, &[last])),
+            RunningChecksum::XxHash32(state) => {
+                let mut state = state.clone();
+                state.write(&[last]);
+                state.finish_32()
+            }
+            RunningChecksum::XxHash64(state) => {
+                let mut state = state.clone();
+                state.write(&[last]);
+                state.finish() as u32
+            }
+            RunningChecksum::Xxh3(state) => with_type(state.finish(), last),
+        }
+    }
+}
+
+/// What is stored of a CRC-32C.
+fn masked(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// The checksum of a payload whose XXH3 is `of_payload`, and of the type byte after it.
+fn with_type(of_payload: u64, last: u8) -> u32 {
+    of_payload as u32 ^ u32::from(last).wrapping_mul(0x6b90_83d9)
 }
 
 /// The context (see the module) of a block at `offset`. `base` is the footer's
@@ -132,6 +192,22 @@ mod tests {
             }
         }
         assert_eq!(ChecksumKind::from_byte(5), None);
+    }
+
+    #[test]
+    fn a_running_checksum_is_that_of_the_bytes_up_to_each_place() {
+        let bytes: Vec<u8> = (0..3000u32).map(|i| (i * i >> 3) as u8).collect();
+        for id in 0..=4 {
+            let kind = ChecksumKind::from_byte(id).unwrap();
+            let mut running = RunningChecksum::new(kind);
+            let mut hashed = 0;
+            for length in (0..300).chain((300..2999).step_by(37)) {
+                running.write(&bytes[hashed..length]);
+                hashed = length;
+                let expected = kind.of(&bytes[..=length]);
+                assert_eq!(running.with_last(bytes[length]), expected, "{kind:?}, {length} bytes");
+            }
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ use std::path::Path;
 use crate::encoding::coding::{Decoder, fixed32, fixed64, put_fixed32, put_fixed64, put_varint};
 use crate::error::{Damage, Error, Result};
 
-use super::checksum::{ChecksumKind, context};
+use super::checksum::{ChecksumKind, RunningChecksum, context};
 
 /// Bytes after every block's payload.
 pub(crate) const BLOCK_TRAILER_BYTES: usize = 5;
@@ -318,6 +318,17 @@ impl Footer {
     /// Like [`Footer::block_checksum`], for a payload and a type byte that are not adjacent.
     pub(crate) fn checksum_of_parts(&self, payload: &[u8], compression: u8, offset: u64) -> u32 {
         let of_block = self.checksum.of_parts(payload, compression);
+        of_block.wrapping_add(context(self.checksum_context_base, offset))
+    }
+
+    /// Like [`Footer::block_checksum`], for a payload that was hashed piece by piece.
+    pub(crate) fn checksum_of_running(
+        &self,
+        payload: &RunningChecksum,
+        compression: u8,
+        offset: u64,
+    ) -> u32 {
+        let of_block = payload.with_last(compression);
         of_block.wrapping_add(context(self.checksum_context_base, offset))
     }
 }
