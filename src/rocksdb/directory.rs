@@ -6,6 +6,7 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{Manifest, OptionsText};
@@ -75,36 +76,73 @@ impl Directory {
         }
     }
 
-    /// Rejects a database whose logs are in another directory: its own directory has no log that a
-    /// family may need, and the option `wal_dir` names a directory that has some. RocksDB stores
-    /// `wal_dir` even if it is the database's own directory, so the options of a copied database
-    /// name the directory of the original. Therefore a `wal_dir` with a `CURRENT` is taken for the
-    /// original, and its logs are ignored.
+    /// Rejects a database whose own directory has no log that a family may need, if the logs may be
+    /// in the directory that the option `wal_dir` names.
     fn check_logs_are_here(&self, fs: &dyn Fs) -> Result<()> {
         let wal_dir = self.options.as_ref().and_then(|options| options.database("wal_dir"));
         let Some(wal_dir) = wal_dir.filter(|dir| !dir.is_empty()).map(Path::new) else {
             return Ok(());
         };
-        if !self.logs.is_empty() || wal_dir == self.dir {
+        if !self.logs.is_empty() || self.is_named(wal_dir) {
             return Ok(());
         }
-        let first = self.manifest.first_log();
-        let holds_logs = |names: Vec<String>| {
-            let is_live = |name: &String| number_before(".log", name) >= Some(first);
-            !names.iter().any(|name| name == "CURRENT") && names.iter().any(is_live)
+        let how = match is_absolute(wal_dir) {
+            true if self.has_its_logs_in(fs, wal_dir)? => "",
+            // A writer may have started a log here after `self.logs` were listed.
+            false if !self.has_live_log(&fs.list(&self.dir)?) => {
+                ", or if there are none, remove wal_dir from the newest OPTIONS file: only the \
+                 program that wrote this relative path knows where it leads"
+            }
+            _ => return Ok(()),
         };
-        match fs.list(wal_dir).is_ok_and(holds_logs) {
-            false => Ok(()),
-            true => Err(Error::Unsupported {
-                file: self.dir.clone(),
-                what: format!(
-                    "write-ahead logs in another directory ({}, wal_dir); copy or link its .log files \
-                     into the database's directory",
-                    wal_dir.display()
-                ),
-            }),
+        Err(Error::Unsupported {
+            file: self.dir.clone(),
+            what: format!(
+                "write-ahead logs in another directory ({}, wal_dir); copy or link its .log files \
+                 into the database's directory{how}",
+                wal_dir.display()
+            ),
+        })
+    }
+
+    /// Whether `wal_dir` is a name of the database's own directory. RocksDB may store it even then,
+    /// as the program wrote it, perhaps relative to where the program ran.
+    fn is_named(&self, wal_dir: &Path) -> bool {
+        let name = wal_dir.strip_prefix(".").unwrap_or(wal_dir);
+        !name.as_os_str().is_empty() && self.dir.ends_with(name)
+    }
+
+    /// Whether the directory of an absolute path has the logs of this database. The options of a
+    /// copied database may name the directory of the original, which may be gone. Therefore a
+    /// directory that is missing has no logs, and one with a `CURRENT` is taken for the original,
+    /// whose logs are ignored. Any other failure does not tell whether logs are there.
+    fn has_its_logs_in(&self, fs: &dyn Fs, wal_dir: &Path) -> Result<bool> {
+        match fs.list(wal_dir) {
+            Ok(names) => Ok(!names.iter().any(|it| it == "CURRENT") && self.has_live_log(&names)),
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),
+            Err(Error::Io { path, source, .. }) => {
+                let operation = "look for write-ahead logs here (wal_dir in the OPTIONS file)";
+                Err(Error::Io { path, operation, source })
+            }
+            Err(error) => Err(error),
         }
     }
+
+    /// Whether one of these names is that of a log that a family may need.
+    fn has_live_log(&self, names: &[String]) -> bool {
+        let first = self.manifest.first_log();
+        names.iter().any(|name| number_before(".log", name) >= Some(first))
+    }
+}
+
+/// Whether the path is absolute, here or on Windows, from where the database may have been copied.
+fn is_absolute(path: &Path) -> bool {
+    let on_windows = |text: &[u8]| match text {
+        [b'\\', b'\\', ..] => true,
+        [drive, b':', b'\\' | b'/', ..] => drive.is_ascii_alphabetic(),
+        _ => false,
+    };
+    path.has_root() || on_windows(path.as_os_str().as_encoded_bytes())
 }
 
 /// The number of the MANIFEST that `CURRENT` names. If there is no `CURRENT`, the error says what
@@ -135,9 +173,11 @@ fn number_before(ending: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::fuzzing::{EditBytes, LogBytes, put_file};
     use super::*;
-    use crate::fs::MemFs;
+    use crate::fs::{Fault, FaultFs, MemFs, Operation, Target};
 
     fn manifest() -> Vec<u8> {
         let mut edit = EditBytes::default();
@@ -218,17 +258,21 @@ mod tests {
         assert_eq!([3, 4, 5].map(name), ["000003.ldb", "000004.sst", "000005.sst"]);
     }
 
+    /// A database without a log, whose options have this `wal_dir`.
+    fn without_log(wal_dir: &str) -> MemFs {
+        let options = format!("[DBOptions]\n  wal_dir={wal_dir}\n");
+        directory(&[
+            ("CURRENT", b"MANIFEST-000005\n"),
+            ("MANIFEST-000005", &manifest()),
+            ("OPTIONS-000004", options.as_bytes()),
+        ])
+    }
+
     /// A database without a log is not rejected, because a checkpoint may have none. Nor is a
     /// database rejected whose `wal_dir` is the directory of the database from which it was copied.
     #[test]
     fn logs_in_another_directory_are_missed_only_where_they_are_alone() {
-        let manifest = manifest();
-        let options = b"[DBOptions]\n  wal_dir=/logs\n";
-        let fs = directory(&[
-            ("CURRENT", b"MANIFEST-000005\n"),
-            ("MANIFEST-000005", &manifest),
-            ("OPTIONS-000004", options),
-        ]);
+        let fs = without_log("/logs");
         let open = || Directory::read(&fs, Path::new("/db"));
         open().unwrap();
         fs.create_dir_all(Path::new("/logs")).unwrap();
@@ -238,5 +282,43 @@ mod tests {
         assert!(open().unwrap_err().to_string().contains("/logs"));
         put_file(&fs, Path::new("/logs/CURRENT"), b"MANIFEST-000001\n");
         open().unwrap();
+    }
+
+    /// Every failure to list `wal_dir` was once taken for a directory without logs.
+    #[test]
+    fn a_wal_dir_that_cannot_be_listed_is_an_error_that_names_it() {
+        let mem = without_log("/logs");
+        let fs = FaultFs::new(Arc::new(mem.clone()));
+        let open = || Directory::read(&fs, Path::new("/db"));
+        open().unwrap();
+        fs.fail_files_from("logs", Target::Only(Operation::List), 0, Fault::Io);
+        let error = open().unwrap_err();
+        assert!(matches!(&error, Error::Io { path, .. } if path == Path::new("/logs")), "{error}");
+        assert!(error.to_string().contains("wal_dir"), "{error}");
+        put_file(&mem, Path::new("/db/000007.log"), b"");
+        open().unwrap();
+    }
+
+    /// A relative `wal_dir` was once looked for in the directory where the reader ran.
+    #[test]
+    fn a_relative_wal_dir_needs_a_log_that_is_as_new_as_the_manifest_asks() {
+        for wal_dir in ["wal", "./wal/", ".", "..", "../db", "b", "wal/db"] {
+            let fs = without_log(wal_dir);
+            let open = || Directory::read(&fs, Path::new("/db"));
+            put_file(&fs, Path::new("/db/000006.log"), b"");
+            let error = open().unwrap_err();
+            assert!(matches!(error, Error::Unsupported { .. }), "{wal_dir}: {error}");
+            assert!(error.to_string().contains("remove wal_dir"), "{wal_dir}: {error}");
+            put_file(&fs, Path::new("/db/000007.log"), b"");
+            open().unwrap();
+        }
+    }
+
+    /// RocksDB 5 stored the path of the database itself: `small` in the fixture `5.3-small`.
+    #[test]
+    fn a_wal_dir_that_is_the_database_itself_or_on_windows_is_no_other_directory() {
+        for wal_dir in ["db", "./db/", "/db", "/db/.", r"C\:\\db", "C\\:/db", r"\\\\server\\db"] {
+            Directory::read(&without_log(wal_dir), Path::new("/db")).unwrap();
+        }
     }
 }

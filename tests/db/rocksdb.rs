@@ -423,6 +423,37 @@ fn timestamps_other_families_and_other_databases_are_refused_by_name() {
     ));
 }
 
+/// A database whose logs are elsewhere was opened without a word, and without the writes in them,
+/// if its relative `wal_dir` was not found where the reader ran.
+#[test]
+fn a_database_whose_logs_are_in_a_relative_directory_is_refused_until_they_are_copied() {
+    let dir = unpacked("10.4.2-atomic-live");
+    let named = |ending: &str| {
+        let paths = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.to_str().unwrap().contains(ending)).max().unwrap()
+    };
+    let open = || RocksDb::open_read_only(dir.path());
+    let all = entries(&open().unwrap().column_family("default").unwrap());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (log, options) = (named(".log"), named("OPTIONS-"));
+    let moved = elsewhere.path().join(log.file_name().unwrap());
+    fs::copy(&log, &moved).unwrap();
+    fs::remove_file(&log).unwrap();
+    let text = fs::read_to_string(&options).unwrap();
+    let with_wal_dir = text.replace("[DBOptions]\n", "[DBOptions]\n  wal_dir=app/wal\n");
+    fs::write(&options, with_wal_dir).unwrap();
+
+    let error = open().unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    assert!(error.to_string().contains("app/wal") && error.to_string().contains("copy"), "{error}");
+    fs::copy(&moved, &log).unwrap();
+    assert_eq!(entries(&open().unwrap().column_family("default").unwrap()), all);
+    // Without the option, a database without logs is one whose writes are all in tables.
+    fs::remove_file(&log).unwrap();
+    fs::write(&options, text).unwrap();
+    assert!(entries(&open().unwrap().column_family("default").unwrap()).len() < all.len());
+}
+
 /// Names of column families are bytes, and errors escape them. They were once texts, so that a
 /// database with a family of another name was refused as damaged.
 #[test]

@@ -1498,6 +1498,22 @@ pub const BUGS: &[Bug] = &[
         test: "rocksdb::all_column_families_go_to_one_database_and_back",
     },
     Bug {
+        name: "a wal_dir that cannot be listed counts as one without logs",
+        file: "src/rocksdb/directory.rs",
+        old: "if source.kind() == ErrorKind::NotFound => Ok(false),",
+        new: "if source.kind() != ErrorKind::Other => Ok(false),",
+        program: "lib",
+        test: "rocksdb::directory::tests::a_wal_dir_that_cannot_be_listed_is_an_error_that_names_it",
+    },
+    Bug {
+        name: "a relative wal_dir is looked for where the reader runs",
+        file: "src/rocksdb/directory.rs",
+        old: "let how = match is_absolute(wal_dir) {",
+        new: "let how = match is_absolute(wal_dir) || true {",
+        program: "db",
+        test: "rocksdb::a_database_whose_logs_are_in_a_relative_directory_is_refused_until_they_are_copied",
+    },
+    Bug {
         name: "a repaired tree takes 0 for a missing largest sequence number",
         file: "src/db/repair/tables.rs",
         old: "let (mut smallest_sequence, mut largest_sequence) = survey.sequences.unwrap_or_default();",
