@@ -62,11 +62,10 @@ impl Holds {
 
 impl Compact {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let builder = Db::builder(&self.db);
-        // Opening for writing may begin an automatic compaction, which would change what is counted.
-        let before = self.keyspace.of(&builder.clone().open_read_only()?)?.stats();
-        let before = Holds::of(&before);
-        let db = self.keyspace.open(builder, self.filter)?;
+        let db = self.keyspace.open(Db::builder(&self.db), self.filter)?;
+        // Counted at once, because an automatic compaction may begin with the opening. A read-only
+        // handle, which has none, would keep all tables open.
+        let before = Holds::of(&db.stats());
         progress::during("compacting", || {
             db.compact_range(self.range.bounds())?;
             db.wait_for_compaction()

@@ -189,6 +189,34 @@ fn a_compaction_rewrites_tables_with_the_filters_asked_for() {
     assert!(maypole!("inspect", &tables[0]).well().contains("ribbon"));
 }
 
+/// `compact` once counted the tables of before by a read-only handle, which keeps all of them open.
+/// So it failed where other commands that write did their work.
+#[cfg(unix)]
+#[test]
+fn a_database_of_more_tables_than_descriptors_is_compacted() {
+    const TABLES: usize = 60;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = Db::builder(&path).table_bytes(4096).compression(maypole::Compression::None);
+    let db = db.level_base_bytes(1 << 40).open().unwrap();
+    (0..TABLES * 5).for_each(|n| db.put(format!("{n:05}"), [7; 900]).unwrap());
+    db.compact_range(..).unwrap();
+    db.close().unwrap();
+    let count = tables(&path).len();
+    assert!(count >= TABLES, "{count}");
+    let limited = |command: &str| {
+        let call = format!("ulimit -n 32 && exec \"$0\" {command} \"$1\"");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &call, env!("CARGO_BIN_EXE_maypole")]).arg(&path);
+        crate::Done::of(shell.output().unwrap())
+    };
+    let error = limited("count").badly(1);
+    assert!(error.contains("a read-only handle keeps all tables open"), "{error}");
+    let said = limited("compact").well();
+    assert!(said.starts_with(&format!("before: {count} tables, 300 entries")), "{said}");
+    assert!(said.contains("after : 1 table, 300 entries"), "{said}");
+}
+
 /// Other filters cost a compaction once, which merges and compresses what stays the same.
 #[test]
 fn tables_get_other_filters_in_place() {
