@@ -36,7 +36,8 @@ pub use bloom::sizing::{
 
 /// The fewest bits a key that any filter with rate `fpr` takes.
 pub fn lower_bound_bits_per_key(fpr: f64) -> f64 {
-    -log2(fpr)
+    // Not `-log2(fpr)`, which is -0 for a rate of 1.
+    0.0 - log2(fpr)
 }
 
 /// The expected false-positive rate of a filter of `family` with this many stored bits for each of
@@ -62,6 +63,7 @@ mod tests {
     #[test]
     fn the_bound_is_one_bit_for_each_halving() {
         assert_eq!(lower_bound_bits_per_key(0.125), 3.0);
+        assert_eq!(format!("{:.2}", lower_bound_bits_per_key(1.0)), "0.00");
         assert!((lower_bound_bits_per_key(0.01) - 6.644).abs() < 0.001);
     }
 }

@@ -73,7 +73,8 @@ record! {
         bytes: u64,
         bits_per_key: f64,
         /// Bits per key, divided by the fewest bits per key that any filter of this rate can take.
-        times_bound: f64,
+        /// `None` at a rate of 100 %, which takes no bits.
+        times_bound: Option<f64>,
         probes: Option<u64>,
         fpr: f64,
         /// The false-positive rate if the same bytes hold 1.5 times as many keys.
@@ -217,12 +218,13 @@ impl Size {
         let pairs = stored_index_bytes.max(bytes as f64) / BLOCK_BYTES;
         let top_bytes = pairs * TOP_ENTRY_BYTES;
         let parts_bytes = bytes as f64 + stored_index_bytes + pairs * PAIR_BYTES;
+        let bound = sizing::lower_bound_bits_per_key(fpr(1.0));
         SizeRow {
             filter: filter.to_string(),
             keys: self.keys,
             bytes,
             bits_per_key: bits,
-            times_bound: bits / sizing::lower_bound_bits_per_key(fpr(1.0)),
+            times_bound: (bound > 0.0).then(|| bits / bound),
             probes,
             fpr: fpr(1.0),
             fpr_at_1_5_times_the_keys: fpr(1.5),
@@ -450,12 +452,13 @@ fn separator_bytes(keys: u64) -> f64 {
     4.0 + (keys as f64).log(16.0)
 }
 
-/// The bits per key that a filter of the family of `row` needs for a rate.
+/// The bits per key that a filter of the family of `row` needs for a rate. No number of them is
+/// known to be enough where the filter of `row` has a rate of 100 %.
 fn bits_for(row: &SizeRow, rate: f64) -> f64 {
     match row.filter.as_str() {
         _ if rate > WORST_FPR => 0.0,
         "bloom" => f64::from(sizing::bloom_millibits_for_fpr(rate)) / 1000.0,
-        _ => row.times_bound * sizing::lower_bound_bits_per_key(rate),
+        _ => row.times_bound.unwrap_or(f64::INFINITY) * sizing::lower_bound_bits_per_key(rate),
     }
 }
 
@@ -481,7 +484,7 @@ fn filters(rows: &[SizeRow]) -> Sheet {
         ("filter", &|row| row.filter.clone().into()),
         ("bytes", &|row| size(row.bytes).into()),
         ("bits/key", &|row| format!("{:.2}", row.bits_per_key).into()),
-        ("times\nbound", &|row| format!("{:.2}", row.times_bound).into()),
+        ("times\nbound", &|row| or_dash(row.times_bound.map(|times| format!("{times:.2}")))),
         ("probes", &|row| or_dash(row.probes)),
         ("predicted\nrate", &|row| percent(row.fpr).into()),
         ("more keys\n1.5 x", &|row| percent(row.fpr_at_1_5_times_the_keys).into()),

@@ -66,6 +66,20 @@ fn bits_give_a_rate_and_memory_a_share() {
     assert!(done.err.lines().all(|line| line.starts_with("note: ")), "{}", done.err);
 }
 
+/// A textbook's filter of one key and one bit says "maybe" to every query. `size` once printed a
+/// bound of -0.00 bits for its rate, and `-inf` for its bits divided by the bound.
+#[test]
+fn a_rate_of_100_percent_has_a_bound_of_zero_and_no_multiple_of_it() {
+    let text = maypole!("size", "--keys", "1", "--bits", "1").out;
+    let textbook = text.lines().find(|line| line.contains("textbook bloom")).unwrap();
+    let cells: Vec<&str> = textbook.split_whitespace().skip(2).collect();
+    assert_eq!(cells[..7], ["1", "B", "1.00", "-", "1", "100", "%"], "{text}");
+    assert!(text.contains("log2(1/p) = 0.00 bits"), "{text}");
+    assert!(!text.contains("-0.0") && !text.contains("inf") && !text.contains("NaN"), "{text}");
+    let rows = rows(&maypole!("size", "--keys", "1", "--bits", "1", "--json").out);
+    assert_eq!((&rows[0]["fpr"], &rows[0]["times_bound"]), (&1.0.into(), &Value::Null));
+}
+
 /// A database whose filters and indexes outgrow the block cache reads them again and again. `size`
 /// once computed only filters, so that a plan looked right although its filters and indexes did not
 /// fit into the cache. Now it warns.
