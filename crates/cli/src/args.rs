@@ -195,6 +195,11 @@ impl InKeyspace {
         let keyspace = open(&options.open()?, &name.0)?;
         Ok(keyspace.keyspace_with(&name.0, with_filter)?)
     }
+
+    /// A handle of the keyspace, which must exist, of a database that is open.
+    pub fn of(&self, db: &Db) -> Result<Db> {
+        existing_keyspace(db, self.keyspace.as_ref().map_or(DEFAULT, |name| &name.0))
+    }
 }
 
 /// Opens a directory, which Maypole refused to open as its own with the error `refused`, as a

@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_running_checksum_is_that_of_the_bytes_up_to_each_place() {
-        let bytes: Vec<u8> = (0..3000u32).map(|i| (i * i >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..3000u32).map(|i| ((i * i) >> 3) as u8).collect();
         for id in 0..=4 {
             let kind = ChecksumKind::from_byte(id).unwrap();
             let mut running = RunningChecksum::new(kind);

@@ -397,17 +397,14 @@ fn verify_names_a_block_with_wrong_restart_points() {
     assert!(count > 1, "{count}");
     let array = content.len() - 4 * (count + 1);
     let restart = |i: usize| array + 4 * i..array + 4 * (i + 1);
-    let changes: [&dyn Fn(&mut [u8]); 4] = [
-        &|block| block[restart(0).start] = 1,
-        &|block| block[restart(1).start] ^= 1,
-        &|block| block.copy_within(restart(0), restart(1).start),
-        &|block| block.copy_within(restart(1), restart(0).start),
-    ];
-    for (i, change) in changes.into_iter().enumerate() {
-        let error = verify(&forged(&bytes, block, change)).unwrap_err();
-        assert!(
-            error.to_string().contains("the offset of an entry with a whole key"),
-            "{i}: {error}"
-        );
+    for change in 0..4 {
+        let bad = forged(&bytes, block, |block| match change {
+            0 => block[restart(0).start] = 1,
+            1 => block[restart(1).start] ^= 1,
+            2 => block.copy_within(restart(0), restart(1).start),
+            _ => block.copy_within(restart(1), restart(0).start),
+        });
+        let error = verify(&bad).unwrap_err().to_string();
+        assert!(error.contains("the offset of an entry with a whole key"), "{change}: {error}");
     }
 }

@@ -62,10 +62,15 @@ impl Holds {
 
 impl Compact {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let db = self.keyspace.open(Db::builder(&self.db), self.filter)?;
-        // Counted at once, because an automatic compaction may begin with the opening. A read-only
-        // handle, which has none, would keep all tables open.
-        let before = Holds::of(&db.stats());
+        let builder = Db::builder(&self.db);
+        // Opening for writing may begin an automatic compaction, which would change what is counted.
+        // But a read-only handle keeps all tables open, for which the descriptors may be too few.
+        let unchanged = match builder.clone().open_read_only() {
+            Ok(db) => Some(self.keyspace.of(&db)?.stats()),
+            Err(_) => None,
+        };
+        let db = self.keyspace.open(builder, self.filter)?;
+        let before = Holds::of(&unchanged.unwrap_or_else(|| db.stats()));
         progress::during("compacting", || {
             db.compact_range(self.range.bounds())?;
             db.wait_for_compaction()

