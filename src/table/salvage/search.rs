@@ -417,7 +417,7 @@ mod tests {
     /// little to find a block whose tail is sound.
     #[test]
     fn blocks_of_large_values_are_searched_by_their_tails() {
-        let allowance = 256 << 20;
+        let allowance = 512 << 20;
         for (value_bytes, is_longest) in [(100_000, false), (250_000, true)] {
             let values: Vec<_> = (0..10).map(|i| noise(value_bytes, i)).collect();
             let (bytes, blocks) = table(&values, Compression::None);
@@ -427,9 +427,8 @@ mod tests {
             let expected = if is_longest { blocks[..4].to_vec() } else { all_but(&blocks, 4) };
             assert_eq!(found, expected, "{value_bytes}");
             // The second pass takes half of what the first one leaves. The first one hashes some
-            // 100 KB from each byte on that is 0.
-            let hashed = allowance - left;
-            assert!(hashed < allowance / 2 + (64 << 20), "{value_bytes}: {hashed}");
+            // 100 KB from each byte on that is 0, which is less than half of all.
+            assert!(left > allowance / 4, "{value_bytes}: {left}");
         }
     }
 
