@@ -20,7 +20,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::checked_text::{checked_lines, with_checksum};
-use super::inner::Inner;
 use super::inner::database::Database;
 use super::inner::tree::Tree;
 use crate::fs::{self, Fs};
@@ -37,40 +36,36 @@ const WRITE_EVERY: u64 = 1 << 18;
 const MAX_BYTES: u64 = 64 << 20;
 const FIRST_LINE: &str = "maypole asked 1\n";
 
-impl Inner {
-    /// Brings the asks of the tables of `version` up to date, if the policy uses them.
-    pub(in crate::db) fn count_asks(&self, version: &Version) {
-        if !self.tree.options().filter.learns() {
-            return;
-        }
-        let mut asking = lock(&self.tree.asking);
-        let lookups = self.database.counters().sums().get(Ticker::NumberKeysRead);
-        let since = lookups.saturating_sub(asking.counted_at);
-        let keep = 0.5f64.powf(since as f64 / HALF_LIFE);
-        for (_, file) in version.files() {
-            file.asked.count(file.table.block_file().file_counters.sums(), keep);
-        }
-        asking.counted_at = lookups;
-        if lookups >= asking.written_at + WRITE_EVERY {
-            asking.written_at = lookups;
-            write(&self.database);
-        }
+/// Brings the asks of the tables of `version`, one of the tree, up to date, if the policy uses them.
+pub(in crate::db) fn count(database: &Database, tree: &Tree, version: &Version) {
+    if !tree.options().filter.learns() {
+        return;
     }
+    let mut asking = lock(&tree.asking);
+    let lookups = database.counters().sums().get(Ticker::NumberKeysRead);
+    let since = lookups.saturating_sub(asking.counted_at);
+    let keep = 0.5f64.powf(since as f64 / HALF_LIFE);
+    for (_, file) in version.files() {
+        file.asked.count(file.table.block_file().file_counters.sums(), keep);
+    }
+    asking.counted_at = lookups;
+    if lookups >= asking.written_at + WRITE_EVERY {
+        asking.written_at = lookups;
+        write(database);
+    }
+}
 
-    /// Leaves the asks for the next opening.
-    pub(in crate::db) fn keep_asks(&self) {
-        let trees = self.database.trees.all();
-        let learning = trees.iter().filter(|tree| tree.options().filter.learns());
-        let learning: Vec<_> = learning.collect();
-        if learning.is_empty() || self.database.status.failure().is_some() {
-            return;
-        }
-        for tree in learning {
-            let read_state = tree.reading.current();
-            self.with_tree(Arc::clone(tree)).count_asks(&read_state.sources.version);
-        }
-        write(&self.database);
+/// Leaves the asks for the next opening.
+pub(in crate::db) fn keep(database: &Database) {
+    let trees = database.trees.all();
+    let learning: Vec<_> = trees.iter().filter(|tree| tree.options().filter.learns()).collect();
+    if learning.is_empty() || database.status.failure().is_some() {
+        return;
     }
+    for tree in learning {
+        count(database, tree, &tree.reading.current().sources.version);
+    }
+    write(database);
 }
 
 fn write(database: &Database) {

@@ -15,6 +15,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::asked;
 use super::background::install::READERS_PATIENCE;
 use super::background::jobs::{message_of, wait_for_jobs, while_working_for, works_here};
 use super::background::timer;
@@ -84,7 +85,7 @@ impl Inner {
         self.database.store.obsolete.close();
         self.database.trees.keep_tables_of_readers_open();
         publish::publish_stats(&self.database, false);
-        self.keep_asks();
+        asked::keep(&self.database);
         self.database.directory.release();
         synced
     }

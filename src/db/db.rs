@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::background::FilterReport;
+use super::background::refilter::apply_filter_policy;
 use super::explain::trace::LookupTrace;
 use super::explain::watch::explain;
 use super::get;
@@ -895,7 +896,7 @@ impl Db {
     /// Those of [`Db`]. A table that is damaged, or that has something that only RocksDB writes, is
     /// no error: it keeps its filter, and the report names it.
     pub fn apply_filter_policy(&self) -> Result<FilterReport> {
-        self.inner.apply_filter_policy()
+        apply_filter_policy(&self.inner)
     }
 
     /// The filter policy of the keyspace, which gives new tables their filters.

@@ -108,7 +108,7 @@ impl Db {
         name: impl AsRef<[u8]>,
         options: impl FnOnce(Builder) -> Builder,
     ) -> Result<Db> {
-        let inner = self.inner.open_keyspace(name.as_ref(), options)?;
+        let inner = self.open_keyspace(name.as_ref(), options)?;
         Ok(Db { inner, handle: Arc::clone(&self.handle) })
     }
 
@@ -164,7 +164,7 @@ impl Db {
     #[doc(alias = "drop_tree")]
     #[doc(alias = "delete_table")]
     pub fn drop_keyspace(&self, name: impl AsRef<[u8]>) -> Result<bool> {
-        self.inner.drop_keyspace(name.as_ref())
+        self.drop_named(name.as_ref())
     }
 }
 
@@ -221,12 +221,12 @@ impl Snapshot {
     }
 }
 
-impl Inner {
+impl Db {
     fn open_keyspace(&self, name: &[u8], change: impl FnOnce(Builder) -> Builder) -> Result<Inner> {
-        let database = &self.database;
+        let database = &self.inner.database;
         // The closing waits for this call. Otherwise the call could write to the MANIFEST, and let
         // `CURRENT` name a new one, when the directory has another owner already.
-        let _working = read_in_this_thread(self)?;
+        let _working = read_in_this_thread(&self.inner)?;
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             let text =
                 format!("a name of {} bytes: a keyspace has 1 to {MAX_NAME_BYTES}", name.len());
@@ -239,7 +239,7 @@ impl Inner {
             if *before != options {
                 self.set_options(&tree, options);
             }
-            return Ok(self.with_tree(tree));
+            return Ok(self.inner.with_tree(tree));
         }
         let Some(known) = database.trees.find(name) else {
             return self.create_keyspace(name, changed(&database.options, change)?);
@@ -252,7 +252,7 @@ impl Inner {
             false => {
                 let known = Keyspace { options: options.to_text().into(), ..known };
                 database.status.check_writable()?;
-                self.ensure_taken_over(&mut database.writing.lead())?;
+                self.inner.ensure_taken_over(&mut database.writing.lead())?;
                 self.record_keyspace(known.clone())?;
                 known
             }
@@ -262,14 +262,14 @@ impl Inner {
                 if options != before {
                     self.set_options(tree, options);
                 }
-                Ok(self.with_tree(Arc::clone(tree)))
+                Ok(self.inner.with_tree(Arc::clone(tree)))
             }
             None => self.start_keyspace(known, options, database.writing.lead()),
         }
     }
 
     fn create_keyspace(&self, name: &[u8], options: TreeOptions) -> Result<Inner> {
-        let database = &self.database;
+        let database = &self.inner.database;
         database.status.check_writable()?;
         let id = database.trees.take_id()?;
         let text: Arc<str> = options.to_text().into();
@@ -282,28 +282,28 @@ impl Inner {
 
     /// Keeps writers out from now on, and makes durable what they have written before.
     fn lead_and_sync(&self) -> Result<LeadingWriter<'_>> {
-        let mut writer = self.database.writing.lead();
-        self.database.status.check_writable()?;
-        self.ensure_taken_over(&mut writer)?;
-        self.sync_with(&mut writer).map_err(|error| self.latch(error))?;
+        let mut writer = self.inner.database.writing.lead();
+        self.inner.database.status.check_writable()?;
+        self.inner.ensure_taken_over(&mut writer)?;
+        self.inner.sync_with(&mut writer).map_err(|error| self.inner.latch(error))?;
         Ok(writer)
     }
 
     /// Enters a keyspace or its other options into the MANIFEST, and into the list.
     fn record_keyspace(&self, keyspace: Keyspace) -> Result<()> {
-        let database = &self.database;
+        let database = &self.inner.database;
         let put = || database.catalog.put_keyspace(database.parts(), keyspace);
-        latching_panics(self, put).map_err(|error| self.latch_unless_retried(error))
+        latching_panics(&self.inner, put).map_err(|error| self.inner.latch_unless_retried(error))
     }
 
     /// Sets the options of a tree for tables and memtables to come.
     fn set_options(&self, tree: &Arc<Tree>, options: TreeOptions) {
         let memtable_bytes = options.memtable_bytes;
         tree.set_options(options);
-        if let Ok(of_tree) = self.database.writing.lead().of(tree.id) {
+        if let Ok(of_tree) = self.inner.database.writing.lead().of(tree.id) {
             of_tree.memtable_bytes = memtable_bytes;
         }
-        self.with_tree(Arc::clone(tree)).schedule(&mut tree.lock());
+        self.inner.with_tree(Arc::clone(tree)).schedule(&mut tree.lock());
     }
 
     /// Makes the tree of a keyspace that has nothing in it, and lets it take writes.
@@ -313,7 +313,7 @@ impl Inner {
         options: TreeOptions,
         mut leading: LeadingWriter<'_>,
     ) -> Result<Inner> {
-        let database = &self.database;
+        let database = &self.inner.database;
         let (memtable, writer) = Memtable::new(options.memtable_bytes);
         let state = TreeState::new(memtable, Arc::new(Version::default()), &options);
         let reading = Reading::new(&database.store, &state, &database.sequences);
@@ -321,33 +321,34 @@ impl Inner {
         let of_tree = TreeWriter::new(&tree, writer);
         let is_of_one = |wal: &LogWriter| wal.version() == LogVersion::OneKeyspace;
         if leading.wal.as_ref().is_some_and(is_of_one) {
-            self.start_wal(&mut leading)?;
+            self.inner.start_wal(&mut leading)?;
         }
         leading.others.insert(tree.id, of_tree);
         drop(leading);
         database.trees.insert(Keyspace { tree: Some(Arc::clone(&tree)), ..keyspace });
-        let inner = self.with_tree(tree);
+        let inner = self.inner.with_tree(tree);
         if database.starts_jobs() {
             start_tree(&inner);
         }
         Ok(inner)
     }
 
-    fn drop_keyspace(&self, name: &[u8]) -> Result<bool> {
-        let database = &self.database;
+    fn drop_named(&self, name: &[u8]) -> Result<bool> {
+        let database = &self.inner.database;
         database.status.check_writable()?;
         if name == DEFAULT_NAME {
             let text = "the keyspace \"default\" cannot be dropped; Db::clear empties it";
             return Err(Error::InvalidArgument(text.into()));
         }
-        let _working = work_in_this_thread(self)?;
+        let _working = work_in_this_thread(&self.inner)?;
         let _changes = database.trees.lock_changes();
         let Some(keyspace) = database.trees.find(name) else { return Ok(false) };
         // Every acknowledged write is before the drop or after it. A power loss must not leave the drop
         // without those before it: they may have moved what the keyspace held to another one.
         let mut writer = self.lead_and_sync()?;
         let drop_it = || database.catalog.drop_keyspace(database.parts(), &keyspace);
-        latching_panics(self, drop_it).map_err(|error| self.latch_unless_retried(error))?;
+        latching_panics(&self.inner, drop_it)
+            .map_err(|error| self.inner.latch_unless_retried(error))?;
         writer.others.remove(&keyspace.id);
         drop(writer);
         if let Some(tree) = keyspace.tree {

@@ -87,11 +87,11 @@ impl Db {
         self.inner.check_writable()?;
         let _turn = self.handle.turns.take(key);
         loop {
-            let (read, current) = self.inner.read_for_update(key)?;
+            let (read, current) = self.read_for_update(key)?;
             if current.as_deref() != expected {
                 return Ok(Err(CompareAndSwapError { current }));
             }
-            if self.inner.write_update(key, &current, new, read)? {
+            if self.write_update(key, &current, new, read)? {
                 return Ok(Ok(()));
             }
         }
@@ -193,26 +193,24 @@ impl Db {
         let _turn = self.handle.turns.take(key);
         let mut updated: Option<(Option<Slice>, Option<V>)> = None;
         loop {
-            let (read, old) = self.inner.read_for_update(key)?;
+            let (read, old) = self.read_for_update(key)?;
             let new = match updated.take() {
                 Some((same, new)) if same == old => new,
                 _ => update(old.as_deref()),
             };
             let bytes = new.as_ref().map(AsRef::as_ref);
-            if self.inner.write_update(key, &old, bytes, read)? {
+            if self.write_update(key, &old, bytes, read)? {
                 return Ok((old, new));
             }
             updated = Some((old, new));
         }
     }
-}
 
-impl Inner {
     /// The value of `key`, and the read point at which it was found.
     fn read_for_update(&self, key: &[u8]) -> Result<(ReadPoint, Option<Slice>)> {
         let mut read = None;
-        let visit = NotesReadPoint { inner: self, read: &mut read };
-        let value = lookup(self.open_reading()?, key, None, visit)?;
+        let visit = NotesReadPoint { inner: &self.inner, read: &mut read };
+        let value = lookup(self.inner.open_reading()?, key, None, visit)?;
         Ok((read.expect("a lookup tells what it reads"), value))
     }
 
@@ -232,7 +230,7 @@ impl Inner {
             None if old.is_none() => return Ok(true),
             None => batch.delete(key),
         };
-        self.commit_if(batch, self.database.durability, Requirement::UnchangedKey(read))
+        self.inner.commit_if(batch, self.inner.database.durability, Requirement::UnchangedKey(read))
     }
 }
 
@@ -277,7 +275,7 @@ mod tests {
         db.ingest(&["/table"]).unwrap();
         let state = db.inner.tree.reading.current();
         let between = ReadPoint::new(state, before.sequence, false, &db.inner.database.status);
-        assert!(!db.inner.write_update(b"key", &None, Some(b"new"), between).unwrap());
+        assert!(!db.write_update(b"key", &None, Some(b"new"), between).unwrap());
         assert_eq!(db.get("key").unwrap().unwrap(), b"ingested");
     }
 }

@@ -177,8 +177,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "an update forgets the durability of the opening",
         file: "src/db/update.rs",
-        old: "self.commit_if(batch, self.database.durability, Requirement",
-        new: "self.commit_if(batch, crate::Durability::Buffered, Requirement",
+        old: "self.inner.commit_if(batch, self.inner.database.durability, Requirement",
+        new: "self.inner.commit_if(batch, crate::Durability::Buffered, Requirement",
         program: "db",
         test: "durability::a_write_is_as_durable_as_the_call_says_or_else_the_option",
     },
@@ -1906,8 +1906,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the closing does not wait for a call that changes a keyspace",
         file: "src/db/keyspaces.rs",
-        old: "let _working = read_in_this_thread(self)?;",
-        new: "read_in_this_thread(self)?;",
+        old: "let _working = read_in_this_thread(&self.inner)?;",
+        new: "read_in_this_thread(&self.inner)?;",
         program: "db",
         test: "meanwhile::the_closing_waits_for_a_call_that_changes_a_keyspace",
     },
@@ -1964,8 +1964,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a transaction trusts what it has read of a dropped keyspace",
         file: "src/db/transaction/commit.rs",
-        old: "self.database.status.check_open()?;\n        self.tree.check_exists()?;",
-        new: "self.database.status.check_open()?;",
+        old: "inner.database.status.check_open()?;\n    inner.tree.check_exists()?;",
+        new: "inner.database.status.check_open()?;",
         program: "db",
         test: "meanwhile::a_transaction_notices_the_drop_of_a_keyspace_that_it_has_read",
     },
@@ -1989,7 +1989,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "what a delayed writer has not waited stays for others",
         file: "src/db/write/stall.rs",
-        old: "                *lock(&self.tree.paid_until) = None;\n",
+        old: "            *lock(&inner.tree.paid_until) = None;\n",
         new: "",
         program: "db",
         test: "meanwhile::a_writer_leaves_no_wait_to_others_when_its_delay_is_over",
@@ -2019,7 +2019,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a writer waits for flushes of other keyspaces that have failed",
         file: "src/db/write/stall.rs",
-        old: "            self.check_flushes()?;\n",
+        old: "        check_flushes(inner)?;\n",
         new: "",
         program: "db",
         test: "trouble::a_writer_gets_the_error_when_the_memtables_of_all_keyspaces_are_too_large_together",
@@ -2059,7 +2059,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a keyspace is dropped before the writes that came first are durable",
         file: "src/db/keyspaces.rs",
-        old: "self.sync_with(&mut writer).map_err(|error| self.latch(error))?;",
+        old: "self.inner.sync_with(&mut writer).map_err(|error| self.inner.latch(error))?;",
         new: "",
         program: "db",
         test: "keyspace_crashes::power_may_be_lost_before_any_change_while_keyspaces_come_and_go",

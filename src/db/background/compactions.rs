@@ -20,6 +20,7 @@ use super::pool::COMPACTIONS;
 use super::timer::{self, TurnWork};
 use crate::compaction::run::Job;
 use crate::compaction::{Conditions, Gain, Plan, PlanKind, Planner, dead, run, split};
+use crate::db::asked;
 use crate::db::events;
 use crate::db::inner::Inner;
 use crate::db::inner::tree::Tree;
@@ -318,7 +319,7 @@ impl Inner {
         }
         let inputs: BTreeSet<u64> =
             plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
-        self.count_asks(version);
+        asked::count(&self.database, &self.tree, version);
         let options = self.tree.options();
         let filters = options.filter.filters(version, plan.output_level, &inputs, 0);
         let job = Job {

@@ -17,6 +17,7 @@ use super::attempts::LOOK_EVERY;
 use super::compactions;
 use super::schedule::Awaited;
 use super::timer::{self, TurnWork};
+use crate::db::asked;
 use crate::db::events;
 use crate::db::flush::Flush;
 use crate::db::inner::Inner;
@@ -229,7 +230,7 @@ impl Inner {
             let Some(frozen) = state.frozen.front() else { return Ok(()) };
             (Arc::clone(&frozen.memtable), Arc::clone(&state.version))
         };
-        self.count_asks(&version);
+        asked::count(&self.database, &self.tree, &version);
         let options = self.tree.options();
         let store = &self.table_store(&options);
         let filters = options.filter.filters(&version, 0, &BTreeSet::new(), memtable.len() as u64);

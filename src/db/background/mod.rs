@@ -22,7 +22,7 @@ pub(in crate::db) mod install;
 pub(in crate::db) mod jobs;
 mod manual;
 mod pool;
-mod refilter;
+pub(in crate::db) mod refilter;
 pub(in crate::db) mod schedule;
 pub(in crate::db) mod timer;
 

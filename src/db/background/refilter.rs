@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 use super::compactions::{Caller, Compaction};
 use super::jobs::work_in_this_thread;
 use crate::compaction::Plan;
+use crate::db::asked;
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
 use crate::db::tree_options::TreeOptions;
@@ -57,7 +58,8 @@ pub struct FilterReport {
 }
 
 /// A call under way.
-struct Pass {
+struct Pass<'a> {
+    inner: &'a Inner,
     /// Tables from this number on were written after the call had begun.
     first_new: u64,
     /// The tables that need no more work.
@@ -73,79 +75,80 @@ enum Next {
     End,
 }
 
-impl Inner {
-    /// See [`Db::apply_filter_policy`](crate::Db::apply_filter_policy).
-    pub(crate) fn apply_filter_policy(&self) -> Result<FilterReport> {
-        self.database.status.check_writable()?;
-        self.ensure_taken_over(&mut self.database.writing.lead())?;
-        let _working = work_in_this_thread(self)?;
-        self.manually(|| {
-            self.count_asks(&self.tree.reading.current().sources.version);
-            let first_new = self.database.store.next_file.load(Ordering::Relaxed);
-            let (done, report) = (BTreeSet::new(), FilterReport::default());
-            let mut pass = Pass { first_new, done, report };
-            while let Some(step) = self.next_refilter(&mut pass)? {
-                self.run_refilter(step, &mut pass)?;
-            }
-            Ok(pass.report)
-        })
-    }
+/// See [`Db::apply_filter_policy`](crate::Db::apply_filter_policy).
+pub(crate) fn apply_filter_policy(inner: &Inner) -> Result<FilterReport> {
+    inner.database.status.check_writable()?;
+    inner.ensure_taken_over(&mut inner.database.writing.lead())?;
+    let _working = work_in_this_thread(inner)?;
+    inner.manually(|| {
+        asked::count(&inner.database, &inner.tree, &inner.tree.reading.current().sources.version);
+        let first_new = inner.database.store.next_file.load(Ordering::Relaxed);
+        let (done, report) = (BTreeSet::new(), FilterReport::default());
+        let mut pass = Pass { inner, first_new, done, report };
+        while let Some(step) = pass.next()? {
+            pass.run(step)?;
+        }
+        Ok(pass.report)
+    })
+}
 
-    fn run_refilter(&self, step: Compaction, pass: &mut Pass) -> Result<()> {
+impl Pass<'_> {
+    fn run(&mut self, step: Compaction) -> Result<()> {
         let old = step.plan.inputs.clone();
-        match self.compact(step) {
-            Ok(new) => pass.report.refiltered += new.len(),
+        match self.inner.compact(step) {
+            Ok(new) => self.report.refiltered += new.len(),
             Err(error @ Error::Unsupported { .. }) => {
-                pass.done.extend(old);
-                pass.report.kept.push(error);
+                self.done.extend(old);
+                self.report.kept.push(error);
             }
             // The next step finds the table set aside, or reads it once more.
-            Err(error) if self.tree.lock().has_noted(&error) => {}
+            Err(error) if self.inner.tree.lock().has_noted(&error) => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
     /// Starts the next step, once a table for it is free. Returns `None` if no table is left.
-    fn next_refilter(&self, pass: &mut Pass) -> Result<Option<Compaction>> {
+    fn next(&mut self) -> Result<Option<Compaction>> {
+        let inner = self.inner;
         // The automatic compactions that are due may start first.
-        self.schedule(&mut self.tree.lock());
-        let mut state = self.tree.lock();
+        inner.schedule(&mut inner.tree.lock());
+        let mut state = inner.tree.lock();
         loop {
-            self.check_writable()?;
-            match self.judge_tables(&state, pass) {
+            inner.check_writable()?;
+            match self.judge_tables(&state) {
                 Next::Step(plan) => {
-                    return Ok(self.start_compaction(&mut state, plan, Caller::User));
+                    return Ok(inner.start_compaction(&mut state, plan, Caller::User));
                 }
-                Next::Wait => state = self.tree.wait(state),
+                Next::Wait => state = inner.tree.wait(state),
                 Next::End => return Ok(None),
             }
         }
     }
 
-    /// Finds a table that does not fit the policy. Notes in `pass` the tables that need no work.
-    fn judge_tables(&self, state: &TreeState, pass: &mut Pass) -> Next {
+    /// Finds a table that does not fit the policy. Notes the tables that need no work.
+    fn judge_tables(&mut self, state: &TreeState) -> Next {
         let mut waits = false;
-        let options = self.tree.options();
+        let options = self.inner.tree.options();
         let filters = options.filter.filters_of_all(&state.version);
         for level in (0..LEVELS).rev() {
             for file in state.version.levels[level].iter().rev() {
                 let number = file.meta.number;
-                if number >= pass.first_new || pass.done.contains(&number) {
+                if number >= self.first_new || self.done.contains(&number) {
                     continue;
                 }
                 let wanted = filters.spec_at(level, file);
                 if has_filter(file, wanted, &options) {
-                    pass.report.fitting += 1;
+                    self.report.fitting += 1;
                 } else if let Some(damaged) = state.work.damaged_error(number) {
-                    pass.report.kept.push(damaged);
+                    self.report.kept.push(damaged);
                 } else if state.unavailable.busy.contains(&number) {
                     waits = true;
                     continue;
                 } else if let Some(plan) = Plan::refilter(level, &file.meta) {
                     return Next::Step(plan);
                 }
-                pass.done.insert(number);
+                self.done.insert(number);
             }
         }
         if waits { Next::Wait } else { Next::End }

@@ -88,7 +88,7 @@ fn commit_if_unchanged(
     let validate = |since: SequenceNumber| {
         let mut checked_to = SequenceNumber::MAX;
         for (inner, (_, reads)) in trees.iter().zip(&*reads) {
-            checked_to = checked_to.min(inner.validate(reads, since)?);
+            checked_to = checked_to.min(validate_tree(inner, reads, since)?);
         }
         Ok(checked_to)
     };
@@ -109,19 +109,17 @@ fn commit_if_unchanged(
     inner.commit_leading(batch, durability, || validate(checked_to).map(drop))
 }
 
-impl Inner {
-    /// Checks that no write after `since` has changed the reads, up to the last visible write. Returns
-    /// the number of that write.
-    fn validate(&self, reads: &ReadSet, since: SequenceNumber) -> Result<SequenceNumber> {
-        self.database.status.check_open()?;
-        self.tree.check_exists()?;
-        if self.database.sequences.visible() <= since {
-            return Ok(since);
-        }
-        let point = self.read_point(None);
-        match find_changed(reads, &point, since)? {
-            Some(conflict) => Err(Error::Conflict(conflict)),
-            None => Ok(point.sequence),
-        }
+/// Checks that no write after `since` has changed the reads, up to the last visible write. Returns
+/// the number of that write.
+fn validate_tree(inner: &Inner, reads: &ReadSet, since: SequenceNumber) -> Result<SequenceNumber> {
+    inner.database.status.check_open()?;
+    inner.tree.check_exists()?;
+    if inner.database.sequences.visible() <= since {
+        return Ok(since);
+    }
+    let point = inner.read_point(None);
+    match find_changed(reads, &point, since)? {
+        Some(conflict) => Err(Error::Conflict(conflict)),
+        None => Ok(point.sequence),
     }
 }

@@ -174,7 +174,7 @@ impl Inner {
         check: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let batch = self.resolved(batch)?;
-        self.wait_for_room(&batch)?;
+        stall::wait_for_room(self, &batch)?;
         let mut writer = self.database.writing.lead();
         let write = Write { batch, durability, precondition: None };
         self.at_home(|home| home.write_alone(&mut writer, &write, check))
@@ -221,7 +221,7 @@ impl Inner {
 
     #[inline(always)]
     fn lead_or_queue(&self, write: Write) -> Result<()> {
-        self.wait_for_room(&write.batch)?;
+        stall::wait_for_room(self, &write.batch)?;
         if let Some(mut writer) = self.database.writing.try_lead() {
             return self.at_home(|home| home.write_alone(&mut writer, &write, || Ok(())));
         }
@@ -392,7 +392,7 @@ impl Inner {
         let group = match group {
             // A batch with an open end is a group of its own.
             [write] if write.batch.has_open_end() => {
-                ended = self.with_ends(write)?;
+                ended = self.database.with_ends(write)?;
                 alone = [&ended];
                 &alone[..]
             }

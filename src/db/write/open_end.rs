@@ -14,7 +14,7 @@
 
 use super::batch::{BatchOperation, WriteBatch};
 use crate::cursor::Cursor;
-use crate::db::inner::Inner;
+use crate::db::inner::database::Database;
 use crate::db::inner::writing::Write;
 use crate::db::iter::bounds::{after, after_prefix};
 use crate::encoding::key;
@@ -26,7 +26,7 @@ use crate::version::KeyspaceId;
 /// table that the range deletion reaches holds a copy of the end.
 const LONG_END_BYTES: usize = 1 << 10;
 
-impl Inner {
+impl Database {
     /// The write with an end for each open end. Called by the leader.
     #[cold]
     pub(super) fn with_ends(&self, write: &Write) -> Result<Write> {
@@ -36,7 +36,7 @@ impl Inner {
 
     /// A key after every key that the keyspace holds, and after every key that `batch` puts there.
     fn end_of_keys(&self, keyspace: KeyspaceId, batch: &WriteBatch) -> Result<Vec<u8>> {
-        let state = self.database.trees.get(keyspace)?.reading.current();
+        let state = self.trees.get(keyspace)?.reading.current();
         let files = state.sources.version.files().map(|(_, file)| &file.meta.largest);
         let of_tables = files.max_by(|a, b| key::compare(a, b));
         let mut end = of_tables.map_or(Vec::new(), |largest| user_key_behind(largest));

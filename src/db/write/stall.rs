@@ -43,138 +43,136 @@ const MAX_WAIT: Duration = Duration::from_millis(10);
 /// this only guards against a missed change.
 const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
-impl Inner {
-    /// Waits until the trees that the batch writes to can take it. The batch is resolved.
-    ///
-    /// # Errors
-    ///
-    /// That of the work that would have to be waited for; [`Error::KeyspaceDropped`](crate::Error).
-    #[inline(always)]
-    pub(super) fn wait_for_room(&self, batch: &WriteBatch) -> Result<()> {
-        if batch.names_keyspaces() {
-            return self.wait_for_rooms(batch);
+/// Waits until the trees that the batch writes to can take it. The batch is resolved.
+///
+/// # Errors
+///
+/// That of the work that would have to be waited for; [`Error::KeyspaceDropped`](crate::Error).
+#[inline(always)]
+pub(super) fn wait_for_room(inner: &Inner, batch: &WriteBatch) -> Result<()> {
+    if batch.names_keyspaces() {
+        return wait_for_rooms(inner, batch);
+    }
+    let tree = match inner.tree.id {
+        0 => &inner.tree,
+        _ => inner.database.trees.default_tree(),
+    };
+    match tree.stalls_writers() {
+        true => wait_while_stalled(&inner.with_tree(Arc::clone(tree)), batch),
+        false => Ok(()),
+    }
+}
+
+#[cold]
+fn wait_for_rooms(inner: &Inner, batch: &WriteBatch) -> Result<()> {
+    for &keyspace in batch.keyspaces() {
+        if keyspace == inner.tree.id {
+            if inner.tree.stalls_writers() {
+                wait_while_stalled(inner, batch)?;
+            }
+            continue;
         }
-        let tree = match self.tree.id {
-            0 => &self.tree,
-            _ => self.database.trees.default_tree(),
-        };
-        match tree.stalls_writers() {
-            true => self.with_tree(Arc::clone(tree)).wait_while_stalled(batch),
-            false => Ok(()),
+        let tree = inner.database.trees.get(keyspace)?;
+        if tree.stalls_writers() {
+            wait_while_stalled(&inner.with_tree(tree), batch)?;
         }
     }
-
-    #[cold]
-    fn wait_for_rooms(&self, batch: &WriteBatch) -> Result<()> {
-        for &keyspace in batch.keyspaces() {
-            if keyspace == self.tree.id {
-                if self.tree.stalls_writers() {
-                    self.wait_while_stalled(batch)?;
-                }
-                continue;
-            }
-            let tree = self.database.trees.get(keyspace)?;
-            if tree.stalls_writers() {
-                self.with_tree(tree).wait_while_stalled(batch)?;
-            }
-        }
-        while self.database.has_too_many_frozen() {
-            self.check_writable()?;
-            self.check_flushes()?;
-            // Each flush lowers the bytes, also one of another keyspace, which wakes nobody here.
-            self.stalled(Ticker::StallMemtableStops, || thread::sleep(MAX_WAIT));
-        }
-        Ok(())
+    while inner.database.has_too_many_frozen() {
+        inner.check_writable()?;
+        check_flushes(inner)?;
+        // Each flush lowers the bytes, also one of another keyspace, which wakes nobody here.
+        stalled(inner, Ticker::StallMemtableStops, || thread::sleep(MAX_WAIT));
     }
+    Ok(())
+}
 
-    /// # Errors
-    ///
-    /// That of a tree whose last flush has failed.
-    fn check_flushes(&self) -> Result<()> {
-        let flush_failed = &self.database.flush_failed;
-        // Cleared before the look, so that a failure during the look is not forgotten.
-        if !flush_failed.swap(false, Ordering::Relaxed) {
+/// # Errors
+///
+/// That of a tree whose last flush has failed.
+fn check_flushes(inner: &Inner) -> Result<()> {
+    let flush_failed = &inner.database.flush_failed;
+    // Cleared before the look, so that a failure during the look is not forgotten.
+    if !flush_failed.swap(false, Ordering::Relaxed) {
+        return Ok(());
+    }
+    for tree in inner.database.trees.all() {
+        let of_tree = inner.with_tree(tree);
+        let mut state = of_tree.tree.lock();
+        let failed = of_tree.error_instead_of_waiting(&mut state, WriteStallCause::Memtables);
+        if let Some(error) = failed {
+            flush_failed.store(true, Ordering::Relaxed);
+            drop(state);
+            timer::ensure_thread();
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn wait_while_stalled(inner: &Inner, batch: &WriteBatch) -> Result<()> {
+    let memtable_bytes = inner.tree.options().memtable_bytes;
+    loop {
+        inner.check_writable()?;
+        let mut state = inner.tree.lock();
+        if state.waits_for_space {
+            // The leader tries the take-over of the directory again.
             return Ok(());
         }
-        for tree in self.database.trees.all() {
-            let inner = self.with_tree(tree);
-            let mut state = inner.tree.lock();
-            let failed = inner.error_instead_of_waiting(&mut state, WriteStallCause::Memtables);
-            if let Some(error) = failed {
-                flush_failed.store(true, Ordering::Relaxed);
-                drop(state);
-                timer::ensure_thread();
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn wait_while_stalled(&self, batch: &WriteBatch) -> Result<()> {
-        let memtable_bytes = self.tree.options().memtable_bytes;
-        loop {
-            self.check_writable()?;
-            let mut state = self.tree.lock();
-            if state.waits_for_space {
-                // The leader tries the take-over of the directory again.
-                return Ok(());
-            }
-            match current_stall(&state, memtable_bytes) {
-                WriteStall::None => return Ok(()),
-                WriteStall::Stop(cause) => {
-                    if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
-                        drop(state);
-                        timer::ensure_thread();
-                        let passes = cause != WriteStallCause::Memtables && batch.only_deletes();
-                        return if passes { Ok(()) } else { Err(error) };
-                    }
-                    let ticker = match cause {
-                        WriteStallCause::Memtables => Ticker::StallMemtableStops,
-                        WriteStallCause::Level0 => Ticker::StallL0Stops,
-                        WriteStallCause::Debt => Ticker::StallDebtStops,
-                    };
-                    self.stalled(ticker, || drop(self.tree.wait_at_most(state, STOP_PATIENCE)));
-                }
-                WriteStall::Delay { cause, bytes_per_second } => {
+        match current_stall(&state, memtable_bytes) {
+            WriteStall::None => return Ok(()),
+            WriteStall::Stop(cause) => {
+                if let Some(error) = inner.error_instead_of_waiting(&mut state, cause) {
                     drop(state);
-                    let ticker = match cause {
-                        WriteStallCause::Debt => Ticker::StallDebtDelays,
-                        _ => Ticker::StallL0Delays,
-                    };
-                    let until = pay(&self.tree, batch.size_bytes() as u64, bytes_per_second);
-                    return self.wait_until_paid(until, ticker);
+                    timer::ensure_thread();
+                    let passes = cause != WriteStallCause::Memtables && batch.only_deletes();
+                    return if passes { Ok(()) } else { Err(error) };
                 }
+                let ticker = match cause {
+                    WriteStallCause::Memtables => Ticker::StallMemtableStops,
+                    WriteStallCause::Level0 => Ticker::StallL0Stops,
+                    WriteStallCause::Debt => Ticker::StallDebtStops,
+                };
+                stalled(inner, ticker, || drop(inner.tree.wait_at_most(state, STOP_PATIENCE)));
+            }
+            WriteStall::Delay { cause, bytes_per_second } => {
+                drop(state);
+                let ticker = match cause {
+                    WriteStallCause::Debt => Ticker::StallDebtDelays,
+                    _ => Ticker::StallL0Delays,
+                };
+                let until = pay(&inner.tree, batch.size_bytes() as u64, bytes_per_second);
+                return wait_until_paid(inner, until, ticker);
             }
         }
     }
+}
 
-    /// Sleeps until then, or until the tree delays no writer any more.
-    fn wait_until_paid(&self, until: Instant, ticker: Ticker) -> Result<()> {
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if left < MIN_WAIT {
-                return Ok(());
-            }
-            if !self.tree.stalls_writers() {
-                // What no writer has to wait for any more is not left to later ones.
-                *lock(&self.tree.paid_until) = None;
-                return Ok(());
-            }
-            self.stalled(ticker, || thread::sleep(left.min(MAX_WAIT)));
-            self.check_writable()?;
+/// Sleeps until then, or until the tree delays no writer any more.
+fn wait_until_paid(inner: &Inner, until: Instant, ticker: Ticker) -> Result<()> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left < MIN_WAIT {
+            return Ok(());
         }
+        if !inner.tree.stalls_writers() {
+            // What no writer has to wait for any more is not left to later ones.
+            *lock(&inner.tree.paid_until) = None;
+            return Ok(());
+        }
+        stalled(inner, ticker, || thread::sleep(left.min(MAX_WAIT)));
+        inner.check_writable()?;
     }
+}
 
-    /// Runs `wait`. Counts this stall, by its cause and in total, and adds up its time.
-    fn stalled(&self, cause: Ticker, wait: impl FnOnce()) {
-        let start = Instant::now();
-        wait();
-        self.database.counters().add(cause, 1);
-        self.database.counters().add(Ticker::StallCount, 1);
-        self.database.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
-        events::waited(&self.database.store.dir, cause, start.elapsed());
-    }
+/// Runs `wait`. Counts this stall, by its cause and in total, and adds up its time.
+fn stalled(inner: &Inner, cause: Ticker, wait: impl FnOnce()) {
+    let start = Instant::now();
+    wait();
+    inner.database.counters().add(cause, 1);
+    inner.database.counters().add(Ticker::StallCount, 1);
+    inner.database.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
+    events::waited(&inner.database.store.dir, cause, start.elapsed());
 }
 
 fn current_stall(state: &TreeState, memtable_bytes: usize) -> WriteStall {
