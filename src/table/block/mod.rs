@@ -67,63 +67,16 @@ pub(crate) struct Block {
 
 impl Block {
     pub fn new(bytes: BlockBytes) -> Result<Block, Damage> {
-        let length = bytes.len();
-        let Some(packed_offset) = length.checked_sub(4) else {
-            return Err(Damage::new(0, "a block of at least 4 bytes", length));
-        };
-        let packed = fixed32(&bytes[packed_offset..]);
-        if packed & UNKNOWN_BIT != 0 {
-            let found = format_args!("{packed:#010x}").to_string();
-            return Err(Damage::new(packed_offset, "bit 30 of the block's tail to be 0", found));
-        }
-        if packed & SEPARATED_BIT != 0 {
-            return Err(Damage::new(
-                packed_offset,
-                "keys and values side by side",
-                "a block with separated keys and values, which this build does not read",
-            ));
-        }
-        let mut restarts_end = packed_offset;
-        if packed & HASH_INDEX_BIT != 0 {
-            let buckets_end = packed_offset.checked_sub(2);
-            restarts_end = buckets_end
-                .and_then(|end| {
-                    let buckets = u16::from_le_bytes([bytes[end], bytes[end + 1]]);
-                    end.checked_sub(usize::from(buckets))
-                })
-                .ok_or_else(|| Damage::new(packed_offset, "a hash index in the block", "none"))?;
-        }
-        let restart_count = (packed & RESTARTS_MASK) as usize;
-        match restarts_end.checked_sub(4 * restart_count) {
-            Some(entries_end) if restart_count > 0 => {
-                Ok(Block { bytes, entries_end, restart_count, key_heads: None })
-            }
-            _ => Err(Damage::new(
-                packed_offset,
-                format_args!("1 to {} restart points", restarts_end / 4),
-                restart_count,
-            )),
-        }
+        let (entries_end, restart_count) = decode_tail(&bytes)?;
+        Ok(Block { bytes, entries_end, restart_count, key_heads: None })
     }
 
     /// Where the entries end in a payload that ends where these bytes end. The bytes may begin
     /// before the payload. `None` if [`Block::new`] does not accept its tail, or if its first
     /// restart point is not 0.
     pub fn entries_end_before(bytes: &[u8]) -> Option<usize> {
-        let (rest, &packed) = bytes.split_last_chunk()?;
-        let packed = u32::from_le_bytes(packed);
-        if packed & (UNKNOWN_BIT | SEPARATED_BIT) != 0 {
-            return None;
-        }
-        let mut restarts_end = rest.len();
-        if packed & HASH_INDEX_BIT != 0 {
-            let (rest, &buckets) = rest.split_last_chunk()?;
-            restarts_end = rest.len().checked_sub(usize::from(u16::from_le_bytes(buckets)))?;
-        }
-        let restart_count = (packed & RESTARTS_MASK) as usize;
-        let entries_end = restarts_end.checked_sub(4 * restart_count)?;
-        let first_restart = &bytes[entries_end..restarts_end].first_chunk::<4>();
-        first_restart.is_some_and(|first| *first == [0; 4]).then_some(entries_end)
+        let (entries_end, _) = decode_tail(bytes).ok()?;
+        (fixed32(&bytes[entries_end..]) == 0).then_some(entries_end)
     }
 
     /// Whether a payload is a block whose keys and values are stored apart.
@@ -282,6 +235,46 @@ impl Block {
     /// read once.
     pub fn scan(&self) -> Scan<'_> {
         Scan::new(self.entries())
+    }
+}
+
+/// The tail of a block, which ends where these bytes end: the offset at which the entries end and the
+/// restart points start, and the number of restart points, at least one.
+fn decode_tail(bytes: &[u8]) -> Result<(usize, usize), Damage> {
+    let length = bytes.len();
+    let Some(packed_offset) = length.checked_sub(4) else {
+        return Err(Damage::new(0, "a block of at least 4 bytes", length));
+    };
+    let packed = fixed32(&bytes[packed_offset..]);
+    if packed & UNKNOWN_BIT != 0 {
+        let found = format_args!("{packed:#010x}").to_string();
+        return Err(Damage::new(packed_offset, "bit 30 of the block's tail to be 0", found));
+    }
+    if packed & SEPARATED_BIT != 0 {
+        return Err(Damage::new(
+            packed_offset,
+            "keys and values side by side",
+            "a block with separated keys and values, which this build does not read",
+        ));
+    }
+    let mut restarts_end = packed_offset;
+    if packed & HASH_INDEX_BIT != 0 {
+        let buckets_end = packed_offset.checked_sub(2);
+        restarts_end = buckets_end
+            .and_then(|end| {
+                let buckets = u16::from_le_bytes([bytes[end], bytes[end + 1]]);
+                end.checked_sub(usize::from(buckets))
+            })
+            .ok_or_else(|| Damage::new(packed_offset, "a hash index in the block", "none"))?;
+    }
+    let restart_count = (packed & RESTARTS_MASK) as usize;
+    match restarts_end.checked_sub(4 * restart_count) {
+        Some(entries_end) if restart_count > 0 => Ok((entries_end, restart_count)),
+        _ => Err(Damage::new(
+            packed_offset,
+            format_args!("1 to {} restart points", restarts_end / 4),
+            restart_count,
+        )),
     }
 }
 
