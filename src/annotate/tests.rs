@@ -283,6 +283,7 @@ fn keyspaces_are_shown_by_number_and_name() {
 /// Dumps files that were cut short and files with a changed bit. No dump panics, and each dump
 /// still has every byte once.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn damaged_files_are_shown_as_far_as_they_are_understood() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     table(&*fs, "/bloom.sst", "bloom(10)", Compression::None, &three_entries());

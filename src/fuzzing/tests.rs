@@ -102,6 +102,7 @@ fn a_database_opens_with_a_changed_wal_or_manifest_or_refuses() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_rocksdb_directory_with_a_changed_manifest_or_log_is_refused_or_read() {
     for [good_manifest, good_log] in rocks::samples() {
         mutations(15, 300, &good_manifest, rocksdb_manifest);

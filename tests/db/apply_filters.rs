@@ -88,6 +88,7 @@ fn grown(builder: Builder, dir: &Path) -> (Db, Snapshot, Entries) {
 /// iterator. A second call writes nothing at all, also where there was nothing to put into a filter:
 /// a table of range deletions only, or keys without a prefix.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn no_reader_notices_and_a_second_call_writes_nothing() {
     let row = FilterKeys::Prefix(PrefixExtractor::delimiter(b'/', 2).unwrap());
     let none = FilterKeys::Prefix(PrefixExtractor::fixed(200).unwrap());
@@ -345,6 +346,7 @@ fn power_may_be_lost_before_any_change() {
 /// needs not to. What is left is sound, while the database is open and after it was closed, killed,
 /// or lost its power. A lack of space, or a failed read, leaves the database writable.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn any_call_may_fail() {
     let count = || {
         let (mem, _) = closed_tree();

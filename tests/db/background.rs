@@ -49,6 +49,7 @@ fn tables_on_disk(fs: &dyn Fs) -> usize {
 /// end when they are idle.
 #[test]
 #[cfg(target_os = "linux")]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_hundred_open_databases_share_a_few_threads_and_idle_ones_use_neither_threads_nor_time() {
     in_a_process("background::a_hundred_databases");
 }
@@ -369,6 +370,7 @@ fn a_compaction_without_room_is_tried_again_and_stops_nobody() {
 /// moved down as it was, so that after a thousand openings there were more files than a process may
 /// have open. Now small adjacent tables are merged.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn thousands_of_tiny_tables_end_in_a_few() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     let db = Db::builder("/db").fs(Arc::clone(&fs)).table_bytes(1 << 20).open().unwrap();
@@ -437,6 +439,7 @@ fn check_around_damage(db: &Db, model: &BTreeMap<String, String>, keys: u32, sto
 /// Regression: one damaged block made the database read-only as soon as a compaction read it. Now
 /// compactions leave the block's table where it is, and all other work continues.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
     const KEYS: u32 = 4000;
     let mut levels = BTreeMap::new();
@@ -548,6 +551,7 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
 /// file system could not be unmounted. Now all of them are closed when `close` returns.
 #[test]
 #[cfg(target_os = "linux")]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_closed_database_has_no_file_open() {
     let dir = tempfile::tempdir().unwrap();
     let open_files = || {

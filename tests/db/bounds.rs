@@ -331,6 +331,7 @@ fn limited(test: &str, mib: u64, dir: &std::path::Path) -> (String, String) {
 /// result and never hangs. Its acknowledged writes are found afterwards.
 #[test]
 #[cfg(target_os = "linux")]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn with_little_memory_nothing_is_wrong_or_lost() {
     let mut done = 0;
     for mib in [48, 80, 200, 2000] {

@@ -53,6 +53,7 @@ fn positives(db: &Db) -> u64 {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_budget_holds_after_a_sorted_load_and_spends_its_bits_better_than_uniform_ones() {
     let dir = tempfile::tempdir().unwrap();
     let budget_bytes = KEYS * 8 / 8;

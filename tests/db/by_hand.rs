@@ -282,6 +282,7 @@ const FAULTY_PUTS: u64 = 240;
 /// opening at the latest removes the outputs of failed compactions. No call hangs, and no
 /// acknowledged write is lost, even if the disk was full.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothing() {
     let calls = |target| {
         let faults = FaultFs::new(Arc::new(MemFs::new()));

@@ -113,6 +113,7 @@ fn a_loop_may_delete_what_it_iterates_over() {
 
 /// Thousands of snapshots are made, and released in another order.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn thousands_of_snapshots_each_see_their_own_moment() {
     let (db, _) = in_memory();
     let mut snapshots: Vec<_> = (0..5000)
@@ -264,6 +265,7 @@ fn a_reader_beside_a_writer_that_ingests_compacts_and_destroys_keeps_its_moment(
 /// Calls in a loop, and openings in a loop, add no files, even if deletions count as old at once
 /// (`max_deletion_age` of zero).
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn calls_in_a_loop_leave_no_files_behind() {
     let dir = tempfile::tempdir().unwrap();
     let files = || fs::read_dir(dir.path()).unwrap().count();

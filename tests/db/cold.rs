@@ -56,6 +56,7 @@ fn counting() -> (FaultFs, Arc<dyn Fs>) {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_cold_get_reads_one_block_and_an_absent_key_none_but_for_false_positives() {
     let (calls, fs) = counting();
     grown(&fs);

@@ -97,6 +97,7 @@ fn read_on(entries: DbIterator, from: usize, tables: usize) -> usize {
 /// the database failed to open, and the program could open no file of its own. Now tables get half
 /// of the limit, and the remaining tables are opened when they are read.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_database_of_more_tables_than_descriptors_reads_iterates_and_compacts() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), 600);
@@ -165,6 +166,7 @@ fn a_life_with_few() {
 /// of a table or of a log failed once the process had reached its limit, and made the database
 /// read-only. Now tables without readers are closed to make room.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn where_the_process_has_no_descriptor_left_tables_give_way() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), 200);

@@ -213,6 +213,7 @@ fn filter(text: &str) -> impl Fn(Builder) -> Builder {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn ten_thousand_explains_count_what_ten_thousand_gets_count() {
     same_counters("bloom", filter("bloom(10)"));
     same_counters("ribbon", filter("ribbon(5)"));

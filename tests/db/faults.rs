@@ -3,7 +3,7 @@
 //! fault loses no acknowledged write, and a power loss no synced write.
 //!
 //! ```sh
-//! MAYPOLE_FAULT_STEP=1 cargo test --release --test db faults:: -- --nocapture     # really every call
+//! MAYPOLE_FAULT_STEP=1 cargo test --release --test db faults:: -- --include-ignored --nocapture     # really every call
 //! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -87,6 +87,7 @@ fn work_and_check(nth: u64, fail: impl Fn(&FaultFs), story: &str) -> bool {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn any_call_may_fail_once_or_from_then_on_and_nothing_acknowledged_is_lost() {
     let (calls, changes) = {
         let fs = FaultFs::new(Arc::new(MemFs::new()));
@@ -297,6 +298,7 @@ fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
 /// acknowledged writes stay, failed ones can be tried again, and the same database continues when
 /// there is space.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_disk_may_be_full_at_any_write_and_writing_goes_on_when_there_is_space() {
     let kinds = [
         (Operation::Create, Fault::NoSpace),

@@ -691,6 +691,7 @@ fn a_database_whose_manifest_names_no_skipped_numbers_is_opened_and_goes_on() {
 /// A power loss is tried before each change of a file that ingestions, writes, flushes and openings
 /// make.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_power_loss_leaves_a_prefix_of_writes_and_ingested_files() {
     const WRITES: u64 = 90;
     let (mem, faults, fs) = faults();
@@ -776,6 +777,7 @@ fn a_lost_log_before_an_ingested_file_is_damage() {
 /// snapshots, kills and power losses in between. The ingested files are narrow, so that they rarely
 /// overlap a memtable.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn ingestions_between_other_writes_are_as_in_a_map() {
     for seed in 0..12 {
         let mut rng = StdRng::seed_from_u64(seed);

@@ -535,6 +535,7 @@ fn lose_power_often(seed: u64, steps: usize) -> usize {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn what_is_left_of_several_keyspaces_is_a_prefix_of_all_their_writes() {
     let images: usize = (0..2).map(|seed| lose_power_often(seed, 300)).sum();
     assert!(images > 150, "{images}");
@@ -602,6 +603,7 @@ fn fail_and_check(nth: u64, fault: Fault) -> bool {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn any_call_may_fail_once_while_keyspaces_come_and_go() {
     let calls = {
         let mut life = Life::new(MemFs::new(), fresh(), 1, "no fault".into());

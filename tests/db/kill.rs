@@ -2,7 +2,7 @@
 //! many keys at a time. Its acknowledged writes must survive.
 //!
 //! ```sh
-//! MAYPOLE_KILL_CYCLES=2000 cargo test --release --test db kill:: -- --nocapture
+//! MAYPOLE_KILL_CYCLES=2000 cargo test --release --test db kill::an_acknowledged -- --ignored --nocapture
 //! ```
 
 use std::io::{BufRead, BufReader, Write};
@@ -78,6 +78,7 @@ fn acknowledgement(line: &str) -> Option<(u64, u64)> {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn an_acknowledged_write_survives_a_killed_process() {
     let cycles = env("MAYPOLE_KILL_CYCLES", 12);
     let dir = tempfile::tempdir().unwrap();

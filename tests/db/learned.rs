@@ -95,6 +95,7 @@ fn a_compaction_gives_the_hot_tables_the_bits_of_the_cold_ones() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn what_was_asked_outlives_the_closing_and_is_applied_in_place() {
     let dir = tempfile::tempdir().unwrap();
     let (path, hot) = (dir.path().join("learned"), KEYS / 2);
@@ -131,6 +132,7 @@ fn what_a_table_was_asked_outlives_its_compactions() {
 
 /// Whatever `ASKED` holds, the database opens, and without it the policy is a budget.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_missing_damaged_or_foreign_list_of_asks_does_no_harm() {
     let dir = tempfile::tempdir().unwrap();
     let (path, policy) = (dir.path().join("db"), "learned(7/key, bloom)");

@@ -313,6 +313,7 @@ fn soak(time: Duration) {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_soak_of_seconds_leaves_only_what_lives() {
     soak(Duration::from_secs(4));
 }
@@ -412,6 +413,7 @@ fn a_queue_keeps_the_space_of_its_entries_and_an_empty_one_none() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn overwritten_entries_take_the_space_of_one_version() {
     alone("one key overwritten", |load, _| (0..ENTRIES).for_each(|_| load.put(0)));
     alone("many keys overwritten", |load, _| {

@@ -80,6 +80,7 @@ fn same(one: &Tickers, other: &Tickers, what: &str) {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn one_key_many_keys_and_explain_find_and_count_the_same() {
     for seed in 0..24 {
         let (rng, options) = (&mut StdRng::seed_from_u64(seed), options(seed));

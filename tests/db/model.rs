@@ -2,7 +2,7 @@
 //! the database returns the same as the map.
 //!
 //! ```sh
-//! MAYPOLE_MODEL_OPERATIONS=100_000_000 cargo test --release --test db model:: -- --nocapture
+//! MAYPOLE_MODEL_OPERATIONS=100_000_000 cargo test --release --test db model:: -- --include-ignored --nocapture
 //! ```
 
 use std::collections::BTreeMap;
@@ -544,6 +544,7 @@ fn run(options: Options, seed: u64, steps: u64) -> usize {
 const MAX_STEPS: u64 = 20_000;
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_database_answers_like_a_map() {
     let operations = env("MAYPOLE_MODEL_OPERATIONS", 150_000);
     let first_seed = env("MAYPOLE_MODEL_SEED", 0);
@@ -564,6 +565,7 @@ fn the_database_answers_like_a_map() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_map_that_is_emptied_leaves_no_table() {
     for (options, seed) in option_sets().into_iter().zip(1000..) {
         assert_eq!(run(options, seed, 2000), 0, "seed {seed} with {options:?}");

@@ -175,6 +175,7 @@ fn the_observed_rate_is_that_of_filters_that_were_asked() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn every_read_finds_what_is_there() {
     const KEYS: u32 = 30_000;
     let filters = ["bloom(10)", "ribbon(7)", "burr(7)", "none"];

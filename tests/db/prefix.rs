@@ -126,6 +126,7 @@ fn run(seed: u64, filter: &str) -> u64 {
 
 /// The extractor changes at each opening, so that the tree has tables of several extractors.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn whatever_the_extractor_was_ranges_and_lookups_answer_like_a_map() {
     let filters = ["bloom(10)", "ribbon(7)", "burr(7)"];
     let skipped: u64 = (0..9).map(|seed| run(seed, filters[seed as usize % 3])).sum();

@@ -88,6 +88,7 @@ fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
 /// database could not be opened any more for lack of descriptors. Now an opening makes no table of
 /// few writes.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn many_openings_for_one_write_each_make_few_tables() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");

@@ -352,6 +352,7 @@ fn a_repair_does_not_continue_the_number_of_a_stray_file() {
 /// The MANIFEST has a damaged byte, or is truncated. A truncated MANIFEST lacks the last edits: it
 /// lists tables that were removed later, and does not list tables that were added later.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_parts_of_a_manifest_that_can_be_read_count() {
     for cuts in [false, true] {
         let mut repaired = 0;
@@ -453,6 +454,7 @@ fn a_damaged_block_costs_the_keys_between_its_neighbours() {
 /// Flips one bit at a time behind the data blocks of a table: in every 97th byte, and in each byte
 /// of the footer. All data blocks are recovered in each case.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn damage_behind_the_data_costs_no_key() {
     let case = Case::new(false);
     let table = case.files(".sst").pop().unwrap();
@@ -496,6 +498,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_table_without_its_end_or_at_all_is_reported_with_its_keys() {
     let case = Case::new(false);
     for (n, table) in case.files(".sst").into_iter().enumerate() {
@@ -636,6 +639,7 @@ fn files_of_others_stay_where_they_are() {
 /// Wherever a power loss or a kill interrupts a repair, the database can be repaired again, with
 /// the same result.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_repair_that_is_cut_short_can_be_started_again() {
     let case = Case::new(true);
     for damage in ["MANIFEST", "table", "CURRENT and log", "table and no log"] {

@@ -101,6 +101,7 @@ fn every_column_family_reads_as_rocksdb_reads_it_and_nothing_changes() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn an_imported_column_family_holds_the_same_and_goes_on() {
     for (name, family, ..) in scans() {
         if name == "11.9-blob" {
@@ -139,6 +140,7 @@ fn an_imported_column_family_holds_the_same_and_goes_on() {
 /// entries at every step. The tables are of three versions of RocksDB, with RocksDB's filters, with
 /// range deletions that reach beyond the bounds of their tables, and with ingested tables.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_database_goes_to_maypole_and_back() {
     for (name, family, ..) in scans() {
         if name == "11.9-blob" {
@@ -190,6 +192,7 @@ fn a_database_goes_to_maypole_and_back() {
 /// All column families of a directory go into one database, are written to in one batch, and come
 /// out again, equal to what RocksDB read and to what was written.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn all_column_families_go_to_one_database_and_back() {
     let mut with_several = 0;
     let mut names: Vec<String> = scans().into_iter().map(|(name, ..)| name).collect();
@@ -293,6 +296,7 @@ fn imported_families_survive_the_loss_of_the_manifest() {
 
 /// A keyspace without tables, and one that was dropped, in an export.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn an_export_has_the_keyspaces_of_one_moment() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);

@@ -348,6 +348,7 @@ fn soak(time: Duration, keys: u64, alone: bool) {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_soak_of_seconds_leaves_every_key_right() {
     soak(Duration::from_secs(5), 20_000, false);
 }

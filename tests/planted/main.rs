@@ -185,7 +185,11 @@ impl Copy {
         if !built.status.success() {
             return Outcome::Other(format!("no build\n{}", String::from_utf8_lossy(&built.stderr)));
         }
-        let ran = self.cargo(TEST_SECONDS, bug.program, &["--", "--exact", bug.test]);
+        let ran = self.cargo(
+            TEST_SECONDS,
+            bug.program,
+            &["--", "--include-ignored", "--exact", bug.test],
+        );
         let told = String::from_utf8_lossy(&ran.stdout);
         if told.contains(&format!("test {} ... ok", bug.test)) {
             return Outcome::Passed;

@@ -228,6 +228,7 @@ fn truncate(sample: &Sample, step: usize, tail: usize) {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn flipped_bits_and_truncations_of_every_family_are_seen_or_harmless() {
     let compressions = Compression::ALL.into_iter().cycle();
     for (filter, compression) in FILTERS.into_iter().zip(compressions) {
@@ -291,6 +292,7 @@ fn every_flipped_bit_and_truncation_of_every_family_and_compression() {
 /// another. Lookups once reported the keys of an overwritten block as absent. Now the first key of
 /// each block is compared with the separators.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_missed() {
     let entries: Entries = (0..600u32)
         .map(|i| (internal_key(format!("key{i:05}").as_bytes(), 7, 1), vec![i as u8; 40]))

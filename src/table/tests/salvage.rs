@@ -69,6 +69,7 @@ fn salvaged(bytes: &[u8], entries: &Entries, ranges: bool, story: &str) -> Optio
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn whatever_bit_is_wrong_what_comes_back_was_there_and_what_does_not_is_reported() {
     let entries = mixed_entries(40);
     for (part_bytes, compression, ranges) in [
@@ -173,6 +174,7 @@ fn without_an_index_blocks_of_other_writers_compression_types_are_found() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_table_cut_short_gives_nothing_that_was_not_in_it() {
     let entries = mixed_entries(15);
     let bytes = table_bytes(&entries, Compression::None, true);

@@ -45,12 +45,14 @@ fn every_page_of_the_course_has_its_parts() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn every_check_of_the_course_fails_for_the_skeleton_and_passes_for_the_solution() {
     let said = course("run", &["--", "prove"]);
     assert!(said.contains("17 steps, 126 checks"), "{said}");
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_checks_of_the_course_catch_wrong_solutions_and_name_the_mistake() {
     let said = course("test", &["--test", "wrong"]);
     assert!(said.contains("17 steps, 277 wrong solutions, 277 caught"), "{said}");

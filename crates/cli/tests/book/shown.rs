@@ -31,6 +31,7 @@ programs! {
 const COMMAND: &str = "printed by: cargo run --release --example ";
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn programs_print_what_the_book_shows() {
     let mut shown = Vec::new();
     for chapter in chapters() {

@@ -128,6 +128,7 @@ fn the_terminal_gets_eighty_columns_and_every_level() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn tables_of_an_older_policy_are_found_and_bloom_of_a_flush_is_none() {
     let dir = unpacked("11.9-pred");
     let asked = "filter_policy=bloomfilter:10:false";
@@ -210,6 +211,7 @@ fn entries_that_only_rocksdb_reads_are_keys_all_the_same() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn column_families_are_told_one_by_one() {
     let dir = unpacked("10.4.2-cfs");
     let found = json(dir.path(), &[]);
@@ -241,6 +243,7 @@ fn the_counters_of_several_column_families_are_not_told_of_one() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_log_file_tells_cache_and_counters() {
     let dir = unpacked("11.9-pred");
     fs::write(dir.path().join("LOG"), LOG).unwrap();
@@ -256,6 +259,7 @@ fn the_log_file_tells_cache_and_counters() {
 /// A filter block whose checksum is wrong lets every key through. `advise` reports the table of
 /// this filter, and measures the filters of the other tables as usual.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_damaged_filter_answers_maybe_and_is_counted() {
     let dir = unpacked("11.9-pred");
     let tables = family(dir.path(), &["--files"]);
@@ -278,6 +282,7 @@ fn a_damaged_filter_answers_maybe_and_is_counted() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn damaged_data_ends_the_reading_of_its_table_alone() {
     let dir = unpacked("11.9-pred");
     let number = family(dir.path(), &["--files"])["files"][0]["file"].as_u64().unwrap();
@@ -292,6 +297,7 @@ fn damaged_data_ends_the_reading_of_its_table_alone() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_sample_reads_at_least_a_table_of_each_level() {
     let dir = unpacked("10.4.2-recycled-live");
     let found = family(dir.path(), &["--sample", "1%"]);
@@ -418,6 +424,7 @@ fn lookups_that_a_memtable_answered_search_nothing() {
 /// filters, with too few and with too many bits, of several families and policies, by both means
 /// that write other filters.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn followed_advice_ends() {
     let databases = [
         ("none", 60_000),
@@ -464,6 +471,7 @@ fn followed_advice_ends() {
 /// The same on RocksDB's directories. The advice is followed in a database that is imported from
 /// the directory and exported again.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn followed_advice_ends_on_rocksdbs_directories() {
     for fixture in ["5.3-small", "11.9-rangedel", "9.8.4-legacy"] {
         let source = unpacked(fixture);
@@ -566,6 +574,7 @@ fn filters_of_prefixes_are_predicted_as_they_are() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_page_is_written_elsewhere_and_never_into_the_database() {
     let dir = unpacked("11.9-pred");
     let before = state_of(dir.path());

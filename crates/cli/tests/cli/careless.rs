@@ -65,6 +65,7 @@ fn more_databases_than_memory_holds_are_refused_before_anything_is_made() {
 /// all memory, and the process aborted. Now the call fails with an error of one line.
 #[cfg(target_os = "linux")]
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn what_has_no_end_is_refused_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let endless = "yes | tr -d '\\n' | head -c 600000000";
@@ -247,6 +248,7 @@ fn rows_keep_what_their_heading_says() {
 /// Regression: locales without Unicode got box characters, and screens of 40 columns got lines of
 /// 111, 194 and 203 characters.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_narrow_terminal_and_a_plain_locale_get_what_they_can_show() {
     let dir = tempfile::tempdir().unwrap();
     let table = dir.path().join("t.sst");

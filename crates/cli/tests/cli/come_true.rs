@@ -210,12 +210,14 @@ fn comes_true(policy: &str, keys: usize, lookups: usize, most: f64) {
 /// come to it: if all tables count alike, the first prediction is 30 % too low. If the advised
 /// filters are not built, their prediction is 60 % too low for Zipf's law.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn advice_comes_true() {
     comes_true("levels(bloom(2), bloom(8), bloom(3))", 60_000, 200_000, 0.1);
 }
 
 /// The same on a directory of RocksDB that is imported. It has range deletions and no filters.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn advice_on_an_imported_database_comes_true() {
     imported(200_000, 0.1);
 }
@@ -245,6 +247,7 @@ fn what_is_predicted_for_a_million_lookups_is_observed() {
 
 /// The commands of docs/following.md, on a tenth of the data.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_commands_of_the_page_close_the_circle() {
     let dir = tempfile::tempdir().unwrap();
     let [db, file] = ["shop", "lookups.tsv"].map(|name| dir.path().join(name));

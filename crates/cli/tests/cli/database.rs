@@ -536,6 +536,7 @@ fn rocksdb(dir: &std::path::Path) {
 /// commands that can read the directory. The commands that only read it were once refused too,
 /// although the library reads it. All leave the directory as it is.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_directory_of_rocksdb_or_leveldb_is_read_and_never_written() {
     for (fixture, what, keys) in [
         ("10.4.2-universal", "RocksDB", "4030"),

@@ -192,6 +192,7 @@ pub fn check_alone(html: &str) {
 /// with the number of measured keys. For fewer than half or more than twice as many, it uses the
 /// rates of large tables, as `size` does.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_calculator_takes_no_rate_of_small_tables_for_large_ones() {
     let dir = tempfile::tempdir().unwrap();
     make(dir.path());
@@ -281,6 +282,7 @@ fn page_json_csv_and_terminal_say_the_same() {
 /// four *forms*: filters stored whole, filters in parts, filters in parts of which lookups skip
 /// none ("always read"), and no filter. JSON and CSV have the same figures.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn filters_larger_than_the_cache_are_shown_in_each_form() {
     let dir = tempfile::tempdir().unwrap();
     make_in_parts(dir.path());

@@ -95,6 +95,7 @@ fn signals() -> Vec<Signal> {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_signal_at_any_moment_leaves_nothing_behind() {
     for what in ["compare", "bench"] {
         for signal in signals() {
@@ -239,6 +240,7 @@ fn space_that_is_not_there_is_refused_with_both_numbers() {
 
 /// The announced space is an upper bound, and at most four times the space that is taken.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_space_that_is_announced_is_about_what_is_taken() {
     let compare = ["compare", "--keys", "150k", "--absent", "9", "--value-bytes", "200"];
     let calls: [&[&str]; 3] = [

@@ -61,6 +61,7 @@ fn help_tells_every_option() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn structures_are_measured_at_one_rate_and_with_too_many_keys() {
     let rows =
         objects(&maypole!("structures", "--keys", "20000", "--rate", "0.02", "--json").well());
@@ -105,6 +106,7 @@ fn structures_are_measured_at_one_rate_and_with_too_many_keys() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_table_and_the_csv_have_a_line_a_structure() {
     let table = maypole!("structures", "--keys", "2000", "--rate", "0.1").well();
     let csv = maypole!("structures", "--keys", "2000", "--rate", "0.1", "--csv").well();
@@ -120,6 +122,7 @@ fn the_table_and_the_csv_have_a_line_a_structure() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn claims_get_verdicts_that_the_figures_carry() {
     let claims = objects(&maypole!("structures", "--claims", "--keys", "20000", "--json").well());
     assert_eq!(claims.len(), 21);
@@ -169,6 +172,7 @@ fn claims_get_verdicts_that_the_figures_carry() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn claims_are_told_in_words() {
     let text = maypole!("structures", "--claims", "--keys", "2000", "--seed", "2").well();
     let refuted = text.lines().filter(|line| line.starts_with("      false  ")).count();
@@ -258,6 +262,7 @@ fn the_page_shows_what_json_csv_and_terminal_say() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_page_has_each_claim_with_verdict_figures_and_threshold() {
     let Made { html, json, .. } = made();
     let claims = json["claims"].as_array().unwrap();
@@ -286,6 +291,7 @@ fn the_page_has_each_claim_with_verdict_figures_and_threshold() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_page_is_whole_and_asks_for_nothing() {
     let Made { html, json, .. } = made();
     page::check_alone(html);

@@ -42,6 +42,7 @@ fn it_grows_twentyfold_and_keeps_its_rate() {
 /// bits, so a full layer has more bits set than its size allowed for. Now the bound holds for any
 /// capacity.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
     for (capacity, expansion, keys_each, filters) in [
         (1, Some(2), 1, 2000),
