@@ -128,9 +128,13 @@ impl Disk {
                 fs::create_dir(&copy).unwrap();
                 for entry in fs::read_dir(&self.dir).unwrap() {
                     let path = entry.unwrap().path();
-                    if path.is_file() {
-                        fs::copy(&path, copy.join(path.file_name().unwrap())).unwrap();
+                    if !path.is_file() {
+                        continue;
                     }
+                    let copied = fs::copy(&path, copy.join(path.file_name().unwrap()));
+                    // Statistics are published every second: `STATS.tmp` becomes `STATS`.
+                    let is_renamed = path.extension().is_some_and(|end| end == "tmp");
+                    assert!(copied.is_ok() || is_renamed, "{}: {copied:?}", path.display());
                 }
                 self.dir = copy;
             }
