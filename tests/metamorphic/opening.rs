@@ -224,10 +224,12 @@ impl Store {
         self.disk.empty();
         let fs = Arc::clone(self.disk.fs());
         let names = fs.list(self.disk.dir()).unwrap();
-        // Where a new MANIFEST could not be written, two are there, and only CURRENT tells which one
-        // counts.
-        let manifests = names.iter().filter(|name| name.starts_with("MANIFEST")).count();
-        let loses_current = loses_current && (loses_manifest || manifests == 1);
+        // A MANIFEST that could not be written is newer than the one that counts, and then only
+        // CURRENT tells which one this is.
+        let newest = names.iter().filter(|name| name.starts_with("MANIFEST")).max();
+        let current = fs.read(&self.disk.dir().join("CURRENT")).unwrap_or_default();
+        let counts = newest.is_some_and(|newest| current == format!("{newest}\n").as_bytes());
+        let loses_current = loses_current && (loses_manifest || counts);
         let loses = |name: &str| {
             (loses_current && name == "CURRENT") || (loses_manifest && name.starts_with("MANIFEST"))
         };
