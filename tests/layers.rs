@@ -1,9 +1,10 @@
 //! Rules for the source. Layers import only downward: a `crate::` path in a source file must not
 //! name a higher layer. The packages are layers too: the filters use nothing of the store, and the
 //! command line uses only the public API. No files of a top-level module import each other in a
-//! circle. Every lock has a rank, and what threads share goes through one room. No static has a lock that a forked child may find
-//! locked for ever. `src/unsafe.md` counts the uses of `unsafe` in each file, and has their proof.
-//! Few files outside of the folder of a filter family name the family.
+//! circle. Every lock has a rank, and what threads share goes through one room. No static has a lock
+//! that a forked child may find locked for ever. `src/unsafe.md` counts the uses of `unsafe` in each
+//! file, and has their proof. Few files outside of the folder of a filter family name the family. No
+//! long test is left out because of the words by which it is ignored.
 //!
 //! ```text
 //! -  crates/cli/
@@ -656,4 +657,23 @@ fn families_are_found_by_their_words_in_names() {
     assert_eq!(named("let x = RibbonGeometry::parse(a.burr_fpr());"), ["burr", "ribbon"]);
     assert_eq!(named("FilterEncoding::BumpedRibbon"), ["burr"]);
     assert!(named("mod burr;\npub use burr::build;\nlet unburred = ribbons();").is_empty());
+}
+
+/// If another one says that it takes seconds, then nothing runs it.
+#[test]
+fn a_test_that_takes_seconds_has_the_words_by_which_ci_finds_it() {
+    let words = "takes seconds; .ci/run runs it";
+    assert!(read(Path::new(".ci/run")).contains(words));
+    let mut found = 0;
+    for path in sources(&["src", "tests", "crates"]) {
+        let text = read(&path);
+        let reasons = text.lines().filter_map(|line| line.trim().strip_prefix("#[ignore = \""));
+        for reason in
+            reasons.filter(|reason| reason.contains("second") || reason.contains("ci/run"))
+        {
+            assert_eq!(reason.strip_suffix("\"]"), Some(words), "{}", path.display());
+            found += 1;
+        }
+    }
+    assert!(found > 0);
 }

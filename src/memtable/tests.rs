@@ -251,6 +251,7 @@ fn same_step(fast: &mut impl Cursor, plain: &mut impl Cursor, step: u32, target:
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn random_operations_answer_as_the_plain_version_does() {
     let mut covered = 0;
     for seed in 0..40 {

@@ -241,6 +241,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "takes seconds; .ci/run runs it"]
     fn a_changed_block_is_walked_as_it_stands() {
         for restart_interval in [1, 4, 16] {
             let good = [&[0][..], &data_block(restart_interval)].concat();
@@ -249,6 +250,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "takes seconds; .ci/run runs it"]
     fn a_changed_index_is_refused_or_searched_as_a_list() {
         for how in [0b0110_0110u8, 0b0110_0010, 0b0110_0100] {
             let mut builder = match how & 4 {

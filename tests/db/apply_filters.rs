@@ -200,6 +200,7 @@ fn the_filters_are_those_of_a_database_that_was_written_with_the_policy() {
 /// second round has tables that merges within level 0 have made: some of them record a larger
 /// sequence number than any of their entries has.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn nothing_comes_back_in_level_0() {
     for rounds in [3, 9, 14] {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -318,6 +319,7 @@ fn check_left(fs: &MemFs, content: &Entries, story: &str) {
 
 /// Power is lost before each change of a file. Either the old table is left or the new one.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn power_may_be_lost_before_any_change() {
     let (mem, content) = closed_tree();
     let fs = FaultFs::new(Arc::new(mem.clone()));
@@ -408,6 +410,7 @@ fn any_call_may_fail() {
 /// The call leaves tables to the compactions that merge them, and waits. Writers, flushes,
 /// compactions of all kinds and readers go on.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn compactions_and_writers_go_on() {
     let mem: Arc<dyn Fs> = Arc::new(MemFs::new());
     let options = |policy: &str| on(&mem, policy).compaction_threads(2);
@@ -602,6 +605,7 @@ fn a_database_that_cannot_be_written_refuses() {
 /// The tables of an imported database of RocksDB have other format versions, range deletions beyond
 /// their bounds, global sequence numbers and RocksDB's filters. All of them get the new filter.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_tables_of_rocksdb_get_filters_in_place() {
     for (name, family) in [
         ("10.4.2-universal", "default"),

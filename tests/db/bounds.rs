@@ -190,6 +190,7 @@ fn two_databases_in_one_process_do_not_meet() {
 /// closes the database. One thread at a time succeeds, the others get an error, and no write is
 /// lost.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn one_of_many_who_open_at_once_gets_the_database_also_while_it_closes() {
     let dir = tempfile::tempdir().unwrap();
     let (inside, refused) = (AtomicU32::new(0), AtomicU32::new(0));

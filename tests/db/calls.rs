@@ -395,6 +395,7 @@ fn an_error_of_the_standard_library_becomes_one_and_keeps_its_words() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_example_of_async_code_awaits_its_calls() {
     fn crosses_an_await<T: Send + 'static>() {}
     crosses_an_await::<(Db, maypole::Snapshot, maypole::DbIterator, maypole::DbCursor, Slice)>();

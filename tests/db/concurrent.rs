@@ -242,6 +242,7 @@ fn run(seed: u64, cache_bytes: usize, rounds: u64, steps: u64) {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn concurrent_writers_leave_what_each_wrote_and_batches_are_seen_whole() {
     run(1, 1 << 20, 3, 2500);
     run(2, 10_000, 2, 1500);

@@ -63,6 +63,7 @@ fn check_whole(copied: Db, story: &str) {
 /// files if any single call to the file system fails. If all later calls fail as well, the files
 /// cannot be removed, but the next copy to the directory still succeeds.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
     for (copy, open_copy) in COPIES {
         for lasts in [false, true] {

@@ -59,6 +59,7 @@ fn filters(dir: &Path) -> Vec<Vec<Vec<u8>>> {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_copy_has_the_filters_and_the_answers_of_a_database_that_was_made_so() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
@@ -90,6 +91,7 @@ fn a_copy_has_the_filters_and_the_answers_of_a_database_that_was_made_so() {
 /// A copy of a database in parts has its filters in parts too, cut at the same keys as in a
 /// database that was written with these filters.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_copy_of_tables_in_parts_has_the_same_parts() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);

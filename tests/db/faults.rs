@@ -171,6 +171,7 @@ fn work_carelessly(fs: &Arc<dyn Fs>, told: &Told) {
 /// accepted that the next opening did not find, or the database did not open. Now it is read-only after
 /// a panic in any call that changes it.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn any_call_may_panic_and_nothing_acknowledged_is_lost() {
     let calls = {
         let fs = FaultFs::new(Arc::new(MemFs::new()));
@@ -206,6 +207,7 @@ fn any_call_may_panic_and_nothing_acknowledged_is_lost() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn power_may_be_lost_before_any_change() {
     let mem = MemFs::new();
     let fs = FaultFs::new(Arc::new(mem.clone()));

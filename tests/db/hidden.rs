@@ -86,6 +86,7 @@ fn the_versions_of_one_key_are_passed_by_a_seek() {
 /// A walk forward looked for a mark after each 32 entries, but not where it seeks past the versions of
 /// a key, and it does so after each 8: over keys of 8 versions or more it never looked.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_walk_finds_the_mark_however_many_versions_the_keys_have() {
     for versions in [1, 7, 8, 9, 16, 33] {
         let db = builder().open().unwrap();
@@ -111,6 +112,7 @@ fn a_walk_finds_the_mark_however_many_versions_the_keys_have() {
 /// A walk skips the rest of a deleted range once, after some hidden entries. A walk backward that
 /// counted the last of these where it looks for a key's newest version never skipped.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_walk_skips_a_deleted_range_however_many_versions_the_keys_have() {
     for versions in (1..20).flat_map(|first| [1, 9, 12].map(|second| [first, second])) {
         let db = builder().open().unwrap();
@@ -147,6 +149,7 @@ fn job(prefix: &str, n: u64) -> String {
 /// tombstones is passed once and then skipped, whether it is in the memtable, in tables, or partly
 /// in both.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn popping_until_empty_passes_each_tombstone_a_few_times() {
     let entries = 20_000;
     for flush_every in [u64::MAX, 3_000] {
@@ -182,6 +185,7 @@ fn popping_until_empty_passes_each_tombstone_a_few_times() {
 /// turns. Now late turns pass as few hidden entries as early ones. Here four queues run at the same
 /// time: three with prefixes of their own, and one that is popped at its back.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_queue_costs_the_same_after_many_turns() {
     let db = builder().open().unwrap();
     let (held, turns) = (1_000, 20_000);

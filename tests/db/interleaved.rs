@@ -275,6 +275,7 @@ fn last_of(db: &Db) -> u64 {
 /// reader had seen. Now the names are read first. The reader also took the new tables of an active
 /// writer for files of another database.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_reader_sees_every_earlier_write_whatever_a_writer_does_meanwhile() {
     at_every_moment(|fs, before, writer, story| {
         let read = builder(fs).open_read_only().unwrap_or_else(|error| panic!("{story}: {error}"));
@@ -304,6 +305,7 @@ fn published_counters_are_read_whatever_a_writer_does_meanwhile() {
 /// meanwhile, the error said that a file is missing. Now these calls say that the database is open,
 /// and leave it alone.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn calls_that_need_the_directory_for_themselves_say_that_it_is_in_use() {
     at_every_moment(|fs, _, writer, story| {
         let calls: [(&str, maypole::Result<()>); 3] = [
@@ -322,6 +324,7 @@ fn calls_that_need_the_directory_for_themselves_say_that_it_is_in_use() {
 /// A checkpoint holds every write that was acknowledged before it began, and no write without all
 /// writes before it, whatever the database does while the files of the copy are made.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_checkpoint_has_every_earlier_write_whatever_the_database_does_meanwhile() {
     for act in ACTS.into_iter().filter(|act| !matches!(act, Act::Reopen)) {
         for k in 0.. {

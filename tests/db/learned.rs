@@ -73,6 +73,7 @@ fn assert_learned((learned, learned_bytes): (u64, u64), (same, same_bytes): (u64
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_compaction_gives_the_hot_tables_the_bits_of_the_cold_ones() {
     let dir = tempfile::tempdir().unwrap();
     let learned = filled(&dir.path().join("learned"), "learned(7/key, bloom)");
@@ -119,6 +120,7 @@ fn what_was_asked_outlives_the_closing_and_is_applied_in_place() {
 
 /// Two compactions without a lookup between them: the second one knows what the first one knew.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn what_a_table_was_asked_outlives_its_compactions() {
     let dir = tempfile::tempdir().unwrap();
     let hot = KEYS / 2;
@@ -169,6 +171,7 @@ fn a_missing_damaged_or_foreign_list_of_asks_does_no_harm() {
 /// Time series: no table is ever rewritten, and the memory is limited. Later tables must not pay for
 /// the filters that the earlier ones hold.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_tree_that_only_grows_keeps_its_budget_and_leaves_no_table_without_a_filter() {
     const KEYS: u32 = 480_000;
     let dir = tempfile::tempdir().unwrap();

@@ -348,6 +348,7 @@ fn a_key_that_is_put_and_deleted_leaves_no_table() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn databases_that_are_filled_emptied_and_closed_stay_empty() {
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..20 {
@@ -393,6 +394,7 @@ fn versions_go_with_the_last_snapshot_that_needs_them() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_retention_keeps_the_space_of_its_window() {
     alone("a retention, one by one", |load, _| {
         (0..ENTRIES).for_each(|_| load.retention(ENTRIES / 10, 1));
@@ -403,6 +405,7 @@ fn a_retention_keeps_the_space_of_its_window() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_queue_keeps_the_space_of_its_entries_and_an_empty_one_none() {
     alone("a queue", |load, _| (0..ENTRIES).for_each(|_| load.queue(300)));
     alone("an empty queue", |load, _| {
@@ -422,6 +425,7 @@ fn overwritten_entries_take_the_space_of_one_version() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn ingestions_and_checkpoints_leave_only_what_lives() {
     alone("checkpoints and ingestions", |load, scratch| {
         for turn in 0..60 {

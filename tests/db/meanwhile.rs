@@ -250,6 +250,7 @@ fn a_panic_in_a_call_that_changes_the_database_makes_it_read_only() {
 /// be tried again, there were no further looks. So writers got the error until somebody called
 /// `flush`.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_panic_of_a_look_at_the_free_space_does_not_end_the_looks() {
     let (_, faults, fs) = faults();
     let db = builder(&fs).open().unwrap();

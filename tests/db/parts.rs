@@ -87,6 +87,7 @@ pub(super) fn tables_in_parts(fs: &Arc<dyn Fs>) -> (usize, usize) {
 /// New tables get whole filters and indexes while those of all tables would fit into the cache, and
 /// otherwise parts. An option overrides this, whatever the size of the cache.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_cache_decides_whether_new_tables_are_in_parts() {
     for (cache_bytes, form, parted) in [
         (64 << 20, MetadataForm::Auto, false),
@@ -109,6 +110,7 @@ fn the_cache_decides_whether_new_tables_are_in_parts() {
 /// chosen by this sum, so that further new tables got their filters and indexes in parts, although
 /// there was room for those of the tree. Now the form is chosen once, before the first new table.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_tables_of_one_compaction_have_one_form() {
     let needed = {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -245,6 +247,7 @@ fn every_read_finds_what_is_there() {
 /// Regression: the estimate for a whole index was a third too high. It added what an entry takes in
 /// memory to all of the entry's stored bytes, of which only the separator stays in memory.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_memory_that_filters_and_indexes_need_is_told() {
     let (mut needed, mut tables) = (Vec::new(), Vec::new());
     for form in [MetadataForm::Whole, MetadataForm::Parts] {
@@ -316,6 +319,7 @@ fn cache_tables_bytes(db: &Db) -> usize {
 /// If the cache is too small for the filters and indexes, a lookup reads only some KiB on average,
 /// even if they are stored whole, because whole ones are read once.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn misses_in_a_small_cache_read_little() {
     const KEYS: u32 = 100_000;
     let mut bytes = Vec::new();
@@ -399,6 +403,7 @@ fn a_small_cache_reads_whole_ones_once() {
 /// indexes need, left the filters in half of the cache, because each lookup marked its filter as
 /// used. But these filters saved no read. Now they are evicted.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn filters_that_spare_no_read_make_room() {
     const KEYS: u32 = 100_000;
     let filter_bytes = |absent: u32| {

@@ -255,6 +255,7 @@ fn a_write_that_fails_or_panics_disturbs_nothing_and_is_tried_again() {
 /// Whether the publishing thread is about to write or is writing when the database is closed, the
 /// file then has the last counts, and is not written any more.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_closed_database_is_free_and_nobody_writes_to_it_any_more() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     for turn in 0..200 {
@@ -316,6 +317,7 @@ fn a_hundred_that_publish() {
 /// The program that has the database open returns the text that the command line prints of the
 /// published counters, apart from the three series about who published them.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_text_for_prometheus_has_the_series_of_the_published_counters() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     let builder = || Db::builder("/a \"db\"").fs(Arc::clone(&fs));

@@ -111,6 +111,7 @@ fn beside_a_writer(openings: u64) {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_reader_beside_a_writer_sees_one_moment() {
     beside_a_writer(300);
 }

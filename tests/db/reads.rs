@@ -137,6 +137,7 @@ fn looking_up_together_counts_what_one_by_one_counts() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
     const KEYS: u64 = 20_000;
     let build = |fs: &Arc<FaultFs>| {

@@ -59,6 +59,7 @@ fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
 /// log is synced but the old one was not, a power loss could take earlier writes and leave later
 /// ones.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     let (mut openings, seeds) = (0, super::env("MAYPOLE_OPENING_SEEDS", 2));
     for seed in 0..seeds {
@@ -130,6 +131,7 @@ fn a_long_log_becomes_few_tables_however_small_the_memtables_are() {
 /// might already list, so the database did not open any more. Now, whichever call fails, the
 /// database opens, and has all entries of the ingested file or none.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn any_one_call_of_an_ingestion_may_fail() {
     let prepared = || {
         let mem = MemFs::new();
@@ -383,6 +385,7 @@ fn a_database_of_log_version_1_is_opened_and_goes_on_in_version_2() {
 /// a MANIFEST. Now the opening succeeds, the entries can be read, and writes succeed again once
 /// there is space.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
     let base = killed(120, 60);
     let openings = {

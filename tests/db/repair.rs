@@ -228,6 +228,7 @@ fn a_sound_database_is_left_as_it_is() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn without_current_the_newest_manifest_is_taken() {
     for with_log in [false, true] {
         for garbage in [None, Some("MANIFEST-9\n"), Some(""), Some("\0\0\0")] {
@@ -284,6 +285,7 @@ fn a_newer_value_in_a_table_of_older_writes_is_found() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn without_a_manifest_every_key_has_its_newest_value() {
     for with_log in [false, true] {
         let case = Case::new(with_log);
@@ -426,6 +428,7 @@ fn a_table_that_has_left_the_tree_stays_out() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_damaged_block_costs_the_keys_between_its_neighbours() {
     let case = Case::new(false);
     for table in case.files(".sst") {
@@ -583,6 +586,7 @@ fn tables_that_changed_places_are_put_right_without_hard_links() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn of_a_damaged_log_the_prefix_is_kept_or_all_that_can_be_read() {
     for salvage in [false, true] {
         let case = Case::new(true);

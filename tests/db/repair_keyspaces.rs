@@ -276,6 +276,7 @@ fn the_parts_of_a_manifest_that_can_be_read_count() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_loss_names_the_keyspace_of_the_damaged_table() {
     let case = Case::new();
     for name in NAMES {
@@ -299,6 +300,7 @@ fn a_loss_names_the_keyspace_of_the_damaged_table() {
 /// A damaged table without a MANIFEST that names its keyspace. Its properties tell the keyspace, and
 /// if they are lost too, the table is not put into any.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_damaged_table_whose_keyspace_is_not_known_is_left_out() {
     for loses_properties in [false, true] {
         let case = Case::new();
@@ -411,6 +413,7 @@ fn a_table_is_placed_only_when_all_keyspaces_are_known() {
 /// Of a damaged log a prefix is kept, over all keyspaces: each batch is there as a whole or not at
 /// all.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn of_a_damaged_log_whole_batches_are_kept() {
     let case = Case::new();
     let logs = case.files(".wal");

@@ -345,6 +345,7 @@ fn run(seed: u64) -> Shared {
 
 /// `MAYPOLE_HISTORIES` sets the number of histories.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn transactions_have_the_effect_of_a_serial_history() {
     let histories = std::env::var("MAYPOLE_HISTORIES").map_or(40, |it| it.parse().unwrap());
     let (mut begun, mut committed, mut steps) = (0, 0, 0);

@@ -48,6 +48,7 @@ fn held(db: &Db) -> usize {
 /// memtable and every block that the process retired. Now the callback holds only the memtable of
 /// its value, and can read the value to the end although the database has retired this memtable.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_else() {
     let _alone = alone();
     let cache = BlockCache::new(1 << 20);
@@ -86,6 +87,7 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
 /// the block also when the cache has evicted it, compactions have merged its table, and the
 /// database has deleted the file.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_callback_in_a_block_that_stands_still_holds_this_block_and_nothing_else() {
     let _alone = alone();
     let cache = BlockCache::new(1 << 20);
@@ -143,6 +145,7 @@ fn a_callback_outlives_the_table_of_its_block() {
 /// that the database retires the memtable that held both values. Both values can still be read to
 /// their ends, even after the callback of a third lookup panics.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_callback_may_look_up_again_and_unwind() {
     let _alone = alone();
     let db = open(&memory(), "/db", &BlockCache::new(1 << 20));
@@ -169,6 +172,7 @@ fn a_callback_may_look_up_again_and_unwind() {
 
 /// Many threads are suspended, each in a block of its own.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn each_thread_that_stands_still_holds_one_block() {
     const THREADS: usize = 4;
     let _alone = alone();
@@ -208,6 +212,7 @@ fn each_thread_that_stands_still_holds_one_block() {
 /// retired could be freed. So the cache kept nothing new, and memory grew. Now a lookup holds no
 /// guard during a read, whether of a filter, an index or a block.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_device_that_stands_still_under_a_lookup_holds_nothing_of_another_database() {
     let _alone = alone();
     let other = open(&memory(), "/other", &BlockCache::new(1 << 20));

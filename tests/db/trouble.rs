@@ -181,6 +181,7 @@ fn before_a_compaction(db: &Db, model: &mut BTreeMap<String, Vec<u8>>) {
 /// Regression: one read of a compaction that failed made the database read-only. Now the compaction
 /// is tried again.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_read_of_a_compaction_that_fails_once_is_repeated() {
     let mut failures = 0;
     for (nth, is_manual) in (0..12).flat_map(|nth| [(nth * 3, false), (nth * 3, true)]) {
@@ -356,6 +357,7 @@ fn is_no_space(error: &Error) -> bool {
 /// disk was full, and discarded what it had written, also when nobody used the database. Now
 /// nothing is written until there is space, which is noticed soon.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn an_idle_full_disk_is_not_written_to_and_space_is_noticed() {
     let mut disk = SmallDisk::with_a_full_level_0();
     // The attempts that ran when the disk became full may end.

@@ -45,6 +45,7 @@ fn write(db: &Db) {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn peak_heap_of_a_database_that_writes_merges_and_reads_is_within_its_budget() {
     let _turn = alone();
     let dir = tempfile::tempdir().unwrap();

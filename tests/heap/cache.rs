@@ -118,6 +118,7 @@ fn assert_bounded_in(
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn cache_slots_sidecars_and_open_tables_stay_within_the_capacity() {
     let _turn = alone();
     // The data is 35 MB and the metadata 0.7 MB, and the forty open tables take 0.1 MB. The tables
@@ -137,6 +138,7 @@ fn cache_slots_sidecars_and_open_tables_stay_within_the_capacity() {
 /// joint read, which reads up to 16 KiB with a part of a filter and a part of an index, what the
 /// thread's last miss evicted, and the memory that its last miss left to the next one.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_cache_that_is_smaller_than_filters_and_indexes_stays_within_the_capacity() {
     const KEYS: u64 = 400_000;
     let _turn = alone();

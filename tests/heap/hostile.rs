@@ -339,6 +339,7 @@ fn ask(fs: &dyn Fs) -> Result<()> {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_hostile_table_takes_memory_and_work_in_proportion_to_its_size() {
     let _turn = alone();
     let (mut worst_memory, mut worst_work) = (0.0f64, 0.0f64);

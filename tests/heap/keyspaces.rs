@@ -36,6 +36,7 @@ fn bytes_each(has_table: bool) -> usize {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_keyspace_takes_a_kilobyte_until_it_is_written_to_and_eight_with_a_table() {
     let _alone = alone();
     let (empty, with_table) = (bytes_each(false), bytes_each(true));

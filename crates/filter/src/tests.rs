@@ -145,6 +145,7 @@ fn no_key_is_missed_in_a_billion_queries() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn observed_false_positive_rates_are_the_predicted_ones() {
     for (spec, absent) in [
         ("bloom(1)", 100_000),

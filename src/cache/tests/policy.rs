@@ -131,6 +131,7 @@ fn best_reads(lookups: &[(usize, bool)], values: usize) -> usize {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn lookups_read_little_more_than_with_the_best_choice_of_what_stays() {
     for preference in [Preference::Uniform, Preference::Zipf, Preference::Tenth] {
         for present in [0, 5, 10] {

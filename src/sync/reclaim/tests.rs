@@ -91,6 +91,7 @@ fn while_a_reader_stands_still_collecting_costs_no_barrier() {
 /// threads that only read files were 1.9 times as fast. The reason was that each collection
 /// interrupted both processors by a barrier. Now threads that keep doing lookups cost no barrier.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn readers_that_come_again_cost_no_barrier() {
     const COLLECTIONS: usize = 50;
     const ROUNDS: usize = 20;

@@ -416,6 +416,7 @@ mod tests {
     /// if values were large: it hashed the bytes of every possible block anew. Now it hashes
     /// little to find a block whose tail is sound.
     #[test]
+    #[ignore = "takes seconds; .ci/run runs it"]
     fn blocks_of_large_values_are_searched_by_their_tails() {
         let allowance = 512 << 20;
         for (value_bytes, is_longest) in [(100_000, false), (250_000, true)] {

@@ -252,6 +252,7 @@ fn flipped_bits_and_truncations_of_every_family_are_seen_or_harmless() {
 
 /// A cache of 0 bytes keeps no part. The large cache keeps all parts, with the heads of the index.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn flipped_bits_and_truncations_of_tables_in_parts_are_seen_or_harmless() {
     let filters =
         [("bloom(10)", "rocksdb.BuiltinBloomFilter"), ("burr(7)", "maypole.BumpedRibbon")];
@@ -334,6 +335,7 @@ fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_misse
 /// Changes bytes and corrects the checksum, so that the damage reaches the decoders. A bug could
 /// cause such damage. Damage by a disk would fail the checksum.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn damage_that_passes_the_checksum_never_panics() {
     let (_, bytes) = small_table(Compression::None);
     let table = Table::open(file_of(&bytes), context(0)).unwrap();

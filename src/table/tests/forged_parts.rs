@@ -115,6 +115,7 @@ fn look_up(bytes: &[u8], is_touched: impl Fn(&LookupKey<'_>) -> bool) -> Found {
 /// go without a filter. A Bloom filter and a ribbon filter share a format, whose trailer says which
 /// of the two it is, so one part of a filter may be a Bloom filter and another a ribbon filter.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_filter_part_that_is_no_filter_is_felt_in_its_range_only() {
     for (filter, other, is_understood) in [
         ("bloom(10)", "burr(7)", false),

@@ -737,6 +737,7 @@ fn a_damaged_part_is_felt_in_its_range_only() {
 /// do not exist, to other parts, to itself or to nothing. A lookup may find nothing, but it returns
 /// no wrong value, and nothing panics.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn tops_and_parts_that_lie_are_damage() {
     let entries = mixed_entries(900);
     let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);

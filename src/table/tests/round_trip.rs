@@ -166,6 +166,7 @@ fn no_filter_means_no_filter_block_and_all_the_answers() {
 /// A device once read 8 KiB for nearly every block of 4 KiB, because the blocks crossed page
 /// boundaries. Now padding moves such a block to the next page.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn full_blocks_lie_in_as_few_pages_as_they_can_and_padding_is_short() {
     for (value_bytes, block_bytes, most_padding_percent) in
         [(8, 4096, 1), (100, 4096, 3), (200, 4096, 6), (100, 16 << 10, 1), (1000, 4096, 1)]

@@ -94,6 +94,7 @@ fn whatever_bit_is_wrong_what_comes_back_was_there_and_what_does_not_is_reported
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_hole_in_the_index_and_one_in_the_data_are_got_over_together() {
     let entries = mixed_entries(60);
     let bytes = table_bytes(&entries, Compression::None, false);

@@ -7,6 +7,7 @@ use super::markdown::{chapters, root};
 const COMMAND: &str = "printed by: cargo run --example book -- ";
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn every_figure_is_what_the_program_prints() {
     let mut shown = Vec::new();
     for chapter in chapters() {
@@ -29,6 +30,7 @@ fn every_figure_is_what_the_program_prints() {
 /// The figures in [`NEARLY_SAME`] depend on what the cache evicts, and this depends a little on the
 /// other threads of the process. So they are compared with a tolerance.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn what_parts_save_is_near_what_the_chapter_says() {
     let chapters = chapters();
     for (name, print) in NEARLY_SAME {
@@ -52,6 +54,7 @@ const STILL: [&str; 2] = ["rate-by-k.svg", "rate-by-keys.svg"];
 /// Each picture is what the program draws, and some chapter shows it. There the picture links to
 /// the page of the playground on which the reader can change it, unless it is a plot in [`STILL`].
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn every_picture_is_what_the_program_draws() {
     let chapters = chapters();
     let is_shown = |link: &str| chapters.iter().any(|chapter| chapter.text.contains(link));
@@ -69,6 +72,7 @@ fn every_picture_is_what_the_program_draws() {
 /// Regression: the y axes of plots had no titles. Now both axes of each plot have one. (The titles
 /// of bars and columns cannot be missing, because they are fields of `Bars` and `Columns`.)
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn every_axis_of_a_plot_has_a_title() {
     let mut plots = 0;
     for (name, draw) in PICTURES {

@@ -60,6 +60,7 @@ fn edit_options(dir: &Path, from: &str, to: &str) {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn filters_of_rocksdb_are_told_measured_and_compared_and_nothing_changes() {
     let dir = unpacked("11.9-pred");
     let before = state_of(dir.path());
@@ -98,6 +99,7 @@ fn filters_of_rocksdb_are_told_measured_and_compared_and_nothing_changes() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_terminal_gets_eighty_columns_and_every_level() {
     let dir = unpacked("11.9-pred");
     let done = Command::new(env!("CARGO_BIN_EXE_maypole"))
@@ -167,6 +169,7 @@ fn tables_of_an_older_policy_are_found_and_bloom_of_a_flush_is_none() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_extractor_of_the_options_is_compared_with_the_tables() {
     let dir = unpacked("11.9-pred");
     edit_options(
@@ -180,6 +183,7 @@ fn the_extractor_of_the_options_is_compared_with_the_tables() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_family_without_filters_is_advised_to_have_them() {
     let dir = unpacked("11.9-rangedel");
     let found = family(dir.path(), &[]);
@@ -198,6 +202,7 @@ fn a_family_without_filters_is_advised_to_have_them() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn entries_that_only_rocksdb_reads_are_keys_all_the_same() {
     for name in ["7.8.3-merge", "11.9-blob"] {
         let dir = unpacked(name);
@@ -234,6 +239,7 @@ rocksdb.bloom.filter.full.true.positive COUNT : 100
 /// Regression: the counters in LOG are sums over all column families. If `--column-family` chose
 /// one of several column families, `advise` showed these sums as counters of the chosen one.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_counters_of_several_column_families_are_not_told_of_one() {
     let dir = unpacked("10.4.2-cfs");
     fs::write(dir.path().join("LOG"), LOG).unwrap();
@@ -336,6 +342,7 @@ fn grown_with(path: &Path, policy: &str, keys: FilterKeys, count: u64) -> Db {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_database_of_maypole_is_advised_while_it_is_in_use() {
     let dir = tempfile::tempdir().unwrap();
     let db = grown(dir.path(), "bloom(10)");
@@ -388,6 +395,7 @@ fn recorded_lookups_replace_drawn_ones() {
 /// A lookup that a memtable answered searches no table, although a table has its key now: the share
 /// of such lookups stays. Keys that are looked up often count as often.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn lookups_that_a_memtable_answered_search_nothing() {
     let dir = tempfile::tempdir().unwrap();
     drop(grown_with(dir.path(), "none", FilterKeys::Whole, 20_000));
@@ -495,6 +503,7 @@ fn followed_advice_ends_on_rocksdbs_directories() {
 /// Legacy Bloom filters are weak on decimal keys: 1.15 % were measured with keys made up of any
 /// bytes, and three to five times as many of the keys that programs look up got through.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_rate_of_legacy_filters_is_that_of_real_keys() {
     let dir = unpacked("9.8.4-legacy");
     let found = family(dir.path(), &[]);
@@ -517,6 +526,7 @@ fn the_rate_of_legacy_filters_is_that_of_real_keys() {
 /// A file of present lookups alone once gave no table of policies, and no advice, although it is then
 /// that the last level needs no filters.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn present_lookups_alone_are_advised_too() {
     let dir = tempfile::tempdir().unwrap();
     drop(grown(dir.path(), "bloom(10)"));
@@ -540,6 +550,7 @@ fn present_lookups_alone_are_advised_too() {
 /// predicted to keep nearly all out, because each part was queried with keys of other parts. And no
 /// row said what filters of whole keys would do.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn filters_of_prefixes_are_predicted_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let prefix = PrefixExtractor::fixed(6).unwrap();

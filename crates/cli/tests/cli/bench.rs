@@ -112,6 +112,7 @@ fn figures_of_every_workload_hang_together() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn loads_whose_data_dies_leave_exactly_what_should_live() {
     let text = maypole!(
         "bench",
@@ -200,6 +201,7 @@ fn a_seed_draws_the_same_keys_again() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_tables_name_every_workload_and_what_was_measured() {
     let report = maypole!("bench", "--entries", "2000", "--key-bytes", "20").noted();
     for name in ALL.split(',') {
@@ -213,6 +215,7 @@ fn the_tables_name_every_workload_and_what_was_measured() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_database_is_kept_read_again_and_never_overwritten_by_a_fill() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");

@@ -144,6 +144,7 @@ fn compressed_files_and_other_encodings_are_no_keys() {
 /// Regression: `compare --out` overwrote a page of another program without a warning. Now it fails
 /// if `index.html` is not of an earlier `compare`, or is missing while other output files exist.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn only_pages_of_the_same_command_are_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let keys = keys(dir.path());
@@ -183,6 +184,7 @@ fn only_pages_of_the_same_command_are_replaced() {
 /// never removed. Now the next call removes it.
 #[cfg(unix)]
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn what_a_killed_call_left_is_removed_by_the_next_one() {
     let dir = tempfile::tempdir().unwrap();
     let tmp = dir.path().join("tmp");
@@ -229,6 +231,7 @@ fn bits_that_no_filter_has_are_refused_as_a_call() {
 /// Regression: `size` printed the heading "at most 30.0 %" above a row of 30.2 %, and the heading
 /// "the same memory" above rows of 69 B and 2 B.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn rows_keep_what_their_heading_says() {
     for rate in ["0.5", "0.3", "0.17", "0.01", "0.00001"] {
         for keys in ["1", "2", "30", "1000", "1M"] {

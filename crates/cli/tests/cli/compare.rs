@@ -49,6 +49,7 @@ fn number(row: &Value, field: &str) -> f64 {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn figures_of_a_comparison_hang_together() {
     let dir = tempfile::tempdir().unwrap();
     let scratch = dir.path().join("not/there");
@@ -205,6 +206,7 @@ fn a_cold_comparison_that_reads_nothing_says_so() {
 /// Regression: with `--cold`, the estimate of a sweep counted the lookups with 20 mixes of cache and
 /// absent keys, which only a warm sweep makes. Now it leaves them out.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_estimate_of_a_cold_sweep_counts_no_mixes() {
     let dir = tempfile::tempdir().unwrap();
     let call = ["compare", "--sweep", "--keys=2000", "--absent=300", "--policies=none"];
@@ -256,6 +258,7 @@ fn keys_come_from_standard_input_with_values_and_carriage_returns() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn queries_may_come_from_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let (keys, queries) = (dir.path().join("keys"), dir.path().join("queries"));

@@ -431,6 +431,7 @@ fn a_repair_says_what_it_found_and_what_it_could_not_bring_back() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
     let fixtures = crate::rocksdb_tables();
     let mut seen = 0;
@@ -672,6 +673,7 @@ fn a_rocksdb_database_is_imported_whole_or_by_column_family() {
 /// Besu's column families have names of control characters. Such names could not be given, and
 /// `--all` refused them.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn column_families_whose_names_are_no_text_are_escaped() {
     let source = crate::rocksdb_dirs::unpacked("7.8.3-names");
     let dir = tempfile::tempdir().unwrap();

@@ -181,6 +181,7 @@ fn all_that_was_read_is_told() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_filters_answer_is_shown_bit_by_bit_and_judged() {
     for (filter, name, bits) in [
         ("bloom(2)", "bloom", "bit"),
@@ -321,6 +322,7 @@ fn keys_of(listing: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn rocksdbs_tables_are_explained_whatever_their_filter() {
     let fixtures = crate::rocksdb_tables();
     let escaped = |key: &[u8]| key.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>();

@@ -162,6 +162,7 @@ fn the_options_of_a_keyspace_stay_unless_a_filter_is_given() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn stats_and_advise_know_keyspaces() {
     let (_dir, path) = database();
     let db = open(&path).publish_stats(Duration::from_millis(10)).open().unwrap();

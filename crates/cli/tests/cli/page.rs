@@ -224,6 +224,7 @@ fn the_calculator_takes_no_rate_of_small_tables_for_large_ones() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn page_json_csv_and_terminal_say_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let terminal = make(dir.path());
@@ -326,6 +327,7 @@ fn filters_larger_than_the_cache_are_shown_in_each_form() {
 /// The forms of filters are not measured if the tables are so small that each filter would have a
 /// single part.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_page_without_forms_says_why() {
     let dir = tempfile::tempdir().unwrap();
     make(dir.path());
@@ -335,6 +337,7 @@ fn a_page_without_forms_says_why() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_page_is_small_and_whole_and_asks_for_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("a <dir> & more");
@@ -345,6 +348,7 @@ fn a_page_is_small_and_whole_and_asks_for_nothing() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_sweep_that_was_killed_is_taken_up_again() {
     let dir = tempfile::tempdir().unwrap();
     let (out, scratch) = (dir.path().join("out"), dir.path().join("scratch"));
@@ -550,6 +554,7 @@ fn a_browser_shows_every_point_and_asks_the_network_for_nothing() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_terminal_gets_tables_that_fit() {
     let call = ["compare", "--keys=2000", "--absent=200", "--policies=none,bloom(10)"];
     let wide = maypole!("size").well();

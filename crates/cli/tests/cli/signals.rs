@@ -136,6 +136,7 @@ fn a_signal_at_any_moment_leaves_nothing_behind() {
 /// `timeout` sends its signal to the program and then to the program's group, so that the program
 /// gets it twice in a row.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_signal_that_comes_twice_in_a_row_is_taken_once() {
     for signal in signals() {
         let dir = tempfile::tempdir().unwrap();
@@ -150,6 +151,7 @@ fn a_signal_that_comes_twice_in_a_row_is_taken_once() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_second_ctrl_c_does_not_wait_for_the_removal() {
     if !signals().contains(&Signal::INT) {
         return;
@@ -201,6 +203,7 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
 
 /// The program removes directories that it has made, unless they contain files of others.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn what_others_put_beside_the_databases_stays() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = start("compare", dir.path());
@@ -213,6 +216,7 @@ fn what_others_put_beside_the_databases_stays() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn space_that_is_not_there_is_refused_with_both_numbers() {
     let dir = tempfile::tempdir().unwrap();
     let there = dir.path().join("new");

@@ -16,6 +16,7 @@ fn rows(text: &str) -> Vec<Value> {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_textbook_says_ten_bits_for_one_percent() {
     let text = maypole!("size", "--keys", "1000000", "--rate", "0.01", "--json").well();
     for rate in ["0.01", "1%"] {
@@ -84,6 +85,7 @@ fn a_rate_of_100_percent_has_a_bound_of_zero_and_no_multiple_of_it() {
 /// once computed only filters, so that a plan looked right although its filters and indexes did not
 /// fit into the cache. Now it warns.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn filters_and_indexes_that_exceed_the_cache_are_a_warning() {
     let call = ["size", "--keys=800M", "--entry-bytes=125", "--bits=10"];
     let with = |cache| maypole!(call[0], call[1], call[2], call[3], cache).well();
@@ -106,6 +108,7 @@ fn filters_and_indexes_that_exceed_the_cache_are_a_warning() {
 /// tables have about 21. It also counted too few partitions, because it ignored that filter and
 /// index are partitioned at the same keys.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_computed_memory_is_that_of_a_real_tree() {
     const KEYS: u64 = 100_000;
     let dir = tempfile::tempdir().unwrap();

@@ -72,6 +72,7 @@ fn command(call: &[String]) -> Command {
 /// Regression: `inspect` panicked if standard error was a pipe without a reader, because
 /// `eprintln!` panics then.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_closed_standard_error_changes_no_result() {
     for (call, code) in calls().calls {
         let expected = command(&call).output().unwrap().stdout;
@@ -91,6 +92,7 @@ fn a_closed_standard_error_changes_no_result() {
 
 /// `maypole scan db | head -1` is no failure, and prints no message.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_closed_standard_output_ends_a_command_quietly() {
     for (call, code) in calls().calls {
         let (reader, writer) = pipe().unwrap();
@@ -122,6 +124,7 @@ fn a_reader_that_leaves_after_a_line_ends_a_long_scan() {
 
 /// Output that could not be written is a failure, also that of `--help`.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn a_full_device_as_standard_output_is_a_failure() {
     if !Path::new("/dev/full").exists() {
         return;

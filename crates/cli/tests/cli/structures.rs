@@ -234,6 +234,7 @@ fn expected_marks(structures: &[Value]) -> Vec<(String, usize)> {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_page_shows_what_json_csv_and_terminal_say() {
     let Made { terminal, html, json, csv } = made();
     let structures = json["structures"].as_array().unwrap();

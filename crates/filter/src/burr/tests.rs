@@ -161,6 +161,7 @@ fn every_kernel_builds_and_answers_alike() {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn rates_are_the_predicted_ones_at_every_fraction_of_a_column() {
     for (width, keys) in [(64, 4000), (32, 4000), (32, 50_000)] {
         for millibits in [1000, 2000, 3500, 5300, 6000, 7000, 7600] {
@@ -185,6 +186,7 @@ fn rates_are_the_predicted_ones_at_every_fraction_of_a_column() {
 /// account. The rates of single filters vary, so the test compares the prediction with the mean of
 /// many.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn the_prediction_is_the_mean_of_many_small_filters() {
     for (width, keys, filters) in
         [(64, 500, 200), (32, 300, 200), (32, 500, 200), (32, 2000, 60), (32, 6000, 20)]
@@ -263,6 +265,7 @@ fn filters_of_parts_are_near_the_bound() {
 /// keys that a filter comes near the limit of [`layout::MAX_LAYERS`]. Of 420,000 such filters with
 /// w = 32, none had more than three layers.
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn few_keys_need_few_layers() {
     for width in [32, 64] {
         for keys in 1..1200 {

@@ -102,6 +102,7 @@ fn ranges(files: &[File], count: usize, random: &mut StdRng) -> Vec<Range> {
 }
 
 #[test]
+#[ignore = "takes seconds; .ci/run runs it"]
 fn every_way_of_reading_answers_as_one_read_after_the_other() {
     let dir = tempfile::tempdir().unwrap();
     let memory = MemFs::new();
