@@ -1,7 +1,8 @@
 //! Whole small databases in schedules that a seed chooses.
 //!
 //! ```sh
-//! RUSTFLAGS="--cfg shuttle" cargo test --profile shuttle --target-dir target/shuttle --test schedules
+//! RUSTFLAGS="--cfg shuttle" cargo test --profile shuttle --package maypole --test schedules \
+//!     --target-dir target/shuttle
 //! ```
 //!
 //! | VARIABLE | DEFAULT | MEANING |
