@@ -1,8 +1,8 @@
 //! Whole small databases in schedules that a seed chooses.
 //!
 //! ```sh
-//! RUSTFLAGS="--cfg shuttle" cargo test --profile shuttle --package maypole --test schedules \
-//!     --target-dir target/shuttle
+//! RUSTFLAGS="--cfg shuttle" cargo test --profile shuttle --package maypole \
+//!     --target-dir target/shuttle --test schedules
 //! ```
 //!
 //! | VARIABLE | DEFAULT | MEANING |
